@@ -1,0 +1,99 @@
+"""Files that appear whole or not at all, and text read line by line without surprises."""
+
+import contextlib
+import gzip
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from resmlp_mt.errors import UserError
+
+PathLike = str | os.PathLike[str]
+
+
+@contextlib.contextmanager
+def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
+    """Open ``path`` for writing so that it appears complete or stays as it was.
+
+    Writes go to a temporary file in the same folder, which takes the final name (``os.replace``) only after a flush to
+    disk. Whatever goes wrong on the way, the temporary file is removed. Text is UTF-8 with ``\\n`` line ends.
+
+    Args:
+        path: the final name; its folder is made if missing
+        mode: ``"w"`` for text or ``"wb"`` for bytes
+
+    Raises:
+        UserError: the file cannot be written (full disk, no permission, ...)
+    """
+    path = Path(path)
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+        with os.fdopen(descriptor, mode, **text) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes private files
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def read_lines(path: PathLike) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their line ends, as a stream.
+
+    Lines end at ``\n`` alone: characters at which Python's own text mode also breaks (lone CR, U+0085, U+2028, ...)
+    stay inside their line, so that the files of a parallel corpus keep their alignment. The CR of a CRLF is dropped.
+
+    Raises:
+        UserError: the file is missing, not UTF-8 or a broken archive, with the line
+    """
+    number = 0
+    try:
+        with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}:{number}: not UTF-8 ({error.reason}): convert the file to UTF-8, for example with iconv"
+        ) from error
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read after line {number}: {error}") from error
+
+
+def read_parallel(paths: Sequence[PathLike]) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of aligned files side by side.
+
+    Raises:
+        UserError: the files do not have the same number of lines, or one of them cannot be read
+    """
+    streams = [read_lines(path) for path in paths]
+    number = 0
+    while True:
+        lines = [next(stream, None) for stream in streams]
+        present = [line for line in lines if line is not None]
+        if not present:
+            return
+        if len(present) < len(lines):
+            short = [str(path) for path, line in zip(paths, lines, strict=True) if line is None]
+            long = [str(path) for path, line in zip(paths, lines, strict=True) if line is not None]
+            raise UserError(
+                f"{', '.join(short)} ends after line {number} but {', '.join(long)} goes on: "
+                "the files must be aligned line by line"
+            )
+        number += 1
+        yield tuple(present)
