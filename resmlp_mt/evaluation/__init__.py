@@ -1,0 +1,1 @@
+"""From what fairseq-generate printed to BLEU."""

@@ -1,0 +1,65 @@
+"""The figures: sacreBLEU and chrF2 on running text, BLEU on tokens, and the paired bootstrap, all by sacrebleu."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest, Result
+
+Score = dict[str, Any]
+"""What ``sacrebleu --format json`` prints for a metric: name, score, signature (and its parts), verbose_score."""
+
+
+def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    score = metric.corpus_score(hypotheses, [references])
+    return json.loads(score.format(width=4, signature=str(metric.get_signature()), is_json=True))
+
+
+def detokenized_scores(hypotheses: Sequence[str], references: Sequence[str], language: str) -> dict[str, Score]:
+    """Score running text with sacrebleu's defaults for the target language: ``sacrebleu`` and ``chrf2``, 0 to 100."""
+    return {
+        "sacrebleu": _score(BLEU(trg_lang=language), hypotheses, references),
+        "chrf2": _score(CHRF(), hypotheses, references),
+    }
+
+
+def tokenized_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Score tokens as they stand, without smoothing, 0 to 100: the BLEU of Moses' multi-bleu.perl and fairseq-score."""
+    return _score(BLEU(tokenize="none", smooth_method="none", force=True), hypotheses, references)
+
+
+def split_compounds(tokens: str) -> str:
+    """Split hyphenated compounds as Ott et al. 2018 do (arXiv 1806.00187): ``Ost-West`` is three tokens.
+
+    The tokens must come without aggressive hyphen splitting, whose ``@-@`` would be split too.
+    """
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", tokens)
+
+
+def paired_bootstrap(
+    system: Sequence[str], baseline: Sequence[str], references: Sequence[str], language: str
+) -> dict[str, Any]:
+    """Test whether two systems differ, by sacrebleu's paired bootstrap resampling (Koehn 2004) on running text.
+
+    Returns:
+        by metric the scores of both (0 to 100), means and 95 % confidence half-widths over the resamples, the p-value
+        of their difference, and the signature, which names the number of resamples and the seed (SACREBLEU_SEED)
+    """
+    metrics = {"sacrebleu": BLEU(trg_lang=language), "chrf2": CHRF()}
+    # sacrebleu renames the metrics to their full names (BLEU, chrF2) in the order given.
+    signatures, results = PairedTest([("baseline", baseline), ("system", system)], metrics, [references], "bs")()
+
+    def side(result: Result) -> dict[str, float]:
+        return {"score": result.score, "mean": result.mean, "ci": result.ci}
+
+    return {
+        key: {
+            "baseline": side(results[name][0]),
+            "system": side(results[name][1]),
+            "p_value": results[name][1].p_value,
+            "signature": str(signatures[name]),
+        }
+        for key, name in zip(metrics, signatures, strict=True)
+    }

@@ -1,0 +1,96 @@
+"""What fairseq-generate prints: its hypotheses, put back in the order of the test set.
+
+The lines come in order of length, each with the number of its sentence: ``S-`` source, ``T-`` target, ``H-``
+hypothesis, ``D-`` hypothesis after fairseq's own detokenization, ``P-`` scores of the positions; ``A-``, ``I-`` and
+``E-`` by option. Log lines stand between them. The H- lines are read, whatever the run's options made of the D- lines.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import PathLike, read_lines
+
+_SENTENCE_LINE = re.compile(r"[STHDPAIE]-[0-9]+(?:_[0-9]+)?\t")
+_HYPOTHESIS = re.compile(r"H-([0-9]+)\t[^\t]+\t(.*)", re.DOTALL)
+# The last line of a run; without a target side fairseq prints no score, and its log ends with the number of sentences.
+_CLOSING_LINE = re.compile(r"Generate \S+ with beam=[0-9]+: |.* \| Translated [0-9,]+ sentences ")
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One sentence's best translation, as printed, and where it stood (``file:line``)."""
+
+    text: str
+    where: str
+
+
+def is_sentence_line(line: str) -> bool:
+    """Whether fairseq-generate printed this line for one of its sentences."""
+    return _SENTENCE_LINE.match(line) is not None
+
+
+def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int, Hypothesis]:
+    """Read the hypotheses of one run, or those of all its shards together, by sentence number.
+
+    Args:
+        paths: what fairseq-generate printed, one file a shard
+        nbest: the run's ``--nbest``. Of each sentence's list, which fairseq prints best first, the first is taken
+
+    Raises:
+        UserError: a run did not reach its end, a line is cut, or a sentence number comes again other than in its
+            n-best list; with the file and the line
+    """
+    hypotheses: dict[int, Hypothesis] = {}
+    for path in paths:
+        finished = False
+        previous, rank = None, 0  # the sentence of the last H- line, and how many it has had
+        for number, line in enumerate(read_lines(path), start=1):
+            if _CLOSING_LINE.match(line):
+                finished = True
+            elif is_sentence_line(line):
+                finished = False  # several runs in one file: each has to reach its end
+            if not line.startswith("H-"):
+                continue
+            where = f"{path}:{number}"
+            match = _HYPOTHESIS.fullmatch(line)
+            if match is None:
+                raise UserError(f"{where}: not a whole H- line (id, score and text, with tabs): run the generation again")
+            sentence = int(match[1])
+            rank = rank + 1 if sentence == previous else 1
+            previous = sentence
+            if rank == 1 and sentence not in hypotheses:
+                hypotheses[sentence] = Hypothesis(match[2], where)
+            elif not 1 < rank <= nbest:
+                raise UserError(
+                    f"{where}: sentence {sentence} again, first seen at {hypotheses[sentence].where}: "
+                    "give each run or shard once, and the --nbest it was run with"
+                )
+        if not finished:
+            raise UserError(
+                f"{path}: unfinished: the closing line ('Generate test with beam=...') is missing after the last "
+                "sentence: run fairseq-generate to its end and keep all that it prints"
+            )
+    return hypotheses
+
+
+def in_order(hypotheses: dict[int, Hypothesis], count: int) -> list[str]:
+    """Return the texts of sentences 0 to ``count`` - 1 in their order.
+
+    Raises:
+        UserError: a sentence is missing, or there are more than ``count``
+    """
+    beyond = [sentence for sentence in hypotheses if sentence >= count]
+    if beyond:
+        raise UserError(
+            f"{hypotheses[beyond[0]].where}: sentence {beyond[0]} (numbers begin at 0), but the reference has only "
+            f"{count} lines: give the reference of the test set that was translated"
+        )
+    missing = [sentence for sentence in range(count) if sentence not in hypotheses]
+    if missing:
+        raise UserError(
+            f"no hypothesis for sentence {missing[0]} (line {missing[0] + 1} of the reference), {len(missing)} of {count} "
+            "missing: give the output of every shard, generated without skipping long sentences, and its own reference"
+        )
+    return [hypotheses[sentence].text for sentence in range(count)]

@@ -1,0 +1,78 @@
+"""fairseq's Transformer decoder with ResMLP layers."""
+
+from typing import Any
+
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
+from torch import Tensor, nn
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.models.encoder import wrap_layer
+from resmlp_mt.modules.affine import Aff
+from resmlp_mt.modules.padding import Placement
+from resmlp_mt.modules.resmlp_layer import ResMLPDecoderLayer
+from resmlp_mt.modules.token_mixing import IncrementalState, check_length
+
+
+class ResMLPDecoder(TransformerDecoderBase):
+    """Embeddings, ResMLP layers with cross-attention, one last Aff, output projection.
+
+    The base class embeds, runs the layers, ends with ``layer_norm``, which is an Aff here, and projects to the vocabulary.
+    """
+
+    def __init__(
+        self,
+        cfg: TransformerConfig,
+        dictionary: Any,
+        embed_tokens: nn.Embedding,
+        no_encoder_attn: bool = False,
+        output_projection: nn.Module | None = None,
+    ):
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
+        self.layer_norm = Aff(cfg.decoder.embed_dim)
+
+    def build_decoder_layer(self, cfg: TransformerConfig, no_encoder_attn: bool = False) -> nn.Module:
+        return wrap_layer(ResMLPDecoderLayer(cfg, no_encoder_attn), cfg)
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list[Tensor]] | None,
+        incremental_state: IncrementalState | None = None,
+        full_context_alignment: bool = False,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Decode up to the vocabulary projection.
+
+        Args:
+            prev_output_tokens: B x T, padded on either side; with a state, only the last position is new
+            encoder_out: what the encoder gave
+            incremental_state: the caches of step-by-step decoding
+            alignment_layer: whose cross-attention is returned (default: the last layer's)
+            alignment_heads: average over this many heads (default: all)
+
+        Returns:
+            features B x T x C; ``{"attn": [B x T x S], "inner_states": [T x B x C each]}``
+
+        Raises:
+            UserError: a sentence has more positions than ``--max-target-positions``, or a full-context alignment is asked
+                of a mixing that is causal
+        """
+        if full_context_alignment:
+            raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")
+        arguments = (encoder_out, incremental_state, False, alignment_layer, alignment_heads)
+        if incremental_state is not None:  # never padded: fairseq's search starts every sentence in the first column
+            check_length(prev_output_tokens.size(1), self.max_target_positions, "target")
+            return super().extract_features(prev_output_tokens, *arguments)
+        placement = Placement.of(prev_output_tokens, self.padding_idx, self.max_target_positions, "target")
+        if placement.at_left:
+            return super().extract_features(prev_output_tokens, *arguments)
+        x, extra = super().extract_features(placement.to_left(prev_output_tokens), *arguments)
+        return placement.back(x), {
+            "attn": [None if attention is None else placement.back(attention) for attention in extra["attn"]],
+            "inner_states": placement.states_back(extra["inner_states"]),
+        }
+
+    def buffered_future_mask(self, tensor: Tensor) -> None:
+        """No mask: the mixing is causal by itself."""
+        return None

@@ -1,0 +1,72 @@
+"""fairseq's Transformer encoder with ResMLP layers."""
+
+from typing import Any
+
+from fairseq.distributed import fsdp_wrap
+from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from torch import Tensor, nn
+
+from resmlp_mt.modules.affine import Aff
+from resmlp_mt.modules.padding import Placement
+from resmlp_mt.modules.resmlp_layer import ResMLPEncoderLayer
+
+
+def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
+    """Apply fairseq's activation checkpointing and FSDP as the options say."""
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
+
+
+class ResMLPEncoder(TransformerEncoderBase):
+    """Embeddings, ResMLP layers, one last Aff (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
+
+    The base class embeds, zeroes padding, runs the layers and ends with ``layer_norm``, which is an Aff here.
+    """
+
+    def __init__(self, cfg: TransformerConfig, dictionary: Any, embed_tokens: nn.Embedding, return_fc: bool = False):
+        super().__init__(cfg, dictionary, embed_tokens, return_fc)
+        self.layer_norm = Aff(embed_tokens.embedding_dim)
+
+    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
+        return wrap_layer(ResMLPEncoderLayer(cfg), cfg)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> dict[str, list[Tensor]]:
+        """Encode a batch, padded on either side.
+
+        Args:
+            src_tokens: B x T
+            src_lengths: B, not needed
+            return_all_hiddens: also return what each layer gave
+            token_embeddings: B x T x C, in the place of looking src_tokens up
+
+        Returns:
+            fairseq's encoder output: ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
+            [B x T x C], ``encoder_states`` [T x B x C each], with positions where src_tokens has them
+
+        Raises:
+            UserError: a sentence has more positions than ``--max-source-positions``
+        """
+        placement = Placement.of(src_tokens, self.padding_idx, self.max_source_positions, "source")
+        if placement.at_left:
+            return super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
+        token_embeddings = None if token_embeddings is None else placement.to_left(token_embeddings)
+        out = super().forward(placement.to_left(src_tokens), src_lengths, return_all_hiddens, token_embeddings)
+        return {
+            **out,
+            "encoder_out": placement.states_back(out["encoder_out"]),
+            "encoder_padding_mask": [src_tokens.eq(self.padding_idx)],
+            "encoder_embedding": [placement.back(out["encoder_embedding"][0])],
+            "encoder_states": placement.states_back(out["encoder_states"]),
+        }
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+        """No checkpoint of this encoder is older than the base class's naming."""
+        return state_dict

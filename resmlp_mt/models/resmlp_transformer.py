@@ -1,0 +1,163 @@
+"""``--arch resmlp_transformer``: fairseq's Transformer without self-attention."""
+
+import math
+from argparse import ArgumentParser
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
+from fairseq.utils import eval_str_list
+from torch import nn
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.models.decoder import ResMLPDecoder
+from resmlp_mt.models.encoder import ResMLPEncoder
+from resmlp_mt.models.presets import BASE, PRESETS, apply_preset
+
+MEANINGLESS = {
+    # positional embeddings: A knows the positions
+    "learned_pos",
+    "no_token_positional_embeddings",
+    # LayerNorm: there is none
+    "normalize_before",
+    "layernorm_embedding",
+    "no_decoder_final_norm",
+    "export",
+    # self-attention: there is none
+    "cross_self_attention",
+    "xformers_att_config",
+    # adaptive input embeddings: fairseq's translation Transformer has none either
+    "adaptive_input",
+    "tie_adaptive_weights",
+    "tie_adaptive_proj",
+    # for loading a trained model with fewer layers: fairseq reads them from --model-overrides only
+    "layers_to_keep",
+    # kept by fairseq for checkpoints older than this model, or for models that are not this one
+    "base_layers",
+    "base_sublayers",
+    "base_shuffle",
+    "char_inputs",
+    "relu_dropout",
+}
+"""Options of fairseq's Transformer that this model does not have."""
+
+
+class _WithoutMeaningless:
+    """Keeps options that this model does not have out of its command line."""
+
+    def _get_all_attributes(self) -> list[str]:
+        return [each.name for each in fields(self) if each.name not in MEANINGLESS]  # type: ignore[arg-type]
+
+
+@dataclass
+class EncoderOptions(_WithoutMeaningless, EncDecBaseConfig):
+    """``--encoder-...``; no heads: attention is the decoder's."""
+
+    def _get_all_attributes(self) -> list[str]:
+        return [name for name in super()._get_all_attributes() if name != "attention_heads"]
+
+
+@dataclass
+class DecoderOptions(_WithoutMeaningless, DecoderConfig):
+    """``--decoder-...``"""
+
+
+@dataclass
+class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
+    """The options of fairseq's Transformer that keep their meaning, and the LayerScale."""
+
+    encoder: EncoderOptions = field(default_factory=EncoderOptions)
+    decoder: DecoderOptions = field(default_factory=DecoderOptions)
+    no_token_positional_embeddings: bool = True
+    layerscale_init: float = field(
+        default=BASE["layerscale_init"],
+        metadata={"help": "start of the scale that ends each residual branch (the paper's translation models: 0.2)"},
+    )
+
+
+@register_model("resmlp_transformer")
+class ResMLPTransformerModel(TransformerModelBase):
+    """An encoder-decoder that mixes positions by one linear layer (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
+
+    Everything but the layers is fairseq's Transformer: embeddings and their sharing, output projection, adaptive softmax,
+    layer drop, generation, ensembles.
+    """
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the model's options; what is not given is left to the preset."""
+        gen_parser_from_dataclass(parser, ResMLPTransformerConfig(), delete_default=True, with_prefix="")
+
+    @classmethod
+    def build_model(cls, args: Any, task: Any) -> "ResMLPTransformerModel":
+        """Build the model that fairseq's options describe.
+
+        Raises:
+            UserError: options that do not go together
+        """
+        if getattr(args, "offload_activations", False):
+            args.checkpoint_activations = True
+        check_options(args, len(task.target_dictionary))
+        try:
+            return super().build_model(ResMLPTransformerConfig.from_namespace(args), task)
+        except ValueError as error:  # fairseq's own checks of shared embeddings
+            raise UserError(str(error)) from error
+
+    @classmethod
+    def build_encoder(cls, cfg: TransformerConfig, src_dict: Any, embed_tokens: nn.Embedding) -> ResMLPEncoder:
+        return ResMLPEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg: TransformerConfig, tgt_dict: Any, embed_tokens: nn.Embedding) -> ResMLPDecoder:
+        return ResMLPDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+
+def check_options(args: Any, target_symbols: int) -> None:
+    """Refuse options that do not go together or that no model can have.
+
+    Args:
+        args: the options, preset applied
+        target_symbols: entries of the target dictionary
+
+    Raises:
+        UserError: with the options concerned
+    """
+
+    def require(condition: bool, message: str) -> None:
+        if not condition:
+            raise UserError(message)
+
+    for side in "encoder", "decoder":
+        for size in "embed_dim", "ffn_embed_dim", "layers":
+            value = getattr(args, f"{side}_{size}")
+            require(value >= 1, f"--{side}-{size.replace('_', '-')} is {value}: give 1 or more")
+    for side in "source", "target":
+        value = getattr(args, f"max_{side}_positions")
+        require(value >= 2, f"--max-{side}-positions is {value}: a token and </s> already need 2")
+    for name in "dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop":
+        value = getattr(args, name, None) or 0.0
+        require(0 <= value < 1, f"--{name.replace('_', '-')} is {value}: give a probability from 0 to below 1")
+    require(math.isfinite(args.layerscale_init), f"--layerscale-init is {args.layerscale_init}: give a finite number")
+
+    dim, heads = args.decoder_embed_dim, args.decoder_attention_heads
+    require(heads >= 1 and dim % heads == 0, f"--decoder-embed-dim {dim} is not a multiple of --decoder-attention-heads {heads}")
+    cutoff = getattr(args, "adaptive_softmax_cutoff", None)
+    if cutoff:
+        cutoff = eval_str_list(cutoff, int)
+        require(
+            cutoff == sorted(set(cutoff)) and 0 < cutoff[0] and cutoff[-1] < target_symbols,
+            f"--adaptive-softmax-cutoff {cutoff} must rise and end below the {target_symbols} entries of the target dictionary",
+        )
+        criterion = getattr(args, "criterion", "adaptive_loss")
+        require(criterion == "adaptive_loss", f"--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}")
+    if getattr(args, "share_all_embeddings", False) or getattr(args, "share_decoder_input_output_embed", False):
+        out = args.decoder_output_dim
+        require(out == dim, f"shared embeddings need --decoder-output-dim {out} to equal --decoder-embed-dim {dim}")
+
+
+for _name in PRESETS:
+    register_model_architecture("resmlp_transformer", _name)(partial(apply_preset, name=_name))
