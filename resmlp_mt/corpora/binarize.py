@@ -1,7 +1,6 @@
 """fairseq-preprocess, run so that its folder appears complete or not at all."""
 
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -52,46 +51,49 @@ class Binarizing:
         Raises:
             UserError: fairseq-preprocess failed or lost lines
         """
-        source, target = self.langs
-        temporary = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.", suffix=".tmp"))
         try:
-            command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
-            command += ["--source-lang", source, "--target-lang", target, "--workers", str(self.workers)]
-            command += ["--trainpref", f"{self.texts}/train", "--validpref", f"{self.texts}/valid"]
-            command += ["--testpref", f"{self.texts}/test", "--destdir", str(temporary)]
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-            if done.returncode != 0:
-                last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-                raise UserError(f"{self.texts}: fairseq-preprocess failed (status {done.returncode}): {last}")
-            for split, expected in zip(SPLITS, lines, strict=True):
-                for lang in self.langs:
-                    found = _sentences(self._data(temporary, split, lang))
-                    if found != expected:
-                        raise UserError(f"{self.texts}/{split}.{lang}: {expected} lines, of which fairseq-preprocess "
-                                        f"binarised {found}: please report this text")  # fmt: skip
-            (temporary / "preprocess.log").unlink()  # times and paths, which differ from run to run
-            temporary.chmod(0o755)  # mkdtemp makes private folders
-            self._replace_by(temporary)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            with tempfile.TemporaryDirectory(
+                dir=self.folder.parent, prefix=f".{self.folder.name}.", suffix=".tmp"
+            ) as temporary:
+                complete = Path(temporary, "new")
+                self._preprocess(complete)
+                self._check(complete, lines)
+                (complete / "preprocess.log").unlink()  # times and paths, which differ from run to run
+                # A folder cannot be exchanged in one go: a kill in between leaves none, never a mixture.
+                if self.folder.exists():
+                    os.rename(self.folder, Path(temporary, "old"))
+                os.rename(complete, self.folder)
+        except OSError as error:
+            raise UserError(f"{self.folder}: cannot be written: {error.strerror or error}") from error
+
+    def _preprocess(self, folder: Path) -> None:
+        source, target = self.langs
+        command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
+        command += ["--source-lang", source, "--target-lang", target, "--workers", str(self.workers)]
+        command += ["--trainpref", f"{self.texts}/train", "--validpref", f"{self.texts}/valid"]
+        command += ["--testpref", f"{self.texts}/test", "--destdir", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if done.returncode != 0:
+            last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+            raise UserError(f"{self.texts}: fairseq-preprocess failed (status {done.returncode}): {last}")
+
+    def _check(self, folder: Path, lines: Sequence[int]) -> None:
+        for split, expected in zip(SPLITS, lines, strict=True):
+            for lang in self.langs:
+                found = _sentences(self._data(folder, split, lang))
+                if found != expected:
+                    raise UserError(
+                        f"{self.texts}/{split}.{lang}: {expected} lines, of which fairseq-preprocess binarised {found}: "
+                        "try with --workers 1, and please report it"
+                    )
 
     def dictionary(self) -> dict[str, int]:
-        """Each symbol of the joint dictionary with its count in the training text; fairseq's four special ones aside."""
+        """The joint dictionary's symbols, fairseq's four special ones aside, with their counts in the training text."""
         lines = read_lines(self.folder / f"dict.{self.langs[0]}.txt")
         return {symbol: int(count) for symbol, count in (line.rsplit(" ", 1) for line in lines)}
 
     def _data(self, folder: Path, split: str, lang: str) -> Path:
         return folder / f"{split}.{self.langs[0]}-{self.langs[1]}.{lang}"
-
-    def _replace_by(self, complete: Path) -> None:
-        if self.folder.exists():
-            # A folder cannot be exchanged in one go: a kill in between leaves none, never a mixture.
-            old = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=f".{self.folder.name}.", suffix=".tmp"))
-            os.rename(self.folder, old / "old")
-            os.rename(complete, self.folder)
-            shutil.rmtree(old)
-        else:
-            os.rename(complete, self.folder)
 
 
 def _sentences(data: Path) -> int:

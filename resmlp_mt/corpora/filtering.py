@@ -16,7 +16,7 @@ class PairFilter:
     max_ratio: float | None = None
 
     def why_dropped(self, pair: tuple[str, ...]) -> str | None:
-        """``"empty"``, ``"too long"`` or ``"ratio"``; None for a pair to keep. Sides are subwords with spaces between."""
+        """``"empty"``, ``"too long"`` or ``"ratio"``; None for a pair (of subwords with spaces between) to keep."""
         short, long = sorted(len(side.split()) for side in pair)
         if short == 0:
             return "empty"

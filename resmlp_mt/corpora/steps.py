@@ -23,9 +23,12 @@ def sha256_of(path: PathLike) -> str:
     Raises:
         UserError: the file cannot be read
     """
+    digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except OSError as error:
@@ -80,7 +83,9 @@ class Steps:
             try:
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise UserError(f"{folder}: another run is preparing it: wait for it, or choose another folder") from error
+                raise UserError(
+                    f"{folder}: another run is preparing it: wait for it, or choose another folder"
+                ) from error
             for unfinished in folder.rglob(".*.tmp"):
                 shutil.rmtree(unfinished) if unfinished.is_dir() else unfinished.unlink()
             yield cls(folder)
@@ -98,12 +103,13 @@ class Steps:
             "rules": RULES,
             "options": json.loads(json.dumps(step.options)),
             "inputs": [sha256_of(path) for path in step.inputs],
-            "libraries": {name: version for name, version in map(_installed, step.libraries)},
+            "libraries": dict(map(_installed, step.libraries)),
         }
         done = self._record.get(step.name)
         if done and done["made_from"] == made_from and done["outputs"] == self._sums(step):
-            print(f"{step.name}: done before, reused")
+            print(f"{step.name}: nothing changed, reused", flush=True)
             return done["result"]
+        print(step.name, flush=True)
         result = work()
         self._record[step.name] = {"made_from": made_from, "outputs": self._sums(step), "result": result}
         with atomic_write(self._path) as file:

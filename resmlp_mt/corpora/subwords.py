@@ -33,6 +33,10 @@ class Subwords:
             return ["--bpe", "subword_nmt", "--bpe-codes", str(path)]
         return ["--bpe", "sentencepiece", "--sentencepiece-model", str(path)]
 
+    def marks_word(self, piece: str) -> bool:
+        """Whether a subword is the one by which its word is counted: BPE's last, sentencepiece's first."""
+        return not piece.endswith("@@") if self.kind == "bpe" else piece.startswith("\u2581")
+
     def learn(self, texts: Iterable[PathLike], path: PathLike) -> int:
         """Learn from tokenized training texts and write the codes or the model to ``path``.
 

@@ -44,9 +44,7 @@ class LineTokenizer:
         line = self._settle(line)
         if self._moses is None:
             return line
-        return self._moses.tokenize(
-            line, aggressive_dash_splits=self._dash_splits, return_str=True, escape=False
-        )
+        return self._moses.tokenize(line, aggressive_dash_splits=self._dash_splits, return_str=True, escape=False)
 
 
 class PairTokenizer:
