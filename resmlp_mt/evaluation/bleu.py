@@ -5,8 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.significance import PairedTest, Result
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
 
 Score = dict[str, Any]
 """What ``sacrebleu --format json`` prints for a metric: name, score, signature (and its parts), verbose_score."""
@@ -50,16 +51,15 @@ def paired_bootstrap(
     metrics = {"sacrebleu": BLEU(trg_lang=language), "chrf2": CHRF()}
     # sacrebleu renames the metrics to their full names (BLEU, chrF2) in the order given.
     signatures, results = PairedTest([("baseline", baseline), ("system", system)], metrics, [references], "bs")()
-
-    def side(result: Result) -> dict[str, float]:
-        return {"score": result.score, "mean": result.mean, "ci": result.ci}
-
-    return {
-        key: {
-            "baseline": side(results[name][0]),
-            "system": side(results[name][1]),
-            "p_value": results[name][1].p_value,
+    comparisons = {}
+    for key, name in zip(metrics, signatures, strict=True):
+        sides: list[Any] = results[name]
+        comparisons[key] = {
+            **{
+                side: {"score": float(result.score), "mean": float(result.mean), "ci": float(result.ci)}
+                for side, result in zip(("baseline", "system"), sides, strict=True)
+            },
+            "p_value": float(sides[1].p_value),
             "signature": str(signatures[name]),
         }
-        for key, name in zip(metrics, signatures, strict=True)
-    }
+    return comparisons

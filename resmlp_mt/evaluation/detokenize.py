@@ -1,5 +1,6 @@
 """From a model's subwords to words, to Moses tokens and to running text."""
 
+import re
 from collections.abc import Sequence
 
 from fairseq.data.data_utils import post_process
@@ -30,8 +31,20 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
     words = [post_process(line, scheme) for line in lines]
     for number, line in enumerate(words, start=1):
         if "@@ " in line or line.endswith("@@"):
-            raise UserError(f"{what}: sentence {number} holds subwords (@@): give --subwords subword_nmt")
+            raise UserError(
+                f"{what}: translation {number} of {len(words)} holds subwords (@@): give --subwords subword_nmt"
+            )
     return words
+
+
+def refuse_running_text(lines: Sequence[str], what: str) -> None:
+    """Refuse lines that are said to be tokenized but are not: their tokenized BLEU would be wrong without a word.
+
+    Raises:
+        UserError: most lines end in a word and its full stop
+    """
+    if 2 * sum(re.search(r"\w[.?!]$", line) is not None for line in lines) > len(lines):
+        raise UserError(f"{what}: running text, not tokenized ('{lines[0]}'): give --tokenizer none")
 
 
 class Moses:

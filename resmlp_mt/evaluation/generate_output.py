@@ -39,8 +39,8 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
         nbest: the run's ``--nbest``. Of each sentence's list, which fairseq prints best first, the first is taken
 
     Raises:
-        UserError: a run did not reach its end, a line is cut, or a sentence number comes again other than in its
-            n-best list; with the file and the line
+        UserError: a run printed no hypotheses or did not reach its end, a line is cut, or a sentence number comes again
+            other than in its n-best list; with the file and the line
     """
     hypotheses: dict[int, Hypothesis] = {}
     for path in paths:
@@ -56,7 +56,9 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
             where = f"{path}:{number}"
             match = _HYPOTHESIS.fullmatch(line)
             if match is None:
-                raise UserError(f"{where}: not a whole H- line (id, score and text, with tabs): run the generation again")
+                raise UserError(
+                    f"{where}: not a whole H- line (id, score and text, with tabs): run the generation again"
+                )
             sentence = int(match[1])
             rank = rank + 1 if sentence == previous else 1
             previous = sentence
@@ -67,6 +69,8 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
                     f"{where}: sentence {sentence} again, first seen at {hypotheses[sentence].where}: "
                     "give each run or shard once, and the --nbest it was run with"
                 )
+        if previous is None:
+            raise UserError(f"{path}: no H- lines: not what fairseq-generate prints (run it without --quiet)")
         if not finished:
             raise UserError(
                 f"{path}: unfinished: the closing line ('Generate test with beam=...') is missing after the last "
@@ -90,7 +94,8 @@ def in_order(hypotheses: dict[int, Hypothesis], count: int) -> list[str]:
     missing = [sentence for sentence in range(count) if sentence not in hypotheses]
     if missing:
         raise UserError(
-            f"no hypothesis for sentence {missing[0]} (line {missing[0] + 1} of the reference), {len(missing)} of {count} "
-            "missing: give the output of every shard, generated without skipping long sentences, and its own reference"
+            f"no hypothesis for sentence {missing[0]} (line {missing[0] + 1} of the reference), {len(missing)} of "
+            f"{count} are missing: give the output of every shard, generated without skipping long sentences, and its "
+            "own reference"
         )
     return [hypotheses[sentence].text for sentence in range(count)]
