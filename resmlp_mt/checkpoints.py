@@ -1,9 +1,82 @@
-"""Make fairseq's checkpoints loadable as data."""
+"""fairseq's checkpoints: loadable as data and never as code, and never half-written.
 
+PyTorch loads with ``weights_only=True`` unless told otherwise, and fairseq does not tell it: a file that asks for
+something which is not known to be harmless is refused with its name.
+"""
+
+import contextlib
+import os
 from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import torch
+from fairseq.file_io import PathManager
+
+from resmlp_mt.errors import UserError
+
+_NUMBERS = {"i8": np.dtype(np.int64), "f8": np.dtype(np.float64)}
+"""What the counts of ``--eval-bleu`` are: whole numbers, or, summed over several processes, floating-point ones."""
+
+
+def _number_type(code: str, *_: Any) -> np.dtype:
+    """Stand in for ``numpy.dtype``, which would also make types whose arrays hold pointers taken from the file."""
+    if code not in _NUMBERS:
+        raise ValueError(f"numpy.dtype {code!r} is in no checkpoint of fairseq")
+    return _NUMBERS[code]  # numpy's own, which nothing in the file can change
+
+
+def _new_array(*_: Any) -> np.ndarray:
+    """Stand in for numpy's ``_reconstruct``: an empty array, which the file then fills."""
+    return np.empty(0)
+
+
+_ALLOWED: list[Callable | tuple[Callable, str]] = [
+    # cfg["model"]: the options of a model that adds them to a parser, as this one does
+    Namespace,
+    # extra_state["metrics"]: with --eval-bleu, the n-gram counts of the last validation, in the names of numpy 1 and 2
+    (_new_array, "numpy.core.multiarray._reconstruct"),
+    (_new_array, "numpy._core.multiarray._reconstruct"),
+    (np.ndarray, "numpy.ndarray"),
+    (_number_type, "numpy.dtype"),
+    # nameable, but only ever made by _number_type
+    *(type(number) for number in _NUMBERS.values()),
+]
 
 
 def allow_fairseq_checkpoints() -> None:
-    torch.serialization.add_safe_globals([Namespace])
+    """Let ``torch.load`` read what the checkpoints of fairseq's translation trainings hold, and nothing else.
+
+    A new type belongs in the list only after ``torch.serialization.get_unsafe_globals_in_checkpoint`` has shown it in a
+    checkpoint, and only if neither calling it nor setting its state can run code.
+    """
+    torch.serialization.add_safe_globals(_ALLOWED)
+
+
+def copy_checkpoints_atomically() -> None:
+    """Give fairseq copies that appear whole or not at all.
+
+    fairseq writes a checkpoint beside its name and renames it, but copies it onto ``checkpoint_best.pt`` and
+    ``checkpoint_last.pt``: killed there, it would leave half a file and nothing to resume from.
+    """
+    PathManager.copy = staticmethod(_atomic(PathManager.copy))
+
+
+def _atomic(copy: Callable[..., Any]) -> Callable[..., Any]:
+    def atomic_copy(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+        if not overwrite or not PathManager.supports_rename(dst_path):
+            return copy(src_path, dst_path, overwrite=overwrite)
+        temporary = f"{dst_path}.tmp"  # as fairseq itself does: the next save writes over what a kill left behind
+        try:
+            copied = copy(src_path, temporary, overwrite=True)
+            with open(temporary, "rb+") as stream:
+                os.fsync(stream.fileno())
+            os.replace(temporary, dst_path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise UserError(f"{dst_path}: cannot be written: {error.strerror or error}") from error
+        return copied
+
+    return atomic_copy
