@@ -17,7 +17,7 @@ import sacrebleu
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
-from resmlp_mt.evaluation.detokenize import SUBWORDS, Moses, refuse_running_text, undo_subwords
+from resmlp_mt.evaluation.detokenize import SUBWORDS, Moses, check_tokenization, undo_subwords
 from resmlp_mt.evaluation.generate_output import in_order, is_sentence_line, read_generate_output
 from resmlp_mt.files import atomic_write, read_lines
 
@@ -81,9 +81,10 @@ def get_parser() -> argparse.ArgumentParser:
         "(default: the reference, tokenized by sacremoses)",
     )
     parser.add_argument(
-        "--normalize-reference",
+        "--normalize-punctuation",
         action="store_true",
-        help="normalize the reference's punctuation before tokenizing it, for corpora prepared so; tokenized BLEU only",
+        help="for tokenized BLEU alone, normalize the punctuation of running text before tokenizing it, as "
+        "prepare_text.py and others do with corpora",
     )
     parser.add_argument(
         "--subwords",
@@ -137,8 +138,6 @@ def check_args(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Non
         parser.error(
             f"--split-compounds is the convention for German alone; scores of '{args.target_lang}' go without it"
         )
-    if args.tokenized_reference and args.normalize_reference:
-        parser.error("--normalize-reference has no use with --tokenized-reference, which is taken as it is")
     if args.subwords is None:
         args.subwords = "none" if args.hypotheses else "subword_nmt"
     if args.tokenizer is None:
@@ -187,29 +186,27 @@ def read_system(args: argparse.Namespace, count: int) -> list[str]:
         lines = in_order(read_generate_output([stdin_or(path) for path in args.generated], args.nbest), count)
         what = ", ".join(args.generated)
     words = undo_subwords(lines, args.subwords, what)
-    if args.tokenizer == "moses":
-        refuse_running_text(words, what)
+    check_tokenization(words, args.tokenizer == "moses", what)
     return words
 
 
 def read_baseline(args: argparse.Namespace, moses: Moses, count: int) -> list[str]:
     """Read the baseline as running text."""
-    if not any(is_sentence_line(line) for line in read_lines(args.baseline)):
-        return undo_subwords(read_text(args.baseline, count), "none", args.baseline)
-    lines = in_order(read_generate_output([args.baseline], args.nbest), count)
-    words = undo_subwords(lines, args.subwords, args.baseline)
-    if args.tokenizer == "none":
-        return words
-    refuse_running_text(words, args.baseline)
-    return [moses.text(line) for line in words]
+    generated = any(is_sentence_line(line) for line in read_lines(args.baseline))
+    if generated:
+        lines = in_order(read_generate_output([args.baseline], args.nbest), count)
+    else:
+        lines = read_text(args.baseline, count)
+    words = undo_subwords(lines, args.subwords if generated else "none", args.baseline)
+    tokenized = generated and args.tokenizer == "moses"
+    check_tokenization(words, tokenized, args.baseline)
+    return [moses.text(line) for line in words] if tokenized else words
 
 
 def tokenize_reference(args: argparse.Namespace, moses: Moses, reference: list[str]) -> list[str]:
     if args.tokenized_reference:
         lines = read_text(args.tokenized_reference, len(reference))
         return [moses.plain_tokens(line) for line in undo_subwords(lines, "none", args.tokenized_reference)]
-    if args.normalize_reference:
-        reference = [moses.normalized(line) for line in reference]
     return [moses.tokens(line) for line in reference]
 
 
@@ -234,8 +231,9 @@ def main() -> None:
     parser = get_parser()
     args = parser.parse_args()
     check_args(parser, args)
-    moses = Moses(args.target_lang)
+    moses = Moses(args.target_lang, args.normalize_punctuation)
     reference = read_reference(args)
+    check_tokenization(reference, False, args.reference or args.sacrebleu_set)
     words = read_system(args, len(reference))
     tokenized = args.tokenizer == "moses"
     text = [moses.text(line) for line in words] if tokenized else words

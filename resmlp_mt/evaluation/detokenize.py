@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 
 from fairseq.data.data_utils import post_process
-from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from sacremoses import MosesDetokenizer
 
+from resmlp_mt.corpora.tokens import LineTokenizer, Words
 from resmlp_mt.errors import UserError
 
 SUBWORDS = ("subword_nmt", "sentencepiece", "none")
@@ -37,31 +38,40 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
     return words
 
 
-def refuse_running_text(lines: Sequence[str], what: str) -> None:
-    """Refuse lines that are said to be tokenized but are not: their tokenized BLEU would be wrong without a word.
+def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None:
+    """Refuse tokens taken for running text and the reverse, with which every score would be wrong without a word.
 
     Raises:
-        UserError: most lines end in a word and its full stop
+        UserError: most lines end in a full stop of the other kind: its own token, or part of the last word
     """
-    if 2 * sum(re.search(r"\w[.?!]$", line) is not None for line in lines) > len(lines):
-        raise UserError(f"{what}: running text, not tokenized ('{lines[0]}'): give --tokenizer none")
+    other = re.compile(r"\w[.?!]$" if tokenized else r"\w \.$")
+    if 2 * sum(other.search(line) is not None for line in lines) > len(lines):
+        example = next(filter(other.search, lines))
+        if tokenized:
+            raise UserError(f"{what}: running text, not tokens ('{example}'): give --tokenizer none")
+        raise UserError(
+            f"{what}: tokens, not running text ('{example}'): detokenize, for hypotheses by --tokenizer moses"
+        )
 
 
 class Moses:
-    """Moses tokenization of one language, by sacremoses.
+    """Moses tokenization of one language, by sacremoses and as the corpora's own.
 
     All tokens are in one form, that of ``tokenizer.perl -no-escape`` without ``-a``, so that tokens of corpora prepared
     either way compare.
+
+    Args:
+        language: two-letter code
+        normalize: normalize punctuation before tokenizing
     """
 
-    def __init__(self, language: str):
-        self._tokenizer = MosesTokenizer(language)
+    def __init__(self, language: str, normalize: bool = False):
+        self._tokenize = LineTokenizer(language, Words(normalize=normalize))
         self._detokenizer = MosesDetokenizer(language)
-        self._normalizer = MosesPunctNormalizer(language)
 
     def tokens(self, text: str) -> str:
         """Tokenize running text."""
-        return self._tokenizer.tokenize(text, escape=False, return_str=True)
+        return self._tokenize(text)
 
     def plain_tokens(self, tokens: str) -> str:
         """Undo escapes (``&apos;``) and the hyphens of aggressive splitting (`` @-@ ``) in tokenized text."""
@@ -70,7 +80,3 @@ class Moses:
     def text(self, tokens: str) -> str:
         """Make running text of tokens."""
         return self._detokenizer.detokenize(tokens.split(), return_str=True)
-
-    def normalized(self, text: str) -> str:
-        """Normalize the punctuation of running text (quotation marks, dashes, spaces)."""
-        return self._normalizer.normalize(text)
