@@ -10,7 +10,6 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
-from fairseq.utils import eval_str_list
 from torch import nn
 
 from resmlp_mt.errors import UserError
@@ -146,8 +145,10 @@ def check_options(args: Any, target_symbols: int) -> None:
     dim, heads = args.decoder_embed_dim, args.decoder_attention_heads
     require(heads >= 1 and dim % heads == 0, f"--decoder-embed-dim {dim} is not a multiple of --decoder-attention-heads {heads}")
     cutoff = getattr(args, "adaptive_softmax_cutoff", None)
-    if cutoff:
-        cutoff = eval_str_list(cutoff, int)
+    if cutoff is not None:
+        # a list by now, unless a checkpoint or --model-overrides says otherwise; fairseq would evaluate a string as Python
+        whole = isinstance(cutoff, list) and bool(cutoff) and all(type(each) is int for each in cutoff)
+        require(whole, f"--adaptive-softmax-cutoff is {cutoff!r}: give whole numbers")
         require(
             cutoff == sorted(set(cutoff)) and 0 < cutoff[0] and cutoff[-1] < target_symbols,
             f"--adaptive-softmax-cutoff {cutoff} must rise and end below the {target_symbols} entries of the target dictionary",
