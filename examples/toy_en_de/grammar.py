@@ -1,0 +1,325 @@
+"""One meaning, two languages: noun phrases and clauses that can say themselves in English and in German."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from lexicon import (
+    CONTRACTIONS,
+    DETERMINERS,
+    ENDINGS,
+    PRONOUNS,
+    Adjective,
+    Modal,
+    Noun,
+    Pronoun,
+    Verb,
+    Words,
+    number,
+)
+
+# The two verbs that are also auxiliaries, in the first and third person singular and in the plural
+GERMAN_AUXILIARIES = {"haben": ("habe", "hat", "haben"), "sein": ("bin", "ist", "sind")}
+ENGLISH_BE = {"1": ("am", "was"), "3": ("is", "was"), "plural": ("are", "were")}
+PERSONS = ("1", "3", "plural")
+
+
+@dataclass(frozen=True)
+class NounPhrase:
+    """Determiner, number, adjective and noun; with an ``owner`` ("the teacher's dog") or a relative clause."""
+
+    noun: Noun
+    determiner: str = "the"
+    plural: bool = False
+    number: int = 0
+    adjective: Adjective | None = None
+    owner: "NounPhrase | None" = None
+    relative: "Clause | None" = None
+    relative_gap: str = ""  # what the relative pronoun stands for in its clause: subject, direct or indirect
+
+    @property
+    def person(self) -> str:
+        """What a verb agrees with."""
+        return "plural" if self.plural else "3"
+
+    @property
+    def gender(self) -> str:
+        """The column of the declension tables."""
+        return "plural" if self.plural else self.noun.gender
+
+    @property
+    def indefinite(self) -> bool:
+        """Whether *nicht* before it becomes *kein*."""
+        return self.determiner in ("a", "bare") and not self.number
+
+    def english(self) -> str:
+        """The English words."""
+        if self.owner:
+            words = [self.owner.english() + "'s"]
+        else:
+            determiner = DETERMINERS[self.determiner]
+            words = [determiner.en_plural if self.plural else determiner.en]
+        if self.number:
+            words.append(number(self.number).en)
+        if self.adjective:
+            words.append(self.adjective.en)
+        words.append(self.noun.en_plural if self.plural else self.noun.en)
+        text = re.sub(r"^a (?=[aeiou])", "an ", " ".join(filter(None, words)))
+        if self.relative:
+            text += " " + self.relative.english(front=self.relative_gap)
+        return text
+
+    def german(self, case: str = "nom", negated: bool = False) -> str:
+        """The German words in that case (``nom``, ``acc``, ``dat`` or ``gen``), with *kein* where ``negated``."""
+        determiner = DETERMINERS["no" if negated and self.indefinite else self.determiner]
+        words = [declined(determiner.de, determiner.endings, case, self.gender) if determiner.name != "bare" else ""]
+        if self.number:
+            words.append(number(self.number).de)
+        if self.adjective:
+            stem = self.adjective.de_stem or self.adjective.de
+            words.append(declined(stem, determiner.adjective, case, self.gender))
+        words.append(self.german_noun(case))
+        if self.owner:
+            words.append(self.owner.german("gen"))
+        text = " ".join(filter(None, words))
+        if self.relative:
+            text += ", " + self.relative.german("final", front=self.relative_gap) + ","
+        return text
+
+    def german_noun(self, case: str) -> str:
+        """The noun itself in that case."""
+        if self.plural:
+            return self.noun.de_plural + ("n" if case == "dat" and self.noun.de_plural[-1] not in "ns" else "")
+        if case == "gen":
+            return self.noun.de_genitive
+        return (case != "nom" and self.noun.de_oblique) or self.noun.de
+
+    def relations(self) -> Iterator[tuple[str, str]]:
+        """The (adjective, noun) and (verb, noun) pairs inside the phrase, in English."""
+        if self.adjective:
+            yield self.adjective.en, self.noun.en
+        if self.owner:
+            yield from self.owner.relations()
+        if self.relative:
+            yield self.relative.verb.en, self.noun.en
+            yield from self.relative.relations()
+
+
+Nominal = NounPhrase | Pronoun
+
+
+def declined(stem: str, kind: str, case: str, gender: str) -> str:
+    """The stem with its ending (of the definite article, the whole word)."""
+    ending: str = getattr(ENDINGS[kind, case], gender)
+    return stem + ending
+
+
+def relative_pronoun(antecedent: NounPhrase) -> Pronoun:
+    """Who, whom or that; der, die, das and so on, agreeing with the antecedent."""
+    forms = {case: declined("", "relative", case, antecedent.gender) for case in ("nom", "acc", "dat")}
+    human = "person" in antecedent.noun.classes.split(",")
+    subject, other = ("who", "whom") if human else ("that", "that")
+    return Pronoun(en=subject, en_object=other, person=antecedent.person, **forms)
+
+
+def pronoun_for(phrase: NounPhrase) -> Pronoun | None:
+    """The personal pronoun that takes the phrase up again, or none where German speakers themselves hesitate."""
+    if phrase.plural:
+        return PRONOUNS["they"]
+    german = PRONOUNS[{"m": "he", "f": "she", "n": "it"}[phrase.gender]]
+    if "person" not in phrase.noun.classes.split(","):
+        return replace(german, en="it", en_object="it")
+    return None if phrase.gender == "n" else german  # das Mädchen ... es or sie?
+
+
+def english_nominal(nominal: Nominal, case: str = "nom") -> str:
+    """A noun phrase or pronoun as subject (``nom``) or object."""
+    if isinstance(nominal, Pronoun):
+        return nominal.en if case == "nom" else nominal.en_object
+    return nominal.english()
+
+
+def german_nominal(nominal: Nominal, case: str, negated: bool = False) -> str:
+    """A noun phrase or pronoun in that case."""
+    if isinstance(nominal, Pronoun):
+        return str(getattr(nominal, case))
+    return nominal.german(case, negated)
+
+
+def german_prepositional(preposition: str, nominal: Nominal, case: str) -> str:
+    """Preposition and object, contracted where German does: im, zur, ins."""
+    text = f"{preposition} {german_nominal(nominal, case)}"
+    start = " ".join(text.split(" ")[:2])
+    definite = isinstance(nominal, NounPhrase) and nominal.determiner == "the"
+    return CONTRACTIONS[start] + text.removeprefix(start) if definite and start in CONTRACTIONS else text
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Words that stay as they are in both languages; ``nouns`` are the noun phrases in them."""
+
+    en: str
+    de: str
+    nouns: tuple[NounPhrase, ...] = ()
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A verb and everything that it ties together.
+
+    ``goal`` is what stands nearest to the end of the German clause: a direction, a place that the verb needs, a
+    predicate; ``quality`` is the adjective of a predicate. ``tense`` is ``present``, ``progressive``, ``past`` or
+    ``perfect``, and goes unused with a modal.
+    """
+
+    verb: Verb
+    subject: Nominal = field(default_factory=lambda: PRONOUNS["it"])
+    tense: str = "present"
+    modal: Modal | None = None
+    negated: bool = False
+    adverb: Words | None = None
+    time: Phrase | None = None
+    indirect: Nominal | None = None
+    direct: Nominal | None = None
+    goal: Phrase | None = None
+    quality: Adjective | None = None
+    place: Phrase | None = None
+
+    def english(self, front: str = "", question: bool = False, form: str = "clause") -> str:
+        """The clause in English.
+
+        Args:
+            front: the part to begin with: time, place, direct, indirect
+            question: subject and auxiliary change places
+            form: ``clause``, ``shared`` (subject and auxiliary were said before: "... and eats it") or ``base`` (open the door)
+        """
+        inverted = question and front != "subject"
+        auxiliary, head, rest = self.english_verb(support=inverted or self.negated)
+        direct = english_nominal(self.direct, "acc") if self.direct and front != "direct" else ""
+        direct = f"{self.verb.prep} {direct}"
+        particle_last = isinstance(self.direct, Pronoun)  # switch it on, but switch on the lamp
+        if form == "base":
+            words = [self.verb.en]
+        else:
+            subject = english_nominal(self.subject)
+            words = [auxiliary, subject] if inverted else [subject, auxiliary]
+            words = [] if form == "shared" else words
+            words += ["not" if self.negated else "", self.adverb.en if self.adverb else "", head, rest]
+        words += [
+            english_nominal(self.indirect, "acc") if self.indirect and front != "indirect" else "",
+            "" if particle_last else self.verb.particle,
+            direct,
+            self.verb.particle if particle_last else "",
+            self.goal.en if self.goal else "",
+            self.place.en if self.place and front != "place" else "",
+            self.time.en if self.time and front != "time" else "",
+        ]
+        return " ".join([self.front_english(front), *words])
+
+    def front_english(self, front: str) -> str:
+        """What the clause begins with."""
+        part = getattr(self, front) if front not in ("", "subject") else None
+        return part.en if isinstance(part, Phrase) else english_nominal(part, "acc") if part else ""
+
+    def english_verb(self, support: bool) -> tuple[str, str, str]:
+        """Auxiliary, main verb and what follows it, with *do* where ``support`` is needed and nothing else gives it."""
+        person, verb, modal = self.subject.person, self.verb, self.modal
+        third = person == "3"
+        if modal and modal.auxiliary:
+            return modal.auxiliary, modal.rest, verb.en
+        if modal and modal.en_past:
+            return ("did", modal.en, f"to {verb.en}") if support else ("", modal.en_past, f"to {verb.en}")
+        if modal:
+            form = modal.en_s if third and not support else modal.en
+            return "does" * support * third or "do" * support, form, f"to {verb.en}"
+        present_be, past_be = ENGLISH_BE[person]
+        if self.tense == "progressive":
+            return present_be, verb.en_ing, ""
+        if self.tense == "perfect":
+            return "has" if third else "have", verb.en_pp, ""
+        if verb.en == "be":
+            return present_be if self.tense == "present" else past_be, "", ""
+        if self.tense == "past":
+            return ("did", verb.en, "") if support else ("", verb.en_past, "")
+        if support:
+            return "does" if third else "do", verb.en, ""
+        return "", verb.en_s if third else verb.en, ""
+
+    def german(self, order: str = "second", front: str = "") -> str:
+        """The clause in German.
+
+        Args:
+            order: where the finite verb goes: ``second``, ``first``, ``final`` (subordinate clauses), ``shared``
+                (the subject and its auxiliary were said before) or ``zu`` (an infinitive clause)
+            front: the part to begin with: time, place, direct, indirect; the subject if not told
+        """
+        finite, tail = self.german_verb()
+        prefix = "" if tail else self.verb.prefix  # the participle and the infinitive have it already
+        parts = self.german_parts()
+        if order == "second":
+            front = front or "subject"
+        begin = parts.pop(front, "")
+        if order in ("shared", "zu"):
+            parts.pop("subject")
+        middle = [text for text in parts.values() if text]
+        if order == "zu":
+            infinitive = f"{self.verb.prefix}zu{self.verb.de}" if self.verb.prefix else f"zu {self.verb.de}"
+            return " ".join([*middle, infinitive])
+        if order == "final":
+            return " ".join(filter(None, [begin, *middle, tail, prefix + finite]))
+        finite = "" if order == "shared" and tail else finite
+        return " ".join(filter(None, [begin, finite, *middle, tail, prefix]))
+
+    def german_parts(self) -> dict[str, str]:
+        """The parts around the verb in their order, so far as the clause has them."""
+        case, preposition = self.verb.case, self.verb.preposition
+        without = isinstance(self.direct, NounPhrase) and self.direct.indefinite and not preposition
+        direct = german_nominal(self.direct, case, self.negated) if self.direct and not preposition else ""
+        indirect = german_nominal(self.indirect, "dat") if self.indirect else ""
+        pronoun = isinstance(self.direct, Pronoun)
+        particle = self.modal.particle if self.modal else ""
+        parts = {"subject": german_nominal(self.subject, "nom")}
+        if pronoun:
+            parts["direct"] = direct
+        if isinstance(self.indirect, Pronoun):
+            parts["indirect"] = indirect
+        parts["time"] = self.time.de if self.time else ""
+        parts["adverb"] = " ".join(filter(None, [self.adverb.de if self.adverb else "", particle]))
+        parts.setdefault("indirect", indirect)
+        parts.setdefault("direct", direct)
+        parts["negation"] = "nicht" if self.negated and not without else ""
+        parts["object"] = german_prepositional(preposition, self.direct, case) if self.direct and preposition else ""
+        parts["goal"] = self.goal.de if self.goal else ""
+        parts["place"] = self.place.de if self.place else ""
+        return parts
+
+    def german_verb(self) -> tuple[str, str]:
+        """The finite verb without its prefix, and the participle or infinitive that ends the clause."""
+        verb, index = self.verb, PERSONS.index(self.subject.person)
+        if self.modal and self.modal.de_1:
+            return (self.modal.de_1, self.modal.de_3, self.modal.de_plural)[index], verb.prefix + verb.de
+        if not self.modal and self.tense in ("past", "perfect"):
+            if verb.de_past and self.tense == "past":
+                plural = verb.de_past + ("n" if verb.de_past.endswith("e") else "en")
+                return plural if index == 2 else verb.de_past, ""
+            return GERMAN_AUXILIARIES[verb.aux][index], verb.de_pp
+        regular = (verb.de_1 or verb.de.removesuffix("n"), verb.de_3, verb.de)
+        return GERMAN_AUXILIARIES.get(verb.de, regular)[index], ""
+
+    def relations(self) -> Iterator[tuple[str, str]]:
+        """The (verb, noun) and (adjective, noun) pairs that the clause ties together, in English."""
+        nominals: list[Nominal | None] = [self.subject, self.direct, self.indirect]
+        nominals += [phrase for part in (self.goal, self.place) if part for phrase in part.nouns]
+        for phrase in nominals:
+            if isinstance(phrase, NounPhrase):
+                yield self.verb.en, phrase.noun.en
+                yield from phrase.relations()
+        if self.quality and isinstance(self.subject, NounPhrase):
+            yield self.quality.en, self.subject.noun.en
+
+
+def tidy(text: str, mark: str) -> str:
+    """A sentence as it is written: spaces, commas, capital letter and end mark."""
+    text = re.sub(r"\s+", " ", text).strip().replace(" ,", ",").replace(",,", ",").removesuffix(",")
+    text = text.replace("can not ", "cannot ")
+    return text[0].upper() + text[1:] + mark
