@@ -1,0 +1,67 @@
+"""Small models and batches for the tests."""
+
+from argparse import Namespace
+
+import torch
+from fairseq.data import Dictionary, data_utils
+
+from resmlp_mt import ResMLPTransformerModel
+from resmlp_mt.models.presets import apply_preset
+
+PAD, EOS = 1, 2
+
+
+def dictionary(words=40):
+    result = Dictionary()
+    for i in range(words):
+        result.add_symbol(f"w{i}")
+    return result
+
+
+def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separate=False, **options):
+    """A model in float64 and evaluation mode whose every parameter is off its starting value, Aff's beta too."""
+    torch.manual_seed(seed)
+    args = Namespace(**options)
+    apply_preset(args, preset)
+
+    class Task:
+        source_dictionary = dictionary(words)
+        target_dictionary = dictionary(words + 3) if separate else source_dictionary
+
+    model = ResMLPTransformerModel.build_model(args, Task).double().eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.add_(scatter * torch.randn_like(parameter))
+            if "embed_tokens" in name:
+                parameter[PAD] = 0
+    return model
+
+
+def sentence(generator, length, words=40):
+    """``length`` random tokens and ``</s>``."""
+    tokens = torch.randint(4, 4 + words, (length - 1,), generator=generator).tolist()
+    return [*tokens, EOS]
+
+
+def batch(sentences, left_pad=False, extra=0):
+    """Pad ``sentences`` to B x T with fairseq's own collation, with ``extra`` columns of padding."""
+    length = max(map(len, sentences)) + extra
+    tensors = [torch.tensor(each) for each in sentences]
+    return data_utils.collate_tokens(tensors, PAD, EOS, left_pad=left_pad, pad_to_length=length)
+
+
+def shifted(targets):
+    """What the decoder reads for ``targets``: ``</s>`` first, as fairseq has it."""
+    return [[EOS, *each[:-1]] for each in targets]
+
+
+@torch.no_grad()
+def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra=0):
+    """Teacher-forced logits of each sentence of one batch: a list of T x V."""
+    src = batch(sources, left_pad, extra)
+    prev = batch(shifted(targets), left_pad_target, extra)
+    out, _ = model(src, None, prev)
+    return [
+        row[-len(target) :] if left_pad_target else row[: len(target)]
+        for row, target in zip(out, targets, strict=True)
+    ]

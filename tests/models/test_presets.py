@@ -1,0 +1,60 @@
+from argparse import Namespace
+
+import pytest
+import torch
+from builders import build
+
+from resmlp_mt.models.presets import PRESETS, apply_preset
+
+# Touvron et al. 2021, section 3.6, and the design: width, MLP, layers, heads, dropout, positions
+EXPECTED = {
+    "resmlp_transformer": (512, 2048, 6, 8, 0.1, 256),
+    "resmlp_transformer_wmt_en_de": (512, 2048, 6, 8, 0.15, 256),
+    "resmlp_transformer_wmt_en_fr": (512, 2048, 6, 8, 0.1, 256),
+    "resmlp_transformer_12_wmt_en_de": (512, 2048, 12, 8, 0.15, 256),
+    "resmlp_transformer_12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256),
+    "resmlp_transformer_multi30k": (256, 512, 3, 4, 0.2, 128),
+    "resmlp_transformer_tiny": (64, 256, 2, 2, 0.1, 64),
+}
+
+
+def test_every_preset_is_expected():
+    assert set(PRESETS) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_preset_says_what_the_paper_says(name):
+    width, hidden, layers, heads, dropout, positions = EXPECTED[name]
+    args = Namespace()
+    apply_preset(args, name)
+    for side in "encoder", "decoder":
+        assert getattr(args, f"{side}_embed_dim") == width
+        assert getattr(args, f"{side}_ffn_embed_dim") == hidden
+        assert getattr(args, f"{side}_layers") == layers
+    assert args.decoder_attention_heads == heads
+    assert args.dropout == dropout
+    assert args.layerscale_init == 0.2
+    assert args.max_source_positions == args.max_target_positions == positions
+
+
+def test_the_command_line_wins_and_none_means_missing():
+    args = Namespace(encoder_embed_dim=128, dropout=0.0, encoder_layers=None, decoder_ffn_embed_dim=99)
+    apply_preset(args, "resmlp_transformer_tiny")
+    assert (args.encoder_embed_dim, args.decoder_embed_dim, args.dropout) == (128, 128, 0.0)
+    assert (args.encoder_layers, args.decoder_ffn_embed_dim, args.decoder_output_dim) == (2, 99, 128)
+
+
+def parameters_by_formula(vocabulary, dim, hidden, layers, positions):
+    """Embeddings; A and b; two Aff a branch and one a stack; four projections of attention; two layers of MLP."""
+    mixing = positions * positions + positions + 4 * dim
+    mlp = dim * hidden + hidden + hidden * dim + dim + 4 * dim
+    attention = 4 * (dim * dim + dim) + 4 * dim
+    return vocabulary * dim + layers * (2 * mixing + 2 * mlp + attention) + 4 * dim
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_parameters_are_what_the_equations_need(name):
+    width, hidden, layers, _, _, positions = EXPECTED[name]
+    with torch.device("meta"):  # shapes without values
+        model = build(name, share_all_embeddings=True)
+    assert sum(p.numel() for p in model.parameters()) == parameters_by_formula(44, width, hidden, layers, positions)

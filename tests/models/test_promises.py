@@ -1,0 +1,274 @@
+"""The promises of the model, for every preset (at a narrow width, for speed) and more variants; the oracle shares no code with it."""
+
+from argparse import Namespace
+from copy import deepcopy
+
+import pytest
+import torch
+from builders import EOS, PAD, batch, build, logits, sentence, shifted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import encode, translate_scores
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.models.presets import BASE, PRESETS
+
+VARIANTS = {
+    **{name: {"preset": name, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48} for name in PRESETS},
+    "separate dictionaries": {"separate": True},
+    "shared embeddings": {"share_all_embeddings": True},
+    "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
+    "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
+    "checkpointed activations": {"checkpoint_activations": True},
+    "unequal positions": {"max_source_positions": 12, "max_target_positions": 30},
+}
+EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
+
+
+def heads_of(variant):
+    return {**BASE, **PRESETS[variant.get("preset", "resmlp_transformer_tiny")]}["decoder_attention_heads"]
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
+def variant(request):
+    options = VARIANTS[request.param]
+    return build(**options), heads_of(options)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return build()
+
+
+def pairs(*lengths, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple([sentence(generator, length) for length in side] for side in zip(*lengths, strict=True))
+
+
+def assert_same(got, expected):
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+def fold_copy(model):
+    """A folded copy of the model; fairseq's hook folds in place."""
+    copy = deepcopy(model)
+    copy.make_generation_fast_()
+    return copy
+
+
+def test_the_model_is_the_paper_s_equations(variant):
+    model, heads = variant
+    sources, targets = pairs((5, 4), (3, 6))
+    for left_pad in False, True:
+        got = logits(model, sources, targets, left_pad)
+        expected = [
+            translate_scores(model, source, previous, heads)
+            for source, previous in zip(sources, shifted(targets), strict=True)
+        ]
+        assert_same(got, expected)
+
+
+# Promise 1: a sentence is alone
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=5),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 70),
+    st.integers(0, 99),
+)
+def test_batch_and_padding_do_not_matter(tiny, lengths, left_pad, left_pad_target, extra, seed):
+    """``extra`` reaches past the 64 positions of the model: padding is not length."""
+    sources, targets = pairs(*lengths, seed=seed)
+    together = logits(tiny, sources, targets, left_pad, left_pad_target, extra)
+    alone = [logits(tiny, [s], [t])[0] for s, t in zip(sources, targets, strict=True)]
+    assert_same(together, alone)
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_batch_and_padding_do_not_matter_for_any_variant(variant, folded):
+    model, _ = variant
+    model = fold_copy(model) if folded else model
+    sources, targets = pairs((5, 4), (2, 6), (7, 1))
+    alone = [logits(model, [s], [t])[0] for s, t in zip(sources, targets, strict=True)]
+    for left_pad in False, True:
+        for left_pad_target in False, True:
+            assert_same(logits(model, sources, targets, left_pad, left_pad_target, extra=3), alone)
+
+
+def test_the_encoder_gives_back_positions_where_the_tokens_are(tiny):
+    (sources, _) = pairs((5, 1), (2, 1))
+    parameters = {name: value.double() for name, value in tiny.state_dict().items()}
+    for left_pad in False, True:
+        tokens = batch(sources, left_pad, extra=2)
+        out = tiny.encoder(tokens, return_all_hiddens=True)
+        assert torch.equal(out["encoder_padding_mask"][0], tokens.eq(PAD))
+        assert out["encoder_out"][0].shape == (*tokens.t().shape, 64)
+        assert all(state.shape == out["encoder_out"][0].shape for state in out["encoder_states"])
+        for b, source in enumerate(sources):
+            expected = torch.stack(encode(parameters, source))
+            torch.testing.assert_close(out["encoder_out"][0][tokens[b].ne(PAD), b], expected, **EXACT)
+
+
+def test_precomputed_embeddings_are_taken_on_either_side(tiny):
+    (sources, _) = pairs((5, 1), (2, 1))
+    for left_pad in False, True:
+        tokens = batch(sources, left_pad)
+        embedded = tiny.encoder.embed_tokens(tokens)
+        given_embedding = tiny.encoder(tokens, token_embeddings=embedded)["encoder_out"][0]
+        torch.testing.assert_close(given_embedding, tiny.encoder(tokens)["encoder_out"][0])
+
+
+# Promise 2: no look ahead
+
+
+def test_no_position_sees_a_later_one(variant):
+    model, _ = variant
+    (sources, targets) = pairs((5, 8))
+    prev = batch(shifted(targets))
+    with torch.no_grad():
+        full = model(batch(sources), None, prev)[0]
+        for t in range(1, 8):
+            changed = prev.clone()
+            changed[:, t:] = 4 + (changed[:, t:] + 1) % 40
+            torch.testing.assert_close(model(batch(sources), None, changed)[0][:, :t], full[:, :t], **EXACT)
+            assert not torch.allclose(model(batch(sources), None, changed)[0][:, t:], full[:, t:])
+
+
+def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
+    model, _ = variant
+    sources, targets = pairs((5, 4), (3, 6))
+    model.zero_grad()
+    model(batch(sources, left_pad=True), None, batch(shifted(targets)))[0].square().sum().backward()
+    for layer in model.encoder.layers:
+        grad = layer.mixing.mixing.weight.grad
+        assert (grad[:5, :5] != 0).all() and grad[5:].eq(0).all() and grad[:, 5:].eq(0).all()
+    for layer in model.decoder.layers:
+        grad = layer.mixing.mixing.weight.grad
+        expected = torch.zeros_like(grad, dtype=torch.bool)
+        expected[:6, :6] = torch.ones(6, 6).tril().bool()
+        assert torch.equal(grad != 0, expected)
+
+
+# Promise 3: one step at a time equals all at once
+
+
+@torch.no_grad()
+def decode_in_steps(model, sources, targets, left_pad, drop_at):
+    """Two beams a sentence, swapped at every step; after ``drop_at`` steps the first sentence is finished and dropped.
+
+    Returns the logits of both beams of each sentence: {(sentence, beam): T x V}.
+    """
+    beams = [[t, t[:1] + [4 + (x - 3) % 40 for x in t[1:-1]] + [EOS]] for t in targets]
+    keys = [(i, j) for i in range(len(targets)) for j in range(2)]
+    memory = model.encoder(batch(sources, left_pad))
+    order = torch.tensor([i for i, _ in keys])
+    memory, state, out = model.encoder.reorder_encoder_out(memory, order), {}, {}
+    for step in range(max(map(len, targets))):
+        prev = torch.tensor([([EOS, *beams[i][j]] + [PAD] * 20)[: step + 1] for i, j in keys])
+        scores, _ = model.decoder(prev, encoder_out=memory, incremental_state=state)
+        assert scores.size(1) == 1
+        for key, row in zip(keys, scores[:, 0], strict=True):
+            out.setdefault(key, []).append(row)
+        order = list(range(len(keys)))
+        order = [k + 1 if k % 2 == 0 else k - 1 for k in order]
+        if step + 1 == drop_at:
+            order = order[2:]
+            memory = model.encoder.reorder_encoder_out(memory, torch.tensor(order))
+        keys = [keys[k] for k in order]
+        model.decoder.reorder_incremental_state_scripting(state, torch.tensor(order))
+    return {key: torch.stack(rows) for key, rows in out.items()}, beams
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("left_pad", [False, True])
+def test_steps_equal_teacher_forcing(variant, folded, left_pad):
+    model, _ = variant
+    sources, targets = pairs((5, 9), (3, 9))
+    model = fold_copy(model) if folded else model
+    stepped, beams = decode_in_steps(model, sources, targets, left_pad, drop_at=4)
+    for (i, j), rows in stepped.items():
+        expected = logits(model, [sources[i]], [beams[i][j]])[0]
+        assert len(rows) == (4 if i == 0 else 9)
+        torch.testing.assert_close(rows, expected[: len(rows)], **EXACT)
+
+
+# Promise 4: folding changes nothing
+
+
+def test_folding_moves_scores_by_rounding_only(variant):
+    model, _ = variant
+    sources, targets = pairs((5, 4), (3, 6))
+    for left_pad in False, True:
+        plain = logits(model, sources, targets, left_pad)
+        assert_same(logits(fold_copy(model), sources, targets, left_pad), plain)
+
+
+def test_fairseq_s_hook_folds_once():
+    model = build()
+    sources, targets = pairs((5, 4))
+    plain = logits(model, sources, targets)
+    cfg = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
+    for _ in range(2):
+        model.prepare_for_inference_(cfg)
+    assert_same(logits(model, sources, targets), plain)
+
+
+def test_folding_a_half_precision_model_rounds_once():
+    """The fold itself is done in float64, so that all that is lost is the rounding of each folded weight."""
+    model = build(scatter=0.05).half().double()  # the rounded weights, in float64
+    sources, targets = pairs((5, 4))
+    expected = logits(model, sources, targets)[0]
+    folded = fold_copy(model.half()).double()
+    got = logits(folded, sources, targets)[0]
+    assert 0 < (got - expected).abs().max() < 0.01 * expected.abs().max()
+
+
+# Promise 5: too long is an error
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("left_pad", [False, True])
+def test_too_long_is_refused_with_length_limit_and_option(side, left_pad):
+    model = build(max_source_positions=10, max_target_positions=12)
+    limit = 10 if side == "source" else 12
+    for length in limit, limit + 1:
+        sizes = (length, 3) if side == "source" else (3, length)
+        sources, targets = pairs(sizes, (2, 2))
+        if length == limit:
+            logits(model, sources, targets, left_pad, left_pad)
+        else:
+            message = f"{side} sentence has {length} positions.*has {limit}.*--max-{side}-positions {length}"
+            with pytest.raises(UserError, match=message):
+                logits(model, sources, targets, left_pad, left_pad)
+
+
+def test_too_long_is_refused_before_any_arithmetic():
+    model = build(max_source_positions=10, max_target_positions=12)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.new_empty(0)  # any use of it fails otherwise
+    with pytest.raises(UserError, match="max-source-positions 11"):
+        model.encoder(torch.full((1, 11), 5))
+    with pytest.raises(UserError, match="max-target-positions 13"):
+        model.decoder(torch.full((1, 13), 5), encoder_out=None)
+
+
+def test_steps_beyond_the_limit_are_refused(tiny):
+    memory = tiny.encoder(torch.tensor([[5, EOS]]))
+    with pytest.raises(UserError, match="--max-target-positions 65"):
+        tiny.decoder(torch.full((1, 65), 5), encoder_out=memory, incremental_state={})
+
+
+def test_fairseq_sees_the_limits(variant):
+    model, _ = variant
+    source, target = model.max_positions()
+    assert source == model.encoder.layers[0].mixing.mixing.weight.size(0)
+    assert target == model.decoder.layers[0].mixing.mixing.weight.size(0)
+
+
+def test_full_context_alignment_is_refused(tiny):
+    with pytest.raises(UserError, match="causal"):
+        tiny.decoder(torch.tensor([[EOS, 5]]), encoder_out=None, full_context_alignment=True)

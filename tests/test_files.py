@@ -1,0 +1,180 @@
+"""Files that appear whole or not at all; lines that stay lines."""
+
+import errno
+import gzip
+import os
+import resource
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resmlp_mt import files
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import atomic_write, read_lines, read_parallel
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# --- atomic_write
+
+
+def test_write_makes_folders_and_honours_the_umask(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "a.txt"
+    old = os.umask(0o027)
+    try:
+        with atomic_write(path) as file:
+            file.write("ä\u2028\n")
+            assert not path.exists()
+    finally:
+        os.umask(old)
+    assert path.read_bytes() == "ä\u2028\n".encode()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert _names(path.parent) == ["a.txt"]
+
+
+def test_write_bytes_replaces_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with atomic_write(path, "wb") as file:
+        file.write(b"\x00\xff")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"\x00\xff"
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), UserError("mine")])
+def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(type(error)), atomic_write(path) as file:
+        file.write("new")
+        raise error
+    assert path.read_text() == "old"
+    assert _names(tmp_path) == ["a.txt"]
+
+
+def test_full_disk_at_the_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with (
+        pytest.raises(UserError, match=r"a\.txt: cannot be written: No space left on device$"),
+        atomic_write(tmp_path / "a.txt") as file,
+    ):
+        file.write("x")
+    assert _names(tmp_path) == []
+
+
+def test_file_too_large_while_writing(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with (
+            pytest.raises(UserError, match=r"a\.bin: cannot be written: File too large$"),
+            atomic_write(tmp_path / "a.bin", "wb") as file,
+        ):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+            file.write(bytes(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert _names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["file/below/it", "folder"])
+def test_names_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match=str(tmp_path)) as error, atomic_write(tmp_path / name) as file:
+        file.write("x")
+    assert "\n" not in str(error.value)
+    assert _names(tmp_path) == ["file", "folder"]
+
+
+def test_a_device_is_not_replaced() -> None:
+    with pytest.raises(UserError, match="/dev/null: is not a regular file"), atomic_write("/dev/null") as file:
+        file.write("x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+# --- read_lines
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))))
+def test_only_newline_ends_a_line(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a.txt"
+    with atomic_write(path) as file:
+        file.writelines(f"{line}\n" for line in lines)
+    assert list(read_lines(path)) == [line.removesuffix("\r") for line in lines]
+
+
+def test_breaks_of_text_mode_stay_inside(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    nasty = "a\rb\vc\fd\x1ce\x1df\x1eg\x85h\u2028i\u2029j\x00k"
+    path.write_bytes(f"{nasty}\r\n\r\nlast".encode())
+    assert list(read_lines(path)) == [nasty, "", "last"]
+
+
+def test_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress("ä\nb\n".encode()))
+    assert list(read_lines(path)) == ["ä", "b"]
+
+
+def test_truncated_gzip_tells_where(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    whole = gzip.compress(b"".join(b"%d\n" % i for i in range(5000)))
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"a\.gz: cannot be read after line \d+: .*end-of-stream"):
+        list(read_lines(path))
+
+
+def test_not_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_text("<html>")
+    with pytest.raises(UserError, match=r"a\.gz: cannot be read after line 0: Not a gzipped file"):
+        list(read_lines(path))
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    damaged = bytearray(gzip.compress(b"word " * 1000))
+    damaged[len(damaged) // 2] ^= 0xFF
+    path.write_bytes(damaged)
+    with pytest.raises(UserError, match=r"a\.gz: cannot be read"):
+        list(read_lines(path))
+
+
+def test_broken_utf8_tells_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"good\nalso\n\xe4\nnever\n")
+    with pytest.raises(UserError, match=r"a\.txt:3: not UTF-8 .*iconv") as error:
+        list(read_lines(path))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "message"), [("missing", "missing: no such file$"), ("", "cannot be read")])
+def test_no_file(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        list(read_lines(tmp_path / name))
+
+
+# --- read_parallel
+
+
+def test_parallel(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a\x0b1\r\nb\x0c2\n")
+    (tmp_path / "b").write_bytes("1\u20281\n2\r2".encode())
+    assert list(read_parallel([tmp_path / "a", tmp_path / "b"])) == [("a\x0b1", "1\u20281"), ("b\x0c2", "2\r2")]
+
+
+def test_misaligned(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1\n2\n3\n")
+    (tmp_path / "b").write_text("1\n2\n")
+    with pytest.raises(UserError, match=r"b ends after line 2 but .*a goes on: the files must be aligned"):
+        list(read_parallel([tmp_path / "a", tmp_path / "b"]))
