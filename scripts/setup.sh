@@ -94,7 +94,8 @@ stamp() { # all that an environment that is ready was made from
 
 # ---- doing
 
-attempt() { output=$("$@" 2>&1 | tee "$log"); } # kept in memory too: on a full disk there is no log
+attempt() { output=$("$@" 2>&1 | tee "$log" 2>/dev/null); } # kept in memory too: on a full disk there is no log
+disk_full() { df -Pk "$VENV" "${TMPDIR:-/tmp}" | awk 'NR > 1 && $4 < 20000 { full = 1 } END { exit !full }'; }
 
 step() { # step WHAT COMMAND...
     say "$1"
@@ -103,7 +104,7 @@ step() { # step WHAT COMMAND...
 
 no_package='No matching distribution found for'
 why() { # the cause of a failed attempt, in one line where the output tells it
-    if [[ $output =~ 'No space left on device'|'Disk quota exceeded' ]]; then
+    if [[ $output =~ 'No space left on device'|'Disk quota exceeded' ]] || disk_full; then
         echo "the disk is full (under $VENV or ${TMPDIR:-/tmp}): make room, then run this again"
     elif [[ $output =~ 'NewConnectionError'|'Timeout'|'Read timed out'|'NameResolutionError'|'name resolution'|'unreachable'|'Connection refused'|'Connection reset'|'ProxyError'|'SSLError'|'Max retries' ]]; then
         echo "no network, or pip's package source does not answer: check the connection and pip's settings, then run this again"
@@ -142,8 +143,8 @@ install_torch() {
         say "installing torch $version, the build for CPU"
         if ! attempt pip_install "$pin+cpu"; then
             [[ $(why 2>/dev/null) == 'pip finds no'* ]] || die "$(why)"
-            say "pip finds no build for CPU alone; if gigabytes of CUDA are too much, stop this (Ctrl-C) and set" \
-                "RESMLP_TORCH_PIP_ARGS to the pip arguments that PyTorch's installation page shows for CPU"
+            say "pip finds no build for CPU alone; if gigabytes of CUDA are too much, stop this (Ctrl-C), set" \
+                "RESMLP_TORCH_PIP_ARGS to the pip arguments that PyTorch's installation page shows for CPU, and start again"
             step "installing torch $version, the general build (several GB)" pip_install "$pin"
         fi
     fi
