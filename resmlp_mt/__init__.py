@@ -3,8 +3,13 @@
 ``--user-dir resmlp_mt`` imports this package, which registers the model and its presets.
 """
 
-from resmlp_mt.checkpoints import allow_fairseq_checkpoints, copy_checkpoints_atomically
-from resmlp_mt.models import ResMLPTransformerModel
+import logging
+
+# Importing fairseq would greet every command with the wish for tensorboardX, which nothing here needs.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+
+from resmlp_mt.checkpoints import allow_fairseq_checkpoints, copy_checkpoints_atomically  # noqa: E402
+from resmlp_mt.models import ResMLPTransformerModel  # noqa: E402
 
 __version__ = "0.1.0"
 __all__ = ["ResMLPTransformerModel"]

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# A ResMLP translator from nothing, in minutes: a toy English-German corpus, subwords, training, averaging, beam search,
+# scores beside a word-for-word baseline, and a sentence of your own. Run again, it starts the training anew.
+#
+#   bash scripts/demo.sh ["An English sentence."]
+#
+# WORK=...   the folder of everything that it makes (default: work/toy_en_de in the checkout)
+set -euo pipefail
+sentence=${1:-}
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+work=${WORK:-work/toy_en_de}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+started=$SECONDS
+say() { printf '\n== %s\n' "$*"; }
+
+say "A corpus: English and German sentences of a bilingual grammar"
+python examples/toy_en_de/make_corpus.py --out "$work/raw"
+
+say "Words, joint subwords, binary files: fairseq-preprocess"
+splits=()
+for split in train valid test; do splits+=("--$split" "$work/raw/$split.en" "$work/raw/$split.de"); done
+python scripts/prepare_text.py "${splits[@]}" --source-lang en --target-lang de --keep-punctuation --symbols 1500 --out "$work"
+
+say "Training: fairseq-train"
+rm -rf "$work/checkpoints"
+fairseq-train "$work/data-bin" --user-dir resmlp_mt --arch resmlp_transformer_tiny \
+  --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --share-all-embeddings --dropout 0.1 \
+  --optimizer adagrad --lr 0.1 --lr-scheduler fixed --warmup-updates 300 --clip-norm 1.0 \
+  --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 --max-epoch 10 --seed 1 \
+  --save-dir "$work/checkpoints" --log-format "$([ -t 2 ] && echo tqdm || echo simple)" 2>&1 | tee "$work/train.log"
+
+say "Averaging the last checkpoints"
+python scripts/average_checkpoints.py --inputs "$work/checkpoints" --num-epoch-checkpoints 3 --output "$work/averaged.pt"
+rm "$work"/checkpoints/checkpoint[0-9]*.pt
+
+say "Translating combinations of words that training never saw: fairseq-generate, beam 4"
+fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 --batch-size 100 \
+  --tokenizer moses --moses-no-dash-splits --moses-no-escape --bpe subword_nmt --bpe-codes "$work/bpe.codes" \
+  > "$work/generated.txt"
+python examples/toy_en_de/word_for_word.py --train "$work/raw/train" --input "$work/raw/test.en" --output "$work/word_for_word.de"
+
+say "Scores on the test set, word for word"
+python scripts/score_bleu.py --hypotheses "$work/word_for_word.de" --reference "$work/raw/test.de" --target-lang de
+say "Scores on the test set, ResMLP"
+python scripts/score_bleu.py "$work/generated.txt" --reference "$work/raw/test.de" --target-lang de --output "$work/test.hyp.de"
+
+say "Some of the translations"
+for line in 1 2 3 4 5; do
+  for row in "English $work/raw/test.en" "German $work/raw/test.de" "ResMLP $work/test.hyp.de" "words $work/word_for_word.de"; do
+    printf '%-8s %s\n' "${row%% *}" "$(sed -n "${line}p" "${row#* }")"
+  done
+  echo
+done
+echo "done in $((SECONDS - started)) s after set-up"
