@@ -62,6 +62,5 @@ def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra
     prev = batch(shifted(targets), left_pad_target, extra)
     out, _ = model(src, None, prev)
     return [
-        row[-len(target) :] if left_pad_target else row[: len(target)]
-        for row, target in zip(out, targets, strict=True)
+        row[-len(target) :] if left_pad_target else row[: len(target)] for row, target in zip(out, targets, strict=True)
     ]

@@ -1,7 +1,7 @@
 """The paper's equations written out plainly, one sentence and one position at a time, in float64.
 
-Touvron et al. 2021, equations 1 to 3, Algorithm 1 and "Sequence-to-sequence ResMLP". Shares no code with resmlp_mt: it reads
-a model's parameters by name and nothing else.
+Touvron et al. 2021, equations 1 to 3, Algorithm 1 and "Sequence-to-sequence ResMLP". Shares no code with resmlp_mt: it
+reads a model's parameters by name and nothing else.
 """
 
 import math
@@ -42,7 +42,7 @@ def channel_mlp(p, name, x):
 
 
 def cross_attention(p, name, x, memory, heads):
-    """Scaled dot-product attention of each position to the encoder's, head by head (Vaswani et al. 2017, equation 1)."""
+    """Scaled dot-product attention to the encoder's positions, head by head (Vaswani et al. 2017, equation 1)."""
     attention = f"{name}.attention"
     keys = [linear(p, f"{attention}.k_proj", m) for m in memory]
     values = [linear(p, f"{attention}.v_proj", m) for m in memory]

@@ -16,7 +16,8 @@ from resmlp_mt.modules.token_mixing import IncrementalState, check_length
 class ResMLPDecoder(TransformerDecoderBase):
     """Embeddings, ResMLP layers with cross-attention, one last Aff, output projection.
 
-    The base class embeds, runs the layers, ends with ``layer_norm``, which is an Aff here, and projects to the vocabulary.
+    The base class embeds, runs the layers, ends with ``layer_norm``, which is an Aff here, and projects to the
+    vocabulary.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         full_context_alignment: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Decode up to the vocabulary projection.
 
         Args:
@@ -55,8 +56,8 @@ class ResMLPDecoder(TransformerDecoderBase):
             features B x T x C; ``{"attn": [B x T x S], "inner_states": [T x B x C each]}``
 
         Raises:
-            UserError: a sentence has more positions than ``--max-target-positions``, or a full-context alignment is asked
-                of a mixing that is causal
+            UserError: a sentence has more positions than ``--max-target-positions``, or a full-context alignment is
+                asked of a mixing that is causal
         """
         if full_context_alignment:
             raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")

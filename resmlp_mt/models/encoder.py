@@ -48,8 +48,8 @@ class ResMLPEncoder(TransformerEncoderBase):
             token_embeddings: B x T x C, in the place of looking src_tokens up
 
         Returns:
-            fairseq's encoder output: ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
-            [B x T x C], ``encoder_states`` [T x B x C each], with positions where src_tokens has them
+            fairseq's encoder output: ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T],
+            ``encoder_embedding`` [B x T x C], ``encoder_states`` [T x B x C each], positions where src_tokens has them
 
         Raises:
             UserError: a sentence has more positions than ``--max-source-positions``

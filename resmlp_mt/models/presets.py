@@ -14,7 +14,7 @@ BASE: dict[str, Any] = {
     "max_source_positions": 256,
     "max_target_positions": 256,
 }
-"""Touvron et al. 2021, section 3.6: a Transformer base's sizes, LayerScale 0.2; the cleaned corpora end at 250 subwords."""
+"""Touvron et al. 2021, section 3.6: a Transformer base's sizes, LayerScale 0.2. Cleaned corpora end at 250 subwords."""
 
 TWELVE_LAYERS = {"encoder_layers": 12, "decoder_layers": 12}
 WMT_EN_DE = {"dropout": 0.15}
@@ -59,8 +59,8 @@ FOLLOWS = {
 def apply_preset(args: Any, name: str) -> None:
     """Give every option of the model that is missing or None the value of the preset.
 
-    Asks for None rather than for a missing attribute, because some versions of hydra answer None for both (fairseq issue
-    4675).
+    Asks for None rather than for a missing attribute, because some versions of hydra answer None for both (fairseq
+    issue 4675).
 
     Args:
         args: the options, changed in place

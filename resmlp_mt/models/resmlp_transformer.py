@@ -82,8 +82,8 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
 class ResMLPTransformerModel(TransformerModelBase):
     """An encoder-decoder that mixes positions by one linear layer (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
 
-    Everything but the layers is fairseq's Transformer: embeddings and their sharing, output projection, adaptive softmax,
-    layer drop, generation, ensembles.
+    Everything but the layers is fairseq's Transformer: embeddings and their sharing, output projection, adaptive
+    softmax, layer drop, generation, ensembles.
     """
 
     @classmethod
@@ -143,18 +143,23 @@ def check_options(args: Any, target_symbols: int) -> None:
     require(math.isfinite(args.layerscale_init), f"--layerscale-init is {args.layerscale_init}: give a finite number")
 
     dim, heads = args.decoder_embed_dim, args.decoder_attention_heads
-    require(heads >= 1 and dim % heads == 0, f"--decoder-embed-dim {dim} is not a multiple of --decoder-attention-heads {heads}")
+    require(
+        heads >= 1 and dim % heads == 0,
+        f"--decoder-embed-dim {dim} is not a multiple of --decoder-attention-heads {heads}",
+    )
     cutoff = getattr(args, "adaptive_softmax_cutoff", None)
     if cutoff is not None:
-        # a list by now, unless a checkpoint or --model-overrides says otherwise; fairseq would evaluate a string as Python
+        # a list by now, unless a checkpoint or --model-overrides says otherwise; fairseq would run a string as Python
         whole = isinstance(cutoff, list) and bool(cutoff) and all(type(each) is int for each in cutoff)
         require(whole, f"--adaptive-softmax-cutoff is {cutoff!r}: give whole numbers")
         require(
-            cutoff == sorted(set(cutoff)) and 0 < cutoff[0] and cutoff[-1] < target_symbols,
-            f"--adaptive-softmax-cutoff {cutoff} must rise and end below the {target_symbols} entries of the target dictionary",
+            cutoff == sorted(set(cutoff)) and cutoff[0] > 0 and cutoff[-1] < target_symbols,
+            f"--adaptive-softmax-cutoff {cutoff} must rise and end below {target_symbols}, the target dictionary's size",
         )
         criterion = getattr(args, "criterion", "adaptive_loss")
-        require(criterion == "adaptive_loss", f"--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}")
+        require(
+            criterion == "adaptive_loss", f"--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}"
+        )
     if getattr(args, "share_all_embeddings", False) or getattr(args, "share_decoder_input_output_embed", False):
         out = args.decoder_output_dim
         require(out == dim, f"shared embeddings need --decoder-output-dim {out} to equal --decoder-embed-dim {dim}")

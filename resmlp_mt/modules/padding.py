@@ -4,6 +4,7 @@ A position's row of A is its index, so a sentence's first real token must come f
 default. Padding must not count as length either: bucketed batches may be padded beyond the model's positions.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -62,6 +63,6 @@ class Placement:
         x = F.pad(x, (0, missing) if x.dim() == 2 else (0, 0, 0, missing), value=fill)
         return x if self.shift is None else roll_rows(x, -self.shift)
 
-    def states_back(self, states: list[Tensor]) -> list[Tensor]:
+    def states_back(self, states: Sequence[Tensor]) -> list[Tensor]:
         """``back`` for a list of T' x B x C."""
         return [self.back(state.transpose(0, 1)).transpose(0, 1) for state in states]

@@ -57,7 +57,7 @@ class ResidualBranch(nn.Module):
 
     def fold_(self) -> None:
         """Fold both Aff, in place and only once; the branch then computes the same with fewer operations."""
-        if isinstance(self.pre_affine, Aff):
+        if isinstance(self.pre_affine, Aff) and isinstance(self.post_affine, Aff):
             self._absorb(self.pre_affine, self.post_affine)
             self.pre_affine, self.post_affine = nn.Identity(), nn.Identity()
 
@@ -168,7 +168,7 @@ class ResMLPEncoderLayer(nn.Module):
         self.mlp = ChannelMLPBranch(cfg, dim, cfg.encoder.ffn_embed_dim, owner)
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; ``encoder_padding_mask`` (B x T) is true at padded positions, if there are any."""
+        """``T x B x C -> T x B x C``; ``encoder_padding_mask`` (B x T), if any, is true at padded positions."""
         padding = None if encoder_padding_mask is None else encoder_padding_mask.t()
         return self.mlp(self.mixing(x.contiguous(), padding))
 

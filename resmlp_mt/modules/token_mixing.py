@@ -1,7 +1,10 @@
 """The linear layer over positions that stands where a Transformer has self-attention."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
-from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
@@ -89,8 +92,7 @@ class TokenMixing(nn.Module):
         return f"{self.max_positions}"
 
 
-@with_incremental_state
-class CausalTokenMixing(TokenMixing):
+class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
     """Token mixing with a lower-triangular A: position t reads positions 1 to t only (section 2).
 
     While decoding step by step it keeps its past inputs, and nothing else, in a buffer that doubles when full; a step
@@ -98,6 +100,8 @@ class CausalTokenMixing(TokenMixing):
     """
 
     INITIAL_CAPACITY = 16
+    get_incremental_state: Callable[..., Any]
+    set_incremental_state: Callable[..., Any]
 
     def __init__(self, max_positions: int):
         super().__init__(max_positions)
@@ -108,7 +112,9 @@ class CausalTokenMixing(TokenMixing):
         """Rows ``start`` to ``end`` of the lower triangle of ``A[:end,:end]``."""
         return super().rows(start, end).tril(start)
 
-    def forward(self, x: Tensor, incremental_state: IncrementalState | None = None) -> Tensor:
+    def forward(  # type: ignore[override]  # no position reads the padding behind its sentence, but it reads the past
+        self, x: Tensor, incremental_state: IncrementalState | None = None
+    ) -> Tensor:
         """``T x B x C -> T x B x C``; with a state, x holds the positions that follow those of the calls before.
 
         Raises:

@@ -1,4 +1,7 @@
-"""The promises of the model, for every preset (at a narrow width, for speed) and more variants; the oracle shares no code with it."""
+"""The promises of the model, for every preset (narrowed, for speed) and more variants.
+
+The oracle shares no code with the model.
+"""
 
 from argparse import Namespace
 from copy import deepcopy

@@ -90,7 +90,7 @@ def test_the_cache_holds_past_inputs_only_and_grows_by_doubling():
 def test_a_step_beyond_the_last_position_is_refused():
     module, state = mixing(CausalTokenMixing, 4), {}
     module(torch.randn(4, 1, 3, dtype=torch.double), state)
-    with pytest.raises(UserError, match="5 positions.*has 4.*--max-target-positions 5"):
+    with pytest.raises(UserError, match=r"5 positions.*has 4.*--max-target-positions 5"):
         module(torch.randn(1, 1, 3, dtype=torch.double), state)
 
 
