@@ -26,10 +26,12 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
         mode: ``"w"`` for text or ``"wb"`` for bytes
 
     Raises:
-        UserError: the file cannot be written (full disk, no permission, ...)
+        UserError: the file cannot be written (full disk, no permission, a folder or device by that name, ...)
     """
     path = Path(path)
     temporary: str | None = None
+    if path.exists() and not path.is_file():  # root could replace /dev/null itself
+        raise UserError(f"{path}: is not a regular file: choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")

@@ -83,7 +83,7 @@ class Binarizing:
                 found = _sentences(self._data(folder, split, lang))
                 if found != expected:
                     raise UserError(
-                        f"{self.texts}/{split}.{lang}: {expected} lines, of which fairseq-preprocess binarised {found}: "
+                        f"{self.texts}/{split}.{lang}: fairseq-preprocess binarised {found} of {expected} lines: "
                         "try with --workers 1, and please report it"
                     )
 

@@ -1,5 +1,6 @@
 """Public files, fetched over the network or taken from a folder, with known sha256 sums."""
 
+import hashlib
 import http.client
 import time
 import urllib.error
@@ -58,10 +59,11 @@ class PublicFile:
         for attempt in range(attempts):
             try:
                 with atomic_write(path, "wb") as file:
+                    digest = hashlib.sha256()
                     for block in _blocks(self.url):
                         file.write(block)
-                    file.flush()
-                    found = sha256_of(file.name)
+                        digest.update(block)
+                    found = digest.hexdigest()
                     if found != self.sha256:
                         raise UserError(
                             f"{self.url}: sent other bytes than expected (sha256 {found}, not {self.sha256})"

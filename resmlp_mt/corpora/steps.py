@@ -87,7 +87,11 @@ class Steps:
                     f"{folder}: another run is preparing it: wait for it, or choose another folder"
                 ) from error
             for unfinished in folder.rglob(".*.tmp"):
-                shutil.rmtree(unfinished) if unfinished.is_dir() else unfinished.unlink()
+                # (a command that outlived its killed parent may still be writing there)
+                if unfinished.is_dir():
+                    shutil.rmtree(unfinished, ignore_errors=True)
+                else:
+                    unfinished.unlink(missing_ok=True)
             yield cls(folder)
 
     def run(self, step: Step, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -113,7 +117,7 @@ class Steps:
         result = work()
         self._record[step.name] = {"made_from": made_from, "outputs": self._sums(step), "result": result}
         with atomic_write(self._path) as file:
-            json.dump(self._record, file, indent=1, sort_keys=True)
+            json.dump(self._record, file, indent=1)
         return result
 
     def _sums(self, step: Step) -> dict[str, str] | None:

@@ -85,13 +85,15 @@ def _learn_bpe(texts: Iterable[PathLike], path: PathLike, symbols: int) -> int:
 
     # Counts are enough, and stay small where the text does not fit into memory.
     counts = Counter(word for text in texts for line in read_lines(text) for word in line.split())
-    if all(len(word) == 1 for word in counts):
-        raise UserError("no word of the training text has two letters: there is no BPE to learn from it")
     codes = io.StringIO()
-    learn_bpe([f"{word} {count}" for word, count in counts.items()], codes, symbols, is_dict=True)
+    if any(len(word) > 1 for word in counts):  # learn_bpe fails without a pair of letters
+        learn_bpe([f"{word} {count}" for word, count in counts.items()], codes, symbols, is_dict=True)
+    learned = codes.getvalue().count("\n") - 1  # a first line tells the version
+    if learned < 1:
+        raise UserError("no two letters come together twice in the training text: there is no BPE to learn from it")
     with atomic_write(path) as file:
         file.write(codes.getvalue())
-    return codes.getvalue().count("\n") - 1  # a first line tells the version
+    return learned
 
 
 def _learn_pieces(texts: Iterable[PathLike], path: PathLike, symbols: int) -> int:
@@ -106,8 +108,8 @@ def _learn_pieces(texts: Iterable[PathLike], path: PathLike, symbols: int) -> in
             character_coverage=1.0,  # both alphabets are small: no letter needs to be unknown
             minloglevel=2,
         )
-    except RuntimeError as error:  # "... Vocabulary size too high (4000). Please set it to a value <= 371."
-        raise UserError(f"sentencepiece learned nothing: {str(error).splitlines()[-1]}") from error
+    except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please set it to ..."
+        raise UserError(f"sentencepiece learned nothing: {str(error).splitlines()[-1].split('] ')[-1]}") from error
     with atomic_write(path, "wb") as file:
         file.write(model.getvalue())
     return SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
