@@ -154,7 +154,7 @@ def check_options(args: Any, target_symbols: int) -> None:
         require(whole, f"--adaptive-softmax-cutoff is {cutoff!r}: give whole numbers")
         require(
             cutoff == sorted(set(cutoff)) and cutoff[0] > 0 and cutoff[-1] < target_symbols,
-            f"--adaptive-softmax-cutoff {cutoff} must rise and end below {target_symbols}, the target dictionary's size",
+            f"--adaptive-softmax-cutoff {cutoff} must rise and end below {target_symbols}, the target dictionary",
         )
         criterion = getattr(args, "criterion", "adaptive_loss")
         require(
