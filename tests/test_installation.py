@@ -43,7 +43,7 @@ def set_up(checkout: Path, **environment: str) -> subprocess.CompletedProcess[st
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
     )
 
 
