@@ -35,7 +35,7 @@ class NounPhrase:
     adjective: Adjective | None = None
     owner: "NounPhrase | None" = None
     relative: "Clause | None" = None
-    relative_gap: str = ""  # what the relative pronoun stands for in its clause: subject, direct or indirect
+    relative_gap: str = ""  # what the relative pronoun stands for in its clause: subject or direct
 
     @property
     def person(self) -> str:
@@ -189,9 +189,10 @@ class Clause:
         """The clause in English.
 
         Args:
-            front: the part to begin with: time, place, direct, indirect
+            front: the part to begin with: subject (nothing else), time, place, direct
             question: subject and auxiliary change places
-            form: ``clause``, ``shared`` (subject and auxiliary were said before: "... and eats it") or ``base`` (open the door)
+            form: ``clause``, ``shared`` (subject and auxiliary were said before: "... and eats it") or ``base`` (an
+                infinitive or a request)
         """
         inverted = question and front != "subject"
         auxiliary, head, rest = self.english_verb(support=inverted or self.negated)
@@ -251,7 +252,7 @@ class Clause:
         Args:
             order: where the finite verb goes: ``second``, ``first``, ``final`` (subordinate clauses), ``shared``
                 (the subject and its auxiliary were said before) or ``zu`` (an infinitive clause)
-            front: the part to begin with: time, place, direct, indirect; the subject if not told
+            front: the part to begin with: subject, time, place, direct; the subject if not told
         """
         finite, tail = self.german_verb()
         prefix = "" if tail else self.verb.prefix  # the participle and the infinitive have it already

@@ -154,9 +154,7 @@ def check_unseen(folder: Path) -> list[str]:
     """
     pairs = held_out_forms(folder / "held_out.tsv")
     train = list(read_parallel([folder / "train.en", folder / "train.de"]))
-    seen = {
-        text: f"train.{language}" for sentence in train for text, language in zip(sentence, ("en", "de"), strict=True)
-    }
+    seen = {text: "train" for sentence in train for text in sentence}
     words_seen = [{word for sentence in train for word in words_of(sentence[side])} for side in (0, 1)]
     for number, (english, _) in enumerate(train, start=1):
         if pair := first_pair(english, pairs):
@@ -174,10 +172,12 @@ def check_unseen(folder: Path) -> list[str]:
             used.add(pair)
             for side, text in enumerate(sentence):
                 if text in seen:
-                    raise UserError(f"{where}: occurs in {seen[text]} as well: make the corpus again")
+                    raise UserError(
+                        f"{where}: it or its translation occurs in {seen[text]} as well: make the corpus again"
+                    )
                 if unknown := set(words_of(text)) - words_seen[side]:
                     raise UserError(f"{where}: {sorted(unknown)[0]!r} is not in training: make the corpus again")
-            seen.update({text: f"{split}.{language}" for text, language in zip(sentence, ("en", "de"), strict=True)})
+            seen.update(dict.fromkeys(sentence, split))
         report += [
             f"{split}: {number} sentences, {number} with a held-out pair ({len(used)} different), "
             "0 seen elsewhere, 0 unknown words"

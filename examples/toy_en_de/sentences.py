@@ -144,14 +144,14 @@ class Sampler:
         """Somebody or something that this can be done to."""
         if overlap(action.objects, "person") and self.chance(0.3):
             pronoun = PRONOUNS[self.pick(SPEAKERS)]
-            same = isinstance(subject, Pronoun) and (
-                subject.en == pronoun.en or {subject.en, pronoun.en} == {"I", "we"}
-            )
-            if not same:
+            said = {pronoun.en, subject.en} if isinstance(subject, Pronoun) else set()
+            if len(said) != 1 and said != {"I", "we"}:  # neither "she sees her" nor "we see me"
                 return pronoun
         phrase = self.noun_phrase(action.objects, weights)
         if isinstance(subject, NounPhrase) and phrase.noun == subject.noun:
             return self.object_for(action, weights, subject)
+        if action.case == "dat" and phrase.determiner == "bare" and not phrase.number:
+            phrase = replace(phrase, determiner="the")  # nothing shows the dative of "Frauen"
         return phrase
 
     # Times, places
@@ -251,7 +251,8 @@ class Sampler:
         choices: list[tuple[str, Any]] = []
         choices += [("present", None)] * 4 if when in ("", "habit") else []
         choices += [("progressive", None)] * 3 if when in ("", "now") and action.en_ing else []
-        choices += [("past", None)] * 4 if when in ("", "past") else []
+        told = action.en_past != action.en  # they read, they put: present or past?
+        choices += [("past", None)] * 4 if when in ("", "past") and told else []
         choices += [("perfect", None)] * 2 if not when else []
         if overlap(action.subjects, "person") and not overlap(action.flags, "event"):
             modals = [modal for modal in MODALS if not when or modal.when == when]
@@ -301,9 +302,8 @@ class Sampler:
             return self.clause([action], subject=PRONOUNS["who"], negated=False), "subject"
         if asked in ("when", "why"):
             time = Phrase("when", "wann") if asked == "when" else Phrase("why", "warum")
-            actions = [
-                action for action in verbs_with(*ACTIONS) if asked == "why" or not overlap(action.flags, "stative")
-            ]
+            lasting = [action for action in verbs_with(*ACTIONS) if overlap(action.flags, "stative")]
+            actions = [action for action in verbs_with(*ACTIONS) if asked == "why" or action not in lasting]
             return self.clause(actions, time=time, negated=asked == "why" and self.chance(0.2)), "time"
         if asked == "where":
             actions = [action for action in verbs_with(*ACTIONS) if overlap(action.flags, "place")]
@@ -513,7 +513,8 @@ class Sampler:
             action, goal = verb("sein"), Phrase(f"{count.en} years old", f"{count.de} Jahre alt")
         else:
             action, goal = verb("kosten"), Phrase(f"{count.en} euros", f"{count.de} Euro")
-        clause = Clause(action, subject, self.pick(("present", "past")), goal=goal)
+        tense = self.pick(("present", "past")) if action.en == "be" else "present"  # they cost: present or past?
+        clause = Clause(action, subject, tense, goal=goal)
         return self.sentence_of(clause.english(), clause.german(), clause)
 
     def location(self) -> Sentence:

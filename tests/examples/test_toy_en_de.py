@@ -1,0 +1,413 @@
+"""The toy corpus: correct German, the same bytes for the same seed, and a test that training never saw."""
+
+import random
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from resmlp_mt.errors import UserError
+
+FOLDER = Path(__file__).parents[2] / "examples" / "toy_en_de"
+sys.path.insert(0, str(FOLDER))
+
+import make_corpus  # noqa: E402
+import word_for_word  # noqa: E402
+from grammar import Clause, NounPhrase, Phrase, german_prepositional, pronoun_for, relative_pronoun, tidy  # noqa: E402
+from lexicon import MODALS, NOUNS, PRONOUNS, VERBS, Words, adjective, noun, number, verb  # noqa: E402
+from sentences import KINDS, Sampler  # noqa: E402
+
+SIZES = {"train": 3000, "valid": 40, "test": 60}
+FILES = ("train.en", "train.de", "valid.en", "valid.de", "test.en", "test.de", "held_out.tsv")
+MODAL = {modal.auxiliary or modal.en_s or modal.en_past: modal for modal in MODALS}
+
+
+def phrase(name: str, determiner: str = "the", quality: str = "", **more) -> NounPhrase:
+    return NounPhrase(noun(name), determiner, adjective=adjective(quality) if quality else None, **more)
+
+
+def today() -> Phrase:
+    return Phrase("today", "heute")
+
+
+OLD_MAN = phrase("man", quality="old")
+RED_COAT = phrase("coat", "a", "red")
+WINDOW = phrase("window")
+
+
+@pytest.mark.parametrize(
+    ("clause", "english", "german"),
+    [
+        (
+            Clause(verb("kaufen"), OLD_MAN, direct=RED_COAT),
+            "The old man buys a red coat.",
+            "Der alte Mann kauft einen roten Mantel.",
+        ),
+        (
+            Clause(verb("kaufen"), OLD_MAN, direct=RED_COAT, negated=True),
+            "The old man does not buy a red coat.",
+            "Der alte Mann kauft keinen roten Mantel.",
+        ),
+        (
+            Clause(verb("kaufen"), PRONOUNS["I"], "past", direct=phrase("coat"), negated=True, time=today()),
+            "I did not buy the coat today.",
+            "Ich habe heute den Mantel nicht gekauft.",
+        ),
+        (
+            Clause(verb("aufmachen"), phrase("boy"), "progressive", direct=WINDOW),
+            "The boy is opening the window.",
+            "Der Junge macht das Fenster auf.",
+        ),
+        (
+            Clause(verb("aufmachen"), phrase("boy"), "perfect", direct=WINDOW),
+            "The boy has opened the window.",
+            "Der Junge hat das Fenster aufgemacht.",
+        ),
+        (
+            Clause(verb("anrufen"), phrase("woman"), modal=MODAL["wants"], direct=phrase("boy", "this")),
+            "The woman wants to call this boy.",
+            "Die Frau will diesen Jungen anrufen.",
+        ),
+        (
+            Clause(verb("ankommen"), phrase("train", plural=True), "past", time=Phrase("yesterday", "gestern")),
+            "The trains arrived yesterday.",
+            "Die Züge sind gestern angekommen.",
+        ),
+        (
+            Clause(verb("helfen"), PRONOUNS["we"], direct=phrase("child", quality="small", plural=True)),
+            "We help the small children.",
+            "Wir helfen den kleinen Kindern.",
+        ),
+        (
+            Clause(verb("zuhören"), PRONOUNS["he"], direct=PRONOUNS["she"], negated=True),
+            "He does not listen to her.",
+            "Er hört ihr nicht zu.",
+        ),
+        (
+            Clause(verb("geben"), phrase("mother", "my"), indirect=phrase("neighbour", "a"), direct=phrase("key")),
+            "My mother gives a neighbour the key.",
+            "Meine Mutter gibt einem Nachbarn den Schlüssel.",
+        ),
+        (
+            Clause(verb("trinken"), PRONOUNS["they"], "progressive", direct=phrase("water", "bare", "cold")),
+            "They are drinking cold water.",
+            "Sie trinken kaltes Wasser.",
+        ),
+        (
+            Clause(verb("kaufen"), PRONOUNS["she"], direct=phrase("book", "bare", "old", plural=True, number=23)),
+            "She buys twenty-three old books.",
+            "Sie kauft dreiundzwanzig alte Bücher.",
+        ),
+        (
+            Clause(verb("waschen"), PRONOUNS["I"], direct=phrase("car", owner=phrase("teacher"), quality="new")),
+            "I wash the teacher's new car.",
+            "Ich wasche das neue Auto des Lehrers.",
+        ),
+        (
+            Clause(verb("warten"), PRONOUNS["you"], "progressive", direct=phrase("bus"), negated=True),
+            "You are not waiting for the bus.",
+            "Sie warten nicht auf den Bus.",
+        ),
+        (
+            Clause(verb("lesen"), PRONOUNS["he"], modal=MODAL["likes"], direct=phrase("newspaper")),
+            "He likes to read the newspaper.",
+            "Er liest gern die Zeitung.",
+        ),
+        (
+            Clause(verb("schlafen"), phrase("dog"), adverb=Words("often", "oft")),
+            "The dog often sleeps.",
+            "Der Hund schläft oft.",
+        ),
+        (
+            Clause(
+                verb("sein"), phrase("car", "this"), "past", goal=Phrase("older than he", "älter als er"), negated=True
+            ),
+            "This car was not older than he.",
+            "Dieses Auto war nicht älter als er.",
+        ),
+    ],
+)
+def test_statements(clause: Clause, english: str, german: str) -> None:
+    assert tidy(clause.english(), ".") == english
+    assert tidy(clause.german(), ".") == german
+
+
+@pytest.mark.parametrize(
+    ("front", "english", "german"),
+    [
+        ("time", "Today the old man has opened the window.", "Heute hat der alte Mann das Fenster aufgemacht."),
+        ("direct", "The window the old man has opened today.", "Das Fenster hat der alte Mann heute aufgemacht."),
+    ],
+)
+def test_whatever_comes_first_the_verb_is_second(front: str, english: str, german: str) -> None:
+    clause = Clause(verb("aufmachen"), OLD_MAN, "perfect", direct=WINDOW, time=today())
+    assert tidy(clause.english(front), ".") == english
+    assert tidy(clause.german(front=front), ".") == german
+
+
+def test_questions() -> None:
+    clause = Clause(verb("einladen"), phrase("girl"), direct=PRONOUNS["who"])
+    assert tidy(clause.english("direct", question=True), "?") == "Who does the girl invite?"
+    assert tidy(clause.german(front="direct"), "?") == "Wen lädt das Mädchen ein?"
+    clause = Clause(verb("danken"), phrase("girl"), "past", direct=PRONOUNS["who"])
+    assert tidy(clause.english("direct", question=True), "?") == "Who did the girl thank?"
+    assert tidy(clause.german(front="direct"), "?") == "Wem hat das Mädchen gedankt?"
+    clause = Clause(verb("essen"), PRONOUNS["who"], direct=phrase("cake", "this"))
+    assert tidy(clause.english("subject", question=True), "?") == "Who eats this cake?"
+    assert tidy(clause.german(front="subject"), "?") == "Wer isst diesen Kuchen?"
+    clause = Clause(verb("einkaufen"), PRONOUNS["you"], time=today())
+    assert tidy(clause.english(question=True), "?") == "Do you go shopping today?"
+    assert tidy(clause.german("first"), "?") == "Kaufen Sie heute ein?"
+    clause = Clause(verb("kaufen"), PRONOUNS["he"], direct=phrase("book", "which", "old"), modal=MODAL["can"])
+    assert tidy(clause.english("direct", question=True), "?") == "Which old book can he buy?"
+    assert tidy(clause.german(front="direct"), "?") == "Welches alte Buch kann er kaufen?"
+
+
+@pytest.mark.parametrize(
+    ("how", "german"),
+    [
+        ({}, "das Mädchen die Tür aufmacht"),
+        ({"tense": "past"}, "das Mädchen die Tür aufgemacht hat"),
+        ({"modal": MODAL["must"]}, "das Mädchen die Tür aufmachen muss"),
+        ({"negated": True}, "das Mädchen die Tür nicht aufmacht"),
+    ],
+)
+def test_the_verb_ends_a_subordinate_clause(how: dict, german: str) -> None:
+    assert Clause(verb("aufmachen"), phrase("girl"), direct=phrase("door"), **how).german("final") == german
+
+
+def test_infinitives_and_requests() -> None:
+    clause = Clause(verb("anrufen"), PRONOUNS["you"], direct=phrase("woman", quality="young"))
+    assert clause.german("zu") == "die junge Frau anzurufen"
+    assert tidy(f"bitte {clause.german('first')}", ".") == "Bitte rufen Sie die junge Frau an."
+    assert Clause(verb("lesen"), PRONOUNS["I"], direct=phrase("book")).german("zu") == "das Buch zu lesen"
+
+
+@pytest.mark.parametrize(
+    ("antecedent", "gap", "action", "german"),
+    [
+        (phrase("man"), "subject", "schlafen", "der Mann, der schläft,"),
+        (phrase("woman"), "direct", "helfen", "die Frau, der ich helfe,"),
+        (phrase("letter"), "direct", "lesen", "der Brief, den ich lese,"),
+        (phrase("child", plural=True), "direct", "helfen", "die Kinder, denen ich helfe,"),
+        (phrase("child", plural=True), "subject", "einschlafen", "die Kinder, die einschlafen,"),
+    ],
+)
+def test_relative_pronouns_agree(antecedent: NounPhrase, gap: str, action: str, german: str) -> None:
+    pronoun = relative_pronoun(antecedent)
+    parts = {"subject": pronoun} if gap == "subject" else {"subject": PRONOUNS["I"], "direct": pronoun}
+    related = NounPhrase(
+        antecedent.noun, plural=antecedent.plural, relative=Clause(verb(action), **parts), relative_gap=gap
+    )
+    assert related.german() == german
+
+
+@pytest.mark.parametrize(
+    ("name", "preposition", "case", "german"),
+    [
+        ("kitchen", "in", "dat", "in der Küche"),
+        ("garden", "in", "dat", "im Garten"),
+        ("museum", "in", "acc", "ins Museum"),
+        ("station", "an", "dat", "am Bahnhof"),
+        ("school", "zu", "dat", "zur Schule"),
+        ("market", "zu", "dat", "zum Markt"),
+        ("table", "auf", "acc", "auf den Tisch"),
+    ],
+)
+def test_prepositions(name: str, preposition: str, case: str, german: str) -> None:
+    assert german_prepositional(preposition, phrase(name), case) == german
+    other = german_prepositional(preposition, phrase(name, "this"), case)
+    assert other.startswith(f"{preposition} dies"), "only the article contracts"
+
+
+@pytest.mark.parametrize(
+    ("determiner", "case", "german"),
+    [
+        ("the", "nom", "der alte Tisch"),
+        ("the", "acc", "den alten Tisch"),
+        ("the", "dat", "dem alten Tisch"),
+        ("a", "nom", "ein alter Tisch"),
+        ("my", "acc", "meinen alten Tisch"),
+        ("your", "dat", "Ihrem alten Tisch"),
+        ("every", "nom", "jeder alte Tisch"),
+        ("no", "acc", "keinen alten Tisch"),
+    ],
+)
+def test_adjective_endings(determiner: str, case: str, german: str) -> None:
+    assert phrase("table", determiner, "old").german(case) == german
+
+
+def test_plurals_and_genitives() -> None:
+    assert phrase("house", "bare", "old", plural=True).german("dat") == "alten Häusern"
+    assert phrase("car", "many", "expensive", plural=True).german("acc") == "viele teure Autos"
+    assert phrase("car", "my", "broken", plural=True).german("dat") == "meinen kaputten Autos"
+    assert phrase("dog", owner=phrase("brother", "my")).german() == "der Hund meines Bruders"
+    assert phrase("dog", owner=phrase("neighbour")).german("dat") == "dem Hund des Nachbarn"
+    assert phrase("apple", "a", "old").english() == "an old apple"
+
+
+def test_it_takes_the_gender_of_what_it_stands_for() -> None:
+    found = {name: pronoun_for(phrase(name)) for name in ("apple", "soup", "egg", "girl", "sister")}
+    assert [pronoun.acc if pronoun else None for pronoun in found.values()] == ["ihn", "sie", "es", None, "sie"]
+    assert found["apple"].en == "it"
+    assert found["sister"].en == "she"
+
+
+@pytest.mark.parametrize(
+    ("value", "english", "german"),
+    [
+        (1, "one", "eins"),
+        (12, "twelve", "zwölf"),
+        (17, "seventeen", "siebzehn"),
+        (21, "twenty-one", "einundzwanzig"),
+        (30, "thirty", "dreißig"),
+        (76, "seventy-six", "sechsundsiebzig"),
+        (99, "ninety-nine", "neunundneunzig"),
+    ],
+)
+def test_numbers(value: int, english: str, german: str) -> None:
+    assert number(value) == Words(english, german)
+
+
+def test_clock() -> None:
+    sampler = Sampler(random.Random(0))
+    clocks = {words.en: words.de for words in (sampler.clock() for _ in range(3000))}
+    assert clocks["half past seven"] == "halb acht"
+    assert clocks["half past twelve"] == "halb eins"
+    assert clocks["a quarter to one"] == "Viertel vor eins"
+    assert clocks["one o'clock"] == "ein Uhr"
+    assert clocks["ten past one"] == "zehn nach eins"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_well_formed(kind: str) -> None:
+    sampler = Sampler(random.Random(7))
+    for _ in range(150):
+        english, german, _ = sampler.sentence(kind)
+        for text in (english, german):
+            assert re.fullmatch(r"[A-ZÄÖÜ][A-Za-zäöüßÄÖÜ'-]*(,? [A-Za-zäöüßÄÖÜ'-]+)*[.?]", text), text
+        assert english[-1] == german[-1]
+        assert not re.search(r"\b(in|an|von|zu) dem\b|\bzu der\b|\b(in|an) das\b", german), german
+        assert not re.search(r"\ba [aeiou]|\ban [^aeiou]|\bcan not\b", english), english
+
+
+def test_the_same_english_is_always_the_same_german() -> None:
+    sampler = Sampler(random.Random(3))
+    known: dict[str, str] = {}
+    for _ in range(4000):
+        english, german, _ = sampler.sentence(sampler.weighted(KINDS))
+        assert known.setdefault(english, german) == german
+
+
+def test_tables_are_sound() -> None:
+    assert len({entry.en for entry in NOUNS}) == len(NOUNS)
+    heads, nouns = make_corpus.forms()
+    for table in (heads, nouns):
+        for word in {word for words in table.values() for word in words}:
+            assert len(make_corpus.lemmas()[word]) == 1, f"{word} is a form of two words"
+    separable = [entry for entry in VERBS if entry.prefix]
+    assert len(separable) > 15
+    assert all(entry.de_pp.startswith(entry.prefix) for entry in separable)
+    assert {entry.aux for entry in VERBS} == {"haben", "sein"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    make_corpus.write(folder, make_corpus.corpus(SIZES, seed=5))
+    return folder
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def test_sizes_and_alignment(made: Path) -> None:
+    for split, count in SIZES.items():
+        assert len(lines(made / f"{split}.en")) == len(lines(made / f"{split}.de")) == count
+
+
+def test_same_seed_same_bytes(made: Path, tmp_path: Path) -> None:
+    make_corpus.write(tmp_path, make_corpus.corpus(SIZES, seed=5))
+    for name in FILES:
+        assert (tmp_path / name).read_bytes() == (made / name).read_bytes()
+    assert make_corpus.corpus({**SIZES, "train": 100, "valid": 0, "test": 0}, 5) != make_corpus.corpus(
+        {**SIZES, "train": 100, "valid": 0, "test": 0}, 6
+    )
+
+
+def test_the_test_is_unseen(made: Path) -> None:
+    train = set(lines(made / "train.en")) | set(lines(made / "train.de"))
+    words = {word for line in train for word in re.findall(r"\w+", line.lower())}
+    pairs = [[set(cell.split(" ")) for cell in line.split("\t")] for line in lines(made / "held_out.tsv")]
+    bags = [set(re.findall(r"\w+", line.lower())) for line in lines(made / "train.en")]
+    assert not [pair for pair in pairs for bag in bags if bag & pair[0] and bag & pair[1]]
+    for line in lines(made / "test.en"):
+        assert line not in train
+        bag = set(re.findall(r"\w+", line.lower()))
+        assert any(bag & heads and bag & nouns for heads, nouns in pairs), line
+        assert bag <= words
+    assert not set(lines(made / "test.de")) & train
+    assert make_corpus.check_unseen(made)[-1].startswith("test: 60 sentences, 60 with a held-out pair")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("train.en", lambda made: lines(made / "test.en")[0], r"train\.en:1: has the held-out pair"),
+        ("test.en", lambda made: "The zebra sleeps.", r"test\.en:1: has no held-out pair"),
+        ("test.de", lambda made: lines(made / "train.de")[3], r"test\.en:1: it or its translation occurs in train"),
+        ("test.de", lambda made: "Das Zebra schläft.", r"test\.en:1: 'zebra' is not in training"),
+        ("held_out.tsv", lambda made: "buy", r"held_out\.tsv:1: not two columns"),
+    ],
+)
+def test_the_check_finds_a_broken_promise(made: Path, tmp_path: Path, name: str, change, message: str) -> None:
+    for other in FILES:
+        (tmp_path / other).write_bytes((made / other).read_bytes())
+    (tmp_path / name).write_text("\n".join([change(made), *lines(made / name)[1:]]) + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        make_corpus.check_unseen(tmp_path)
+
+
+def test_the_check_finds_a_lost_line(made: Path, tmp_path: Path) -> None:
+    for other in FILES:
+        (tmp_path / other).write_bytes((made / other).read_bytes())
+    (tmp_path / "test.de").write_text("\n".join(lines(made / "test.de")[:-1]) + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match="must be aligned"):
+        make_corpus.check_unseen(tmp_path)
+
+
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match=r"--test 5: .*more --train sentences"):
+        make_corpus.main(["--out", str(tmp_path / "few"), "--train", "3", "--test", "5"])
+    assert not (tmp_path / "few").exists()
+    with pytest.raises(UserError, match=r"held_out\.tsv: no such file"):
+        make_corpus.main(["--check", str(tmp_path)])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        make_corpus.main(["--out", str(tmp_path / "file"), "--train", "5", "--valid", "0", "--test", "0"])
+    for wrong in (["--out", "x", "--train", "-1"], ["--out", "x", "--train", "many"], []):
+        with pytest.raises(SystemExit):
+            make_corpus.main(wrong)
+    assert "'many' is not a number of sentences" in capsys.readouterr().err
+
+
+def test_an_exhausted_grammar_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make_corpus, "KINDS", {"time_of_day": 1})
+    with pytest.raises(UserError, match=r"--train 5000: no new sentence after \d+: ask for fewer"):
+        make_corpus.corpus({"train": 5000, "valid": 0, "test": 0}, 1)
+
+
+def test_word_for_word(tmp_path: Path) -> None:
+    (tmp_path / "train.en").write_text("The man sleeps.\nThe man laughs.\nA man sleeps.\n")
+    (tmp_path / "train.de").write_text("Der Mann schläft.\nDer Mann lacht.\nEin Mann schläft.\n", encoding="utf-8")
+    (tmp_path / "test.en").write_text("A man laughs, the zebra sleeps.\n")
+    names = ["--train", str(tmp_path / "train"), "--input", str(tmp_path / "test.en")]
+    word_for_word.main([*names, "--output", str(tmp_path / "out.de")])
+    assert (tmp_path / "out.de").read_text(encoding="utf-8") == "Ein Mann lacht, der zebra schläft.\n"
+    (tmp_path / "train.en").write_text("")
+    (tmp_path / "train.de").write_text("")
+    with pytest.raises(UserError, match="no sentences to learn from"):
+        word_for_word.main([*names, "--output", str(tmp_path / "none.de")])
+    assert not (tmp_path / "none.de").exists()
