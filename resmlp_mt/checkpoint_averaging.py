@@ -95,9 +95,9 @@ def save_checkpoint(checkpoint: Checkpoint, path: PathLike) -> None:
 def _load(path: PathLike) -> Checkpoint:
     try:
         checkpoint = torch.load(path, map_location="cpu")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # a broken file raises nearly anything
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except Exception as error:  # a broken file raises nearly anything, other OSErrors too
         raise UserError(f"{path}: not loaded: {_reason(path, error)}") from error
     if not isinstance(checkpoint, dict) or not {"model", "optimizer_history"} <= checkpoint.keys():
         raise UserError(f"{path}: not a checkpoint of fairseq-train")

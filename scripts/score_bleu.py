@@ -155,9 +155,7 @@ def read_text(path: str, count: int | None = None) -> list[str]:
         raise UserError(f"{path}: empty")
     for number, line in enumerate(lines, start=1):
         if is_sentence_line(line):
-            raise UserError(
-                f"{path}:{number}: a line of fairseq-generate where plain text should be: drop --hypotheses"
-            )
+            raise UserError(f"{path}:{number}: a line of fairseq-generate, not plain text: give its output as FILE")
     if count not in (None, len(lines)):
         raise UserError(f"{path}: {len(lines)} lines, but the reference has {count}: they must match line by line")
     return lines

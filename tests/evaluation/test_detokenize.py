@@ -1,0 +1,66 @@
+import re
+
+import pytest
+from generated import REFERENCE, moses_tokens, subwords
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.evaluation.detokenize import Moses, check_tokenization, undo_subwords
+
+
+def test_subword_nmt_is_undone_once_and_for_all():
+    cut = [subwords(line) for line in REFERENCE]
+    assert any("@@ " in line for line in cut)
+    assert undo_subwords(cut, "subword_nmt", "x") == REFERENCE
+    assert undo_subwords(REFERENCE, "subword_nmt", "x") == REFERENCE
+    assert undo_subwords(["ab@@"], "subword_nmt", "x") == ["ab"]  # generation stopped inside a word
+
+
+def test_sentencepiece_is_undone():
+    pieces = ["▁Ein ▁Ha us .", "▁z wei", ""]
+    assert undo_subwords(pieces, "sentencepiece", "x") == ["Ein Haus.", "zwei", ""]
+
+
+@pytest.mark.parametrize(
+    ("lines", "scheme", "message"),
+    [
+        (["▁Ein ▁Ha us"], "subword_nmt", "give --subwords sentencepiece"),
+        (["▁Ein ▁Ha us"], "none", "give --subwords sentencepiece"),
+        (["Ein Haus"], "sentencepiece", "give --subwords none"),
+        (["Ein", "Ha@@ us"], "none", r"gen.out: translation 2 of 2 holds subwords \(@@\)"),
+        (["Ein", "Ha@@"], "none", "translation 2 of 2 holds subwords"),
+    ],
+)
+def test_subwords_of_another_kind_are_refused(lines, scheme, message):
+    with pytest.raises(UserError, match=message):
+        undo_subwords(lines, scheme, "gen.out")
+
+
+@pytest.mark.parametrize("escape", [True, False])
+@pytest.mark.parametrize("aggressive", [True, False])
+def test_moses_tokens_of_either_kind_become_one_kind_and_the_text_again(escape, aggressive):
+    moses = Moses("de")
+    tokens = moses_tokens(REFERENCE, escape=escape, aggressive_dash_splits=aggressive)
+    plain = moses_tokens(REFERENCE, escape=False)
+    assert [moses.plain_tokens(line) for line in tokens] == plain == [moses.tokens(line) for line in REFERENCE]
+    without_apostrophe = [line for line in REFERENCE if "'" not in line]  # Moses itself loses where it stood in German
+    assert [moses.text(line) for line in moses_tokens(without_apostrophe)] == without_apostrophe
+
+
+def test_detokenization_knows_the_language():
+    assert Moses("fr").text("L' homme a 5 % .") == "L'homme a 5 %."
+
+
+def test_punctuation_is_normalized_on_demand():
+    assert Moses("de").tokens("„Ja“") != Moses("de", normalize=True).tokens("„Ja“") == '" Ja "'
+
+
+def test_tokens_and_running_text_are_told_apart():
+    text = [line for line in REFERENCE if re.search(r"\w\.$", line)]
+    tokens = moses_tokens(text)
+    check_tokenization(tokens, True, "x")
+    check_tokenization(text, False, "x")
+    with pytest.raises(UserError, match="give --tokenizer none"):
+        check_tokenization(text, True, "x")
+    with pytest.raises(UserError, match="--tokenizer moses"):
+        check_tokenization(tokens, False, "x")
+    check_tokenization(["Wie bitte ?", "Non !", "Où ?"], False, "x")  # French running text
