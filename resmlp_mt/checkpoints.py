@@ -8,6 +8,7 @@ import contextlib
 import os
 from argparse import Namespace
 from collections.abc import Callable
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ _NUMBERS = {"i8": np.dtype(np.int64), "f8": np.dtype(np.float64)}
 def _number_type(code: str, *_: Any) -> np.dtype:
     """Stand in for ``numpy.dtype``, which would also make types whose arrays hold pointers taken from the file."""
     if code not in _NUMBERS:
-        raise ValueError(f"numpy.dtype {code!r} is in no checkpoint of fairseq")
+        raise UnpicklingError(f"numpy.dtype {code!r} is in no checkpoint of fairseq")
     return _NUMBERS[code]  # numpy's own, which nothing in the file can change
 
 
