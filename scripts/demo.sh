@@ -11,6 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=${WORK:-work/toy_en_de}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+text=(--tokenizer moses --moses-no-dash-splits --moses-no-escape --bpe subword_nmt --bpe-codes "$work/bpe.codes")
 started=$SECONDS
 say() { printf '\n== %s\n' "$*"; }
 
@@ -36,7 +37,6 @@ rm "$work"/checkpoints/checkpoint[0-9]*.pt
 
 say "Translating combinations of words that training never saw: fairseq-generate, beam 4"
 fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 --batch-size 100 \
-  --tokenizer moses --moses-no-dash-splits --moses-no-escape --bpe subword_nmt --bpe-codes "$work/bpe.codes" \
   > "$work/generated.txt"
 python examples/toy_en_de/word_for_word.py --train "$work/raw/train" --input "$work/raw/test.en" --output "$work/word_for_word.de"
 
@@ -52,4 +52,13 @@ for line in 1 2 3 4 5; do
   done
   echo
 done
-echo "done in $((SECONDS - started)) s after set-up"
+say "Done in $((SECONDS - started)) s after set-up"
+
+if [ -z "$sentence" ] && [ -t 0 ]; then
+  read -r -p "An English sentence of the same kind (Enter for none): " sentence || true
+fi
+[ -n "$sentence" ] || sentence="Can some strong guests dance?"
+echo "English  $sentence"
+printf 'ResMLP   '
+printf '%s\n' "$sentence" | fairseq-interactive "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 \
+  "${text[@]}" 2> "$work/interactive.log" | sed -n 's/^D-0\t[^\t]*\t//p'
