@@ -191,7 +191,9 @@ for info in pathlib.Path(sysconfig.get_path("purelib")).glob("*.dist-info"):
 PY
 
 install_torch
-version=$("$python" -c 'import torch; print(torch.__version__)' 2>"$log") || die "torch does not import: see $log"
+# Asked of pip's records: torch's own idea of its version can have a "+cu130" that the package's has not.
+version=$("$python" -c 'import torch; from importlib.metadata import version; print(version("torch"))' 2>"$log") ||
+    die "torch is installed but does not import: see $log, or remove $VENV and run this again"
 # Nothing that follows replaces the torch that is there; an isolated build is held to the tested versions too.
 export PIP_CONSTRAINT=$VENV/constraints.txt
 { grep -v '^torch==' "$constraints"; echo "torch==$version"; } >"$PIP_CONSTRAINT"

@@ -65,7 +65,7 @@ case "$*" in
     *"-m pip --version"*) [[ $0 == */bin/python ]] ;;
     *"-m pip install"*"${FAKE_PIP_FAILS_AT:-nowhere}"*) echo "$FAKE_PIP_SAYS"; exit 1 ;;
     *"-m pip install"*) echo "$*" >>"$FAKE_CALLS" ;;
-    *"print(torch.__version__)"*) echo "2.13.0+cpu" ;;
+    *'version("torch")'*) echo "2.13.0+cpu" ;;
     *"import torch"* | *"importlib.metadata"*) false ;;
     -) script=$(cat); [[ $script == *RECORD* ]] || "$REAL_PYTHON" -c "$script" ;;
 esac
