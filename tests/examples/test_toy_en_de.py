@@ -18,7 +18,7 @@ from grammar import Clause, NounPhrase, Phrase, german_prepositional, pronoun_fo
 from lexicon import MODALS, NOUNS, PRONOUNS, VERBS, Words, adjective, noun, number, verb  # noqa: E402
 from sentences import KINDS, Sampler  # noqa: E402
 
-SIZES = {"train": 3000, "valid": 40, "test": 60}
+SIZES = {"train": 2500, "valid": 40, "test": 60}
 FILES = ("train.en", "train.de", "valid.en", "valid.de", "test.en", "test.de", "held_out.tsv")
 MODAL = {modal.auxiliary or modal.en_s or modal.en_past: modal for modal in MODALS}
 
