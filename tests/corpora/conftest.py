@@ -44,10 +44,10 @@ def write_side(path: Path, words: str, lines: int, seed: int) -> Path:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    """1,200 / 40 / 43 pairs; pair 5 of train is empty, 6 is far too long, 7 is one word against many."""
+    """300 / 40 / 43 pairs; pair 5 of train is empty, 6 is far too long, 7 is one word against many."""
     folder = tmp_path_factory.mktemp("corpus")
     files = {}
-    for split, lines in (("train", 1200), ("valid", 40), ("test", 43)):
+    for split, lines in (("train", 300), ("valid", 40), ("test", 43)):
         files[split] = (
             write_side(folder / f"{split}.en", ENGLISH, lines, 1),
             write_side(folder / f"{split}.de", GERMAN, lines, 1),

@@ -1,0 +1,303 @@
+"""The whole preparation: every bad input, the same bytes, killed runs, changed options."""
+
+import dataclasses
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from resmlp_mt.corpora.binarize import Binarizing
+from resmlp_mt.corpora.filtering import PairFilter
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.corpora.tokens import Words
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import read_lines
+
+ROOT = Path(__file__).parents[2]
+RECIPE = Recipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+
+
+def _command(corpus: Corpus, out: Path, *options: str) -> list[str]:
+    """The command whose result is that of RECIPE."""
+    command = [sys.executable, str(ROOT / "scripts/prepare_text.py"), "--source-lang", "en", "--target-lang", "de"]
+    for split in ("train", "valid", "test"):
+        command += [f"--{split}", *map(str, getattr(corpus, split))]
+    return [*command, "--out", str(out), "--symbols", "60", "--max-ratio", "8", "--keep-punctuation", *options]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The made-up corpus, prepared once."""
+    out = tmp_path_factory.mktemp("prepared") / "out"
+    prepare(corpus, RECIPE, out)
+    return out
+
+
+@pytest.fixture
+def without_binarising(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Preparation ends before its slowest step."""
+
+    def stop(self: Binarizing, lines: list[int]) -> None:
+        raise UserError("as far as this test goes")
+
+    monkeypatch.setattr(Binarizing, "run", stop)
+
+
+def test_everything_is_there_and_counted(prepared: Path) -> None:
+    summary = json.loads((prepared / "summary.json").read_text())
+    assert summary["pairs"]["train"] == {
+        "read": 300,
+        "kept": 297,
+        "dropped": {"empty": 1, "ratio": 1, "too long": 1},
+    }
+    assert [summary["pairs"][split]["kept"] for split in ("valid", "test")] == [40, 43]
+    assert summary["learned"] == 60
+    assert summary["text"]["train"]["de"]["unknown"] == 0
+    assert not list(prepared.rglob("*.tmp")) and not list(prepared.rglob("*.log"))
+
+
+def test_binarised_sentences_are_those_of_fairseq_interactive(corpus: Corpus, prepared: Path) -> None:
+    from fairseq import options
+    from fairseq.data import Dictionary, data_utils, encoders
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    summary = json.loads((prepared / "summary.json").read_text())
+    fairseq_options = [str(prepared / "bpe.codes") if o == "bpe.codes" else o for o in summary["fairseq_options"]]
+    parser = options.get_interactive_generation_parser()
+    args = options.parse_args_and_arch(parser, [str(prepared), "-s", "en", "-t", "de", "--path", "x", *fairseq_options])
+    cfg = convert_namespace_to_omegaconf(args)
+    tokenizer, bpe = encoders.build_tokenizer(cfg.tokenizer), encoders.build_bpe(cfg.bpe)
+    assert tokenizer.tok.lang == "en" and tokenizer.detok.lang == "de"
+    dictionary = Dictionary.load(str(prepared / "data-bin" / "dict.en.txt"))
+    data = data_utils.load_indexed_dataset(str(prepared / "data-bin" / "test.en-de.en"), dictionary)
+    raw = list(read_lines(corpus.test[0]))
+    assert len(data) == len(raw) == 43
+    for sentence, line in zip(data, raw, strict=True):
+        # fairseq-interactive takes a line as the shell gives it; only such characters are beyond its tokenizer
+        line = "".join(" " if char in "\r\v\f\x1c\x1d\x1e\x85\t" else char for char in line).replace("\ufeff", "")
+        pieces = bpe.encode(tokenizer.encode(line))
+        assert dictionary.string(sentence) == pieces
+
+
+def test_killed_at_any_moment_and_run_again_with_two_workers(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = _command(corpus, out, "--workers", "2")
+    for step in ("split train", "binarise"):
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment())
+        while run.stdout.readline().strip() != step:
+            assert run.poll() is None
+        time.sleep(1.0 if step == "binarise" else 0.05)
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        assert not (out / "data-bin").exists()
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment())
+    assert done.returncode == 0, done.stderr
+    assert "split train: nothing changed, reused\n" in done.stdout
+    assert _contents(out) == _contents(prepared)
+
+
+def test_second_run_reuses_everything(
+    corpus: Corpus, prepared: Path, capsys: pytest.CaptureFixture[str], without_binarising: None
+) -> None:
+    before = _contents(prepared)
+    times = {path: path.stat().st_mtime_ns for path in (prepared / "data-bin").iterdir()}
+    prepare(corpus, RECIPE, prepared, workers=2)
+    assert capsys.readouterr().out.count("nothing changed, reused") == 8
+    assert _contents(prepared) == before
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def _other_text(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+    changed = out.parent / "changed.en"
+    changed.write_bytes(corpus.test[0].read_bytes().replace(b"man", b"boy"))
+    return dataclasses.replace(corpus, test=(changed, corpus.test[1])), recipe
+
+
+def _other_symbols(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+    return corpus, dataclasses.replace(recipe, subwords=Subwords("bpe", 50))
+
+
+def _other_limit(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+    return corpus, dataclasses.replace(recipe, pair_filter=PairFilter(max_length=20))
+
+
+def _damaged_result(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+    (out / "subwords" / "valid.de").write_text("")
+    return corpus, recipe
+
+
+def _lost_record(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+    (out / "steps.json").write_text("{")
+    return corpus, recipe
+
+
+@pytest.mark.parametrize(
+    ("change", "redone"),
+    [
+        (_other_text, ["tokenize test", "split test", "binarise"]),
+        (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarise"]),
+        (_other_limit, ["split train", "binarise"]),
+        (_damaged_result, ["split valid"]),
+        (_lost_record, [*(f"tokenize {s}" for s in ("train", "valid", "test")), "learn subwords",
+                        *(f"split {s}" for s in ("train", "valid", "test")), "binarise"]),
+    ],
+)  # fmt: skip
+def test_just_what_changed_is_done_again(
+    corpus: Corpus,
+    prepared: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    without_binarising: None,
+    change: Callable[[Corpus, Recipe, Path], tuple[Corpus, Recipe]],
+    redone: list[str],
+) -> None:
+    out = tmp_path / "out"
+    subprocess.run(["cp", "-r", prepared, out], check=True)
+    changed_corpus, changed_recipe = change(corpus, RECIPE, out)
+    if "binarise" in redone:
+        with pytest.raises(UserError, match="as far as"):
+            prepare(changed_corpus, changed_recipe, out)
+    else:
+        prepare(changed_corpus, changed_recipe, out)
+        assert _contents(out) == _contents(prepared)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "reused" not in line] == redone
+
+
+def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarising: None) -> None:
+    recipe = Recipe(Words("none"), Subwords("sentencepiece", 120))
+    for name in ("one", "two"):
+        with pytest.raises(UserError, match="as far as"):
+            prepare(corpus, recipe, tmp_path / name)
+    assert _contents(tmp_path / "one") == _contents(tmp_path / "two")
+    assert recipe.subwords.fairseq_options("m") == ["--bpe", "sentencepiece", "--sentencepiece-model", "m"]
+    tokenized = list(read_lines(tmp_path / "one" / "tokenized" / "test.de"))
+    pieces = list(read_lines(tmp_path / "one" / "subwords" / "test.de"))
+    assert [line.replace(" ", "").replace("▁", " ").strip() for line in pieces] == tokenized
+
+
+def _with(corpus: Corpus, folder: Path, split: str, side: int, text: bytes | None) -> Corpus:
+    """The corpus with one file changed, or missing."""
+    path = folder / f"bad.{corpus.langs[side]}"
+    if text is not None:
+        path.write_bytes(text)
+    pair = list(getattr(corpus, split))
+    pair[side] = path
+    return dataclasses.replace(corpus, **{split: tuple(pair)})
+
+
+@pytest.mark.parametrize(
+    ("split", "side", "text", "message"),
+    [
+        ("train", 1, b"eins\n", r"bad\.de ends after line 1 but .*train\.en goes on"),
+        ("valid", 0, b"one\n" * 41, r"valid\.de ends after line 40 but .*bad\.en goes on"),
+        ("test", 0, b"one\n" * 9 + b"\r\n" + b"one\n" * 33, r"bad\.en:10: no words: test lines are never dropped"),
+        ("valid", 1, b"\xe2\x80\xa8 \x00\n" + b"eins\n" * 39, r"bad\.de:1: no words"),
+        ("test", 1, b"eins\n" * 2 + b"\xff\n" * 41, r"bad\.de:3: not UTF-8"),
+        ("train", 0, None, r"bad\.en: no such file"),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bad_text_is_one_line_and_leaves_nothing(
+    corpus: Corpus, tmp_path: Path, split: str, side: int, text: bytes | None, message: str, workers: int
+) -> None:
+    bad = _with(corpus, tmp_path, split, side, text)
+    with pytest.raises(UserError, match=message) as error:
+        prepare(bad, RECIPE, tmp_path / "out", workers)
+    assert "\n" not in str(error.value)
+    left = {name for name in _contents(tmp_path / "out") if not name.startswith("tokenized/")}
+    assert left <= {".lock", "steps.json"}
+    assert not [name for name in _contents(tmp_path / "out") if split in name]
+
+
+def test_empty_files(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("")
+    with pytest.raises(UserError, match=r"empty: empty: the valid set needs at least one pair"):
+        prepare(dataclasses.replace(corpus, valid=(tmp_path / "empty",) * 2), RECIPE, tmp_path / "out")
+
+
+def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
+    recipe = dataclasses.replace(RECIPE, pair_filter=PairFilter(max_length=1))
+    with pytest.raises(
+        UserError, match=r"train\.en: no training pair is left \(.*299 too long.*\): look at the limits"
+    ):
+        prepare(corpus, recipe, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Recipe(subwords=Subwords(symbols=0)), "--symbols 0"),
+        (lambda: Recipe(pair_filter=PairFilter(max_length=0)), "--max-length 0"),
+        (lambda: Recipe(pair_filter=PairFilter(max_ratio=0.5)), "--max-ratio 0.5"),
+    ],
+)
+def test_bad_options(make: Callable[[], Recipe], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make()
+
+
+def test_bad_calls(corpus: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--workers 0"):
+        prepare(corpus, RECIPE, tmp_path, workers=0)
+    with pytest.raises(UserError, match="both 'en'"):
+        prepare(dataclasses.replace(corpus, langs=("en", "en")), RECIPE, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file: cannot be written"):
+        prepare(corpus, RECIPE, tmp_path / "file")
+
+
+def test_full_disk_ends_the_command_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    limit = 5_000  # bytes a file, less than the training text
+    done = subprocess.run(
+        _command(corpus, out),
+        capture_output=True,
+        text=True,
+        env=_environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(r".*/out/tokenized/train\.(en|de): cannot be written: File too large\n", done.stderr)
+    assert set(_contents(out)) == {".lock"}
+
+
+def test_fairseq_that_fails_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "subwords").mkdir()
+    with pytest.raises(
+        UserError, match=r"subwords: fairseq-preprocess failed \(status 1\): FileNotFoundError.*train"
+    ) as error:
+        Binarizing(tmp_path / "subwords", tmp_path / "data-bin", ("en", "de")).run([1, 1, 1])
+    assert "\n" not in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["subwords"]
+
+
+def test_two_runs_in_one_folder(corpus: Corpus, tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX);"
+         "print(flush=True); time.sleep(60)", str(tmp_path / ".lock")], stdout=subprocess.PIPE
+    )  # fmt: skip
+    try:
+        holder.stdout.readline()
+        with pytest.raises(UserError, match="another run is preparing it"):
+            prepare(corpus, RECIPE, tmp_path)
+    finally:
+        holder.kill()
+        holder.wait()
