@@ -16,6 +16,8 @@ from hypothesis.extra import numpy as arrays
 
 from resmlp_mt.checkpoint_averaging import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.errors import UserError
+from resmlp_mt.evaluation.bleu import tokenized_bleu
+from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
@@ -245,17 +247,23 @@ def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(tmp_pa
         "--testpref", "text", "--destdir", "bin", "--joined-dictionary",
     )  # fmt: skip
     train = [
-        "bin", "--arch", "resmlp_transformer_tiny", "--optimizer", "adagrad", "--lr", "0.01", "--max-tokens", "200",
+        "bin", "--arch", "resmlp_transformer_tiny", "--optimizer", "adagrad", "--lr", "0.1", "--max-tokens", "200",
         "--cpu", "--seed", "1", "--save-dir", "out", "--log-format", "none", "--num-workers", "0",
     ]  # fmt: skip
-    fairseq(fairseq_cli.train, *train, "--max-epoch", "2")
+    fairseq(fairseq_cli.train, *train, "--max-epoch", "6")
     average("--inputs", "out", "--num-epoch-checkpoints", "2", "--output", "average.pt")
-    assert os.path.getsize("average.pt") < os.path.getsize("out/checkpoint2.pt")
+    assert os.path.getsize("average.pt") < os.path.getsize("out/checkpoint6.pt")
 
     fairseq(
         fairseq_cli.generate, "bin", "--path", "average.pt", "--cpu", "--results-path", ".", "--num-workers", "0",
-        "--skip-invalid-size-inputs-valid-test",
+        "--nbest", "2", "--required-batch-size-multiple", "1",
     )  # fmt: skip
-    assert "Generate test with beam=5" in Path("generate-test.txt").read_text()
+    references = Path("text.de").read_text().splitlines()
+    hypotheses = in_order(read_generate_output(["generate-test.txt"], nbest=2), len(references))
+    ours = tokenized_bleu(hypotheses, references)
+    theirs = Path("generate-test.txt").read_text().splitlines()[-1]
+    assert theirs.startswith(
+        f"Generate test with beam=5: BLEU4 = {ours['score']:.2f}, {ours['verbose_score'].split()[0]} (BP="
+    )
     with pytest.raises(AssertionError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
-        fairseq(fairseq_cli.train, *train, "--max-epoch", "3", "--restore-file", "average.pt")
+        fairseq(fairseq_cli.train, *train, "--max-epoch", "7", "--restore-file", "average.pt")

@@ -93,9 +93,10 @@ def in_order(hypotheses: dict[int, Hypothesis], count: int) -> list[str]:
         )
     missing = [sentence for sentence in range(count) if sentence not in hypotheses]
     if missing:
+        # By default fairseq drops a last batch whose size is no multiple of 8, without a word (its issue 5036).
         raise UserError(
             f"no hypothesis for sentence {missing[0]} (line {missing[0] + 1} of the reference), {len(missing)} of "
-            f"{count} are missing: give the output of every shard, generated without skipping long sentences, and its "
-            "own reference"
+            f"{count} are missing: generate with --required-batch-size-multiple 1 and without skipping long sentences, "
+            "and give the output of every shard"
         )
     return [hypotheses[sentence].text for sentence in range(count)]
