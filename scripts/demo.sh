@@ -36,7 +36,7 @@ python scripts/average_checkpoints.py --inputs "$work/checkpoints" --num-epoch-c
 rm "$work"/checkpoints/checkpoint[0-9]*.pt
 
 say "Translating combinations of words that training never saw: fairseq-generate, beam 4"
-fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 --batch-size 100 \
+fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 --batch-size 100 --required-batch-size-multiple 1 \
   > "$work/generated.txt"
 python examples/toy_en_de/word_for_word.py --train "$work/raw/train" --input "$work/raw/test.en" --output "$work/word_for_word.de"
 
