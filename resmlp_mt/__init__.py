@@ -9,6 +9,7 @@ import logging
 logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
 
 from resmlp_mt.checkpoints import allow_fairseq_checkpoints, copy_checkpoints_atomically  # noqa: E402
+from resmlp_mt.command_line_help import show_model_options  # noqa: E402
 from resmlp_mt.models import ResMLPTransformerModel  # noqa: E402
 
 __version__ = "0.1.0"
@@ -16,3 +17,4 @@ __all__ = ["ResMLPTransformerModel"]
 
 allow_fairseq_checkpoints()
 copy_checkpoints_atomically()
+show_model_options()

@@ -1,7 +1,6 @@
 """``--arch resmlp_transformer``: fairseq's Transformer without self-attention."""
 
 import math
-from argparse import ArgumentParser
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
@@ -72,6 +71,14 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
     encoder: EncoderOptions = field(default_factory=EncoderOptions)
     decoder: DecoderOptions = field(default_factory=DecoderOptions)
     no_token_positional_embeddings: bool = True
+    max_source_positions: int = field(
+        default=BASE["max_source_positions"],
+        metadata={"help": "size of A in the encoder: the longest source, in subwords and </s>"},
+    )
+    max_target_positions: int = field(
+        default=BASE["max_target_positions"],
+        metadata={"help": "size of A in the decoder: the longest target, in subwords and </s>"},
+    )
     layerscale_init: float = field(
         default=BASE["layerscale_init"],
         metadata={"help": "start of the scale that ends each residual branch (the paper's translation models: 0.2)"},
@@ -87,7 +94,7 @@ class ResMLPTransformerModel(TransformerModelBase):
     """
 
     @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
+    def add_args(cls, parser: Any) -> None:
         """Add the model's options; what is not given is left to the preset."""
         gen_parser_from_dataclass(parser, ResMLPTransformerConfig(), delete_default=True, with_prefix="")
 
