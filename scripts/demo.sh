@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A ResMLP translator from nothing, in minutes: a toy English-German corpus, subwords, training, averaging, beam search,
-# scores beside a word-for-word baseline, and a sentence of your own. Run again, it starts the training anew.
+# scores beside a word-for-word baseline, and a sentence of your own. Run again, it reuses what is there or goes on where it
+# was stopped; without the folder of its results it starts anew.
 #
 #   bash scripts/demo.sh ["An English sentence."]
 #
@@ -10,7 +11,7 @@ sentence=${1:-}
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=${WORK:-work/toy_en_de}
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONWARNINGS=ignore
 text=(--tokenizer moses --moses-no-dash-splits --moses-no-escape --bpe subword_nmt --bpe-codes "$work/bpe.codes")
 started=$SECONDS
 say() { printf '\n== %s\n' "$*"; }
@@ -24,20 +25,27 @@ for split in train valid test; do splits+=("--$split" "$work/raw/$split.en" "$wo
 python scripts/prepare_text.py "${splits[@]}" --source-lang en --target-lang de --keep-punctuation --symbols 1500 --out "$work"
 
 say "Training: fairseq-train"
-rm -rf "$work/checkpoints"
-fairseq-train "$work/data-bin" --user-dir resmlp_mt --arch resmlp_transformer_tiny \
-  --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --share-all-embeddings --dropout 0.1 \
-  --optimizer adagrad --lr 0.1 --lr-scheduler fixed --warmup-updates 300 --clip-norm 1.0 \
-  --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 --max-epoch 10 --seed 1 \
-  --save-dir "$work/checkpoints" --log-format "$([ -t 2 ] && echo tqdm || echo simple)" 2>&1 | tee "$work/train.log"
+train=(
+  fairseq-train "$work/data-bin" --user-dir resmlp_mt --arch resmlp_transformer_tiny
+  --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --share-all-embeddings --dropout 0.1
+  --optimizer adagrad --lr 0.1 --lr-scheduler fixed --warmup-updates 300 --clip-norm 1.0
+  --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 --max-epoch 8 --seed 1
+  --save-dir "$work/checkpoints" --keep-last-epochs 3
+)
+if [ -t 2 ]; then # fairseq's log goes to stdout, its progress bar to stderr
+  "${train[@]}" --log-format tqdm > "$work/train.log"
+else
+  "${train[@]}" --log-format simple --log-interval 50 2>&1 | tee "$work/train.log" |
+    sed -nE 's/.*(train_inner|valid) \| (epoch.*(ppl=[^,]*, wps=[^,]*|ppl [^ ]*)).*/\1 \2/p'
+fi
 
 say "Averaging the last checkpoints"
 python scripts/average_checkpoints.py --inputs "$work/checkpoints" --num-epoch-checkpoints 3 --output "$work/averaged.pt"
-rm "$work"/checkpoints/checkpoint[0-9]*.pt
 
 say "Translating combinations of words that training never saw: fairseq-generate, beam 4"
-fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 --batch-size 100 --required-batch-size-multiple 1 \
-  > "$work/generated.txt"
+fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 --batch-size 100 \
+  --required-batch-size-multiple 1 > "$work/generated.part"
+mv "$work/generated.part" "$work/generated.txt"
 python examples/toy_en_de/word_for_word.py --train "$work/raw/train" --input "$work/raw/test.en" --output "$work/word_for_word.de"
 
 say "Scores on the test set, word for word"

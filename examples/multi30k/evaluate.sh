@@ -21,5 +21,6 @@ average=$work/$system/average5.pt
 generated=$work/$system/$subset.lenpen$lenpen.txt
 python scripts/average_checkpoints.py --inputs "$work/$system" --num-epoch-checkpoints 5 --output "$average"
 fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$average" --gen-subset "$subset" \
-  --beam 4 --lenpen "$lenpen" --batch-size 64 --required-batch-size-multiple 1 > "$generated"
+  --beam 4 --lenpen "$lenpen" --batch-size 64 --required-batch-size-multiple 1 > "$generated.part"
+mv "$generated.part" "$generated"
 python scripts/score_bleu.py "$generated" --reference "$reference" --target-lang de
