@@ -35,8 +35,8 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
-        with os.fdopen(descriptor, mode, **text) as stream:
+        encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
+        with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
