@@ -1,6 +1,8 @@
 """Joint subwords of both languages: BPE by subword-nmt, or a sentencepiece model."""
 
+import contextlib
 import io
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -87,7 +89,9 @@ def _learn_bpe(texts: Iterable[PathLike], path: PathLike, symbols: int) -> int:
     counts = Counter(word for text in texts for line in read_lines(text) for word in line.split())
     codes = io.StringIO()
     if any(len(word) > 1 for word in counts):  # learn_bpe fails without a pair of letters
-        learn_bpe([f"{word} {count}" for word, count in counts.items()], codes, symbols, is_dict=True)
+        # Its progress bar is for people: in a log it would be one long line.
+        with contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO()):
+            learn_bpe([f"{word} {count}" for word, count in counts.items()], codes, symbols, is_dict=True)
     learned = codes.getvalue().count("\n") - 1  # a first line tells the version
     if learned < 1:
         raise UserError("no two letters come together twice in the training text: there is no BPE to learn from it")
