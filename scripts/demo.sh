@@ -36,7 +36,7 @@ if [ -t 2 ]; then # fairseq's log goes to stdout, its progress bar to stderr
   "${train[@]}" --log-format tqdm > "$work/train.log"
 else
   "${train[@]}" --log-format simple --log-interval 50 2>&1 | tee "$work/train.log" |
-    sed -nE 's/.*(train_inner|valid) \| (epoch.*(ppl=[^,]*, wps=[^,]*|ppl [^ ]*)).*/\1 \2/p'
+    sed -unE 's/.*(train_inner|valid) \| (epoch.*(ppl=[^,]*, wps=[^,]*|ppl [^ ]*)).*/\1 \2/p'
 fi
 
 say "Averaging the last checkpoints"
