@@ -1,0 +1,97 @@
+"""A made-up language, its data-bin, and a tiny model that has learned its training data."""
+
+import itertools
+import json
+
+import pytest
+from fairseq_commands import USER_DIR, start, training
+from made_up_language import TRAIN, VALID, sentence_pairs
+
+import resmlp_mt  # noqa: F401  (makes the checkpoints that the tests look at loadable)
+
+
+@pytest.fixture(scope="session")
+def fairseq(tmp_path_factory):
+    """Run one of fairseq's commands to its end."""
+    logs = tmp_path_factory.mktemp("logs")
+    numbers = itertools.count()
+
+    def run(command, *arguments, **options):
+        return start(logs / f"{next(numbers)}.{command}.log", command, *arguments, **options).finish()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """Raw, tokenized (``tok``) and subword (``bpe``) text, and the subword codes."""
+    from sacremoses import MosesTokenizer
+    from subword_nmt.apply_bpe import BPE
+    from subword_nmt.learn_bpe import learn_bpe
+
+    folder = tmp_path_factory.mktemp("corpus")
+    tokenized = []
+    for split, number, seed in ("train", TRAIN, 1), ("valid", VALID, 2):
+        for side, lines in zip(("de", "en"), zip(*sentence_pairs(number, seed), strict=True), strict=True):
+            tokenizer = MosesTokenizer(lang=side)
+            (folder / f"{split}.{side}").write_text("\n".join(lines) + "\n")
+            tokenized.append((f"{split}.bpe.{side}", [tokenizer.tokenize(line, return_str=True) for line in lines]))
+    codes = folder / "codes"
+    with codes.open("w") as stream:
+        learn_bpe([line for _, lines in tokenized for line in lines], stream, 30)
+    with codes.open() as stream:
+        bpe = BPE(stream)
+    for name, lines in tokenized:
+        (folder / name).write_text("".join(bpe.process_line(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_bin(corpus, fairseq):
+    folder = corpus / "data-bin"
+    done = fairseq(
+        "preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--workers", 1, "--destdir", folder,
+        "--trainpref", corpus / "train.bpe", "--validpref", corpus / "valid.bpe",
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="session")
+def train(fairseq, data_bin):
+    """Train into a folder with a few options in common; later ones win."""
+
+    def run(save_dir, *options, data=data_bin, **more):
+        return fairseq("train", *training(data, save_dir), *options, **more)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(train, tmp_path_factory):
+    """The folder of a trained model, with its ``checkpoint_best.pt``, and the training's log."""
+    folder = tmp_path_factory.mktemp("trained")
+    done = train(
+        folder, "--optimizer", "adam", "--lr", 0.01, "--lr-scheduler", "polynomial_decay",
+        "--total-num-update", 300, "--max-update", 300, "--dropout", 0, "--share-all-embeddings",
+        "--valid-subset", "train", "--validate-interval", 30, "--no-epoch-checkpoints", "--log-interval", 50,
+        "--eval-bleu", "--eval-bleu-args", json.dumps({"beam": 4}), "--eval-bleu-detok", "moses",
+        "--eval-bleu-remove-bpe", "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric",
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    return folder, done.output
+
+
+@pytest.fixture(scope="session")
+def generate(fairseq, data_bin, trained):
+    """Translate the validation set by beam search with a few options in common; later ones win."""
+
+    def run(*options, path=trained[0] / "checkpoint_best.pt", data=data_bin, **more):
+        done = fairseq(
+            "generate", data, "--user-dir", USER_DIR, "--path", path, "--gen-subset", "valid", "--beam", 4, "--cpu",
+            "--required-batch-size-multiple", 1, *options, **more,
+        )  # fmt: skip
+        assert done.status == 0, done.output
+        return done
+
+    return run

@@ -1,0 +1,112 @@
+"""fairseq's own commands, each in a process of its own.
+
+The processes are forked from one that has imported fairseq already (multiprocessing's fork server), which saves the
+five seconds that every ``python -m fairseq_cli.train`` spends on imports; what runs is that module's own main part.
+"""
+
+import logging
+import multiprocessing
+import os
+import runpy
+import shutil
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+USER_DIR = str(ROOT / "resmlp_mt")
+
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(["fairseq.trainer", "fairseq.tasks.translation", "sacrebleu"])
+
+
+@dataclass
+class Finished:
+    """What a command left: its exit status (negative: killed by that signal) and all that it printed."""
+
+    status: int
+    output: str
+
+    @property
+    def last_line(self):
+        return self.output.rstrip("\n").split("\n")[-1]
+
+    def lines(self, kind):
+        """fairseq's result lines of one kind, ``{"H-12": [fields], ...}``, or a list of fields for each of n best."""
+        found = {}
+        for line in self.output.split("\n"):
+            name, *fields = line.split("\t")
+            if name.startswith(f"{kind}-") and name[len(kind) + 1 :].isdigit():
+                found.setdefault(int(name[len(kind) + 1 :]), []).append(fields)
+        return found
+
+
+@dataclass
+class Running:
+    process: multiprocessing.Process
+    log: Path
+
+    def finish(self):
+        """Wait for the end; a test that is given up on takes its process with it."""
+        try:
+            self.process.join()
+        finally:
+            self.process.kill()
+        return Finished(self.process.exitcode, self.log.read_text(encoding="utf-8"))
+
+
+def start(log, command, *arguments, cwd=None, stdin=None, kill=None):
+    """Start ``fairseq-<command> <arguments>``; ``kill`` names the moment at which it is to die as by ``kill -9``."""
+    arguments = [str(argument) for argument in arguments]
+    process = _server.Process(target=_main, args=(command, arguments, str(log), cwd, stdin, kill))
+    process.start()
+    return Running(process, Path(log))
+
+
+def training(data_bin, save_dir):
+    """The options of fairseq-train that the tests have in common."""
+    return [
+        data_bin, "--save-dir", save_dir, "--user-dir", USER_DIR, "--arch", "resmlp_transformer_tiny", "--cpu",
+        "--optimizer", "adagrad", "--lr", 0.02, "--clip-norm", 1, "--dropout", 0.1,
+        "--batch-size", 24, "--required-batch-size-multiple", 1, "--num-workers", 0, "--log-format", "simple",
+    ]  # fmt: skip
+
+
+def _main(command, arguments, log, cwd, stdin, kill):
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    if cwd is not None:
+        os.chdir(cwd)
+    if stdin is not None:
+        sys.stdin = open(stdin, encoding="utf-8")  # noqa: SIM115
+    if kill is not None:
+        _arm(*kill)
+    logging.root.handlers.clear()  # so that the command sets its own up, as in a fresh process
+    sys.argv = [f"fairseq-{command}", *arguments]
+    runpy.run_module(f"fairseq_cli.{command}", run_name="__main__", alter_sys=True)
+
+
+def _arm(moment, number):
+    """Die in the given update, or half-way through the given copy of a checkpoint."""
+    from fairseq.trainer import Trainer
+
+    train_step, copies = Trainer.train_step, iter(range(1, 1000))
+
+    def dying_step(self, *arguments, **options):
+        if self.get_num_updates() == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return train_step(self, *arguments, **options)
+
+    def dying_copy(source, target, copyfile=shutil.copyfile):
+        if next(copies) < number:
+            return copyfile(source, target)
+        with open(source, "rb") as whole, open(target, "wb") as part:
+            part.write(whole.read(os.path.getsize(source) // 2))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if moment == "update":
+        Trainer.train_step = dying_step
+    else:
+        shutil.copyfile = dying_copy

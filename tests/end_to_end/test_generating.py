@@ -1,0 +1,142 @@
+"""fairseq-generate: one model, one set of sentences, many ways."""
+
+import math
+import shutil
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from made_up_language import VALID
+
+N_BEST = ("--nbest", 3, "--lenpen", 0.6, "--print-alignment", "--batch-size", 32)
+
+
+def hypotheses(done):
+    """``{id: [(text, score), ...]}``, best first."""
+    return {number: [(text, float(score)) for score, text in best] for number, best in done.lines("H").items()}
+
+
+def token_scores(done):
+    """``{id: [log2 probability of each token of the best]}``"""
+    return {number: [float(score) for score in best[0][0].split()] for number, best in done.lines("P").items()}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for number in one:
+        assert [text for text, _ in one[number]] == [text for text, _ in other[number]]
+        assert [score for _, score in one[number]] == pytest.approx([score for _, score in other[number]], abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def baseline(generate):
+    return generate(*N_BEST)
+
+
+def test_every_sentence_gets_its_n_best_in_order_with_alignments(baseline):
+    found = hypotheses(baseline)
+    assert sorted(found) == list(range(VALID))
+    sources, alignments = baseline.lines("S"), baseline.lines("A")
+    for number, best in found.items():
+        scores = [score for _, score in best]
+        assert len(best) == 3
+        assert scores == sorted(scores, reverse=True)
+        assert len({text for text, _ in best}) == 3
+        for (text, _), (alignment,) in zip(best, alignments[number], strict=True):
+            pairs = [pair.split("-") for pair in alignment.split()]
+            assert [int(target) for _, target in pairs] == list(range(len(text.split())))
+            assert all(0 <= int(source) < len(sources[number][0][0].split()) for source, _ in pairs)
+
+
+def test_neighbours_do_not_matter(generate, baseline):
+    assert_same(hypotheses(generate(*N_BEST, "--batch-size", 1)), hypotheses(baseline))
+
+
+def test_neither_the_side_of_the_padding_nor_training_options_matter(generate, baseline):
+    # --left-pad-source switches left-padding, the default, off
+    overrides = ("--model-overrides", {"dropout": 0.5, "layerscale_init": 7.0})
+    assert_same(hypotheses(generate(*N_BEST, "--left-pad-source", *overrides)), hypotheses(baseline))
+
+
+def test_a_model_in_ensemble_with_itself_is_itself(generate, trained, baseline):
+    path = trained[0] / "checkpoint_best.pt"
+    assert_same(hypotheses(generate(*N_BEST, path=f"{path}:{path}")), hypotheses(baseline))
+
+
+def test_the_score_of_a_reference_is_that_of_teacher_forcing_and_an_ensemble_averages(
+    generate, train, trained, tmp_path
+):
+    assert train(tmp_path, "--max-update", 2, "--share-all-embeddings").status == 0
+    paths = [trained[0] / "checkpoint_best.pt", tmp_path / "checkpoint_last.pt"]
+    one, other, both = (
+        token_scores(generate("--score-reference", path=path)) for path in (*paths, f"{paths[0]}:{paths[1]}")
+    )
+
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(paths[0])])
+    task.load_dataset("valid")
+    model.eval()
+    dataset = task.dataset("valid")
+    for number in range(VALID):
+        sample = dataset.collater([dataset[number]])
+        with torch.no_grad():
+            lprobs = model.get_normalized_probs(model(**sample["net_input"]), log_probs=True)
+        expected = lprobs.gather(2, sample["target"].unsqueeze(2)).flatten() / math.log(2)
+        assert one[number] == pytest.approx(expected.tolist(), abs=1e-3)
+        average = [math.log2((2**a + 2**b) / 2) for a, b in zip(one[number], other[number], strict=True)]
+        assert both[number] == pytest.approx(average, abs=1e-3)
+
+
+def test_sampling_is_random_and_repeats_with_its_seed(generate):
+    sampling = ("--sampling", "--sampling-topk", 5, "--temperature", 3, "--beam", 2, "--nbest", 2, "--seed")
+    once, again, other = (hypotheses(generate(*sampling, seed)) for seed in (5, 5, 6))
+    assert once == again
+    assert once != other
+
+
+def test_prefixes_are_kept_and_lengths_are_bounded(generate):
+    done = generate("--prefix-size", 2, "--max-len-a", 0, "--max-len-b", 4)
+    targets = done.lines("T")
+    for number, ((text, _),) in hypotheses(done).items():
+        assert text.split()[:2] == targets[number][0][0].split()[:2]
+        assert len(text.split()) <= 4
+    assert max(len(text.split()) for ((text, _),) in hypotheses(done).values()) == 4
+
+
+def test_unknown_words_are_replaced_by_what_they_are_aligned_to(generate, corpus, data_bin, tmp_path):
+    for side in "de", "en":
+        shutil.copy(data_bin / f"dict.{side}.txt", tmp_path)
+        lines = (corpus / f"valid.bpe.{side}").read_text().replace("BA", "Bä").replace("ba", "bä")
+        (tmp_path / f"valid.de-en.{side}").write_text(lines)
+    # fairseq takes a bare --replace-unk for the name of an alignment dictionary; an empty name means none
+    only_unknown = ("--unkpen", -100, "--max-len-a", 0, "--max-len-b", 3)
+    done = generate("--dataset-impl", "raw", "--replace-unk", "", *only_unknown, data=tmp_path)
+    sources = {number: best[0][0].split() for number, best in done.lines("S").items()}
+    assert any("bä" in word for words in sources.values() for word in words)
+    assert sorted(sources) == list(range(VALID))
+    for number, ((text, _),) in hypotheses(done).items():
+        assert len(text.split()) == 3
+        assert set(text.split()) <= {*sources[number], "</s>"}
+
+
+def test_a_model_trained_with_layer_drop_generates_with_fewer_layers(train, generate, tmp_path):
+    assert train(tmp_path, "--max-update", 3, "--encoder-layerdrop", 0.5, "--decoder-layerdrop", 0.5).status == 0
+    path = tmp_path / "checkpoint_last.pt"
+    keep = {"encoder_layers_to_keep": "1", "decoder_layers_to_keep": "0"}
+    (model,), _ = checkpoint_utils.load_model_ensemble([str(path)], arg_overrides=keep)
+    assert (len(model.encoder.layers), len(model.decoder.layers)) == (1, 1)
+    assert len(hypotheses(generate("--model-overrides", keep, path=path))) == VALID
+
+
+def test_adaptive_softmax_whose_cutoff_is_never_evaluated(train, generate, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = ("--adaptive-softmax-cutoff", "8,16", "--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp")
+    assert train(tmp_path, "--max-update", 3, *options).status == 0
+    path = tmp_path / "checkpoint_last.pt"
+    assert len(hypotheses(generate(path=path))) == VALID
+
+    state = torch.load(path)
+    state["cfg"]["model"].adaptive_softmax_cutoff = "open('smuggled', 'w') and [8, 16]"
+    torch.save(state, "smuggling.pt")
+    with pytest.raises(SystemExit, match=r"--adaptive-softmax-cutoff is .*: give whole numbers"):
+        checkpoint_utils.load_model_ensemble(["smuggling.pt"])
+    assert not (tmp_path / "smuggled").exists()

@@ -1,0 +1,152 @@
+"""fairseq-train and fairseq-validate."""
+
+import re
+import socket
+
+import pytest
+import torch
+from fairseq_commands import USER_DIR, start, training
+
+UPDATES = 12  # five an epoch
+# The last option has fairseq deal the sentences into batches anew for every epoch. Without it, newer fairseq keeps the
+# batches of the epoch in which the process began, and a training that resumes in another epoch gets other batches.
+RESUMABLE = (
+    "--max-update", UPDATES, "--save-interval-updates", 3, "--num-workers", 2, "--share-all-embeddings",
+    "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1,
+    "--update-epoch-batch-itr", True,
+)  # fmt: skip
+
+
+def assert_equal(one, other, where="checkpoint"):
+    """The same structure with the same tensors, bit by bit."""
+    assert type(one) is type(other), where
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other), where
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys(), where
+        for key in one:
+            assert_equal(one[key], other[key], f"{where}[{key!r}]")
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other), where
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            assert_equal(left, right, f"{where}[{index}]")
+    else:
+        assert one == other, where
+
+
+def losses(output, kind):
+    return [float(loss) for loss in re.findall(rf"\| {kind} \| .*?\bloss (\S+)", output)]
+
+
+def test_a_tiny_model_learns_its_training_data(trained):
+    folder, output = trained
+    train_losses = losses(output, "train")
+    assert train_losses[0] > 2
+    assert train_losses[-1] < 0.3
+    bleu = [float(each) for each in re.findall(r"\| bleu (\S+)", output)]
+    assert bleu[-1] > 90
+    assert torch.load(folder / "checkpoint_best.pt")["extra_state"]["best"] == max(bleu)
+
+
+def test_validate_gives_the_loss_of_the_training(fairseq, data_bin, trained):
+    folder, output = trained
+    done = fairseq(
+        "validate", data_bin, "--user-dir", USER_DIR, "--path", folder / "checkpoint_last.pt", "--cpu",
+        "--task", "translation", "--valid-subset", "train", "--log-format", "simple",
+        "--batch-size", 7, "--required-batch-size-multiple", 1,
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    during = float(re.findall(r"valid on 'train' subset \| loss (\S+)", output)[-1])
+    after = float(re.findall(r"\| loss (\S+)", done.output)[-1])
+    assert after == pytest.approx(during, abs=0.002)
+
+
+@pytest.fixture(scope="module")
+def unbroken(train, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unbroken")
+    done = train(folder, *RESUMABLE)
+    assert done.status == 0, done.output
+    return torch.load(folder / "checkpoint_last.pt")
+
+
+@pytest.mark.parametrize(
+    ("kill", "resumed_from"),
+    [
+        (("update", 8), "epoch 2 @ 6 updates"),  # in the middle of an epoch, two updates after a checkpoint
+        (("copy", 6), "epoch 1 @ 5 updates"),  # half-way through writing checkpoint_last.pt at update 6
+    ],
+)
+def test_a_killed_training_run_again_ends_like_an_unbroken_one(train, unbroken, tmp_path, kill, resumed_from):
+    killed = train(tmp_path, *RESUMABLE, kill=kill)
+    assert killed.status == -9, killed.output
+    done = train(tmp_path, *RESUMABLE)
+    assert done.status == 0, done.output
+    assert re.search(rf"Loaded checkpoint .*checkpoint_last\.pt \({resumed_from}\)", done.output), done.output
+    resumed = torch.load(tmp_path / "checkpoint_last.pt")
+    assert resumed["optimizer_history"][-1]["num_updates"] == UPDATES
+    assert_equal(resumed["model"], unbroken["model"], "model")
+    assert_equal(resumed["last_optimizer_state"], unbroken["last_optimizer_state"], "last_optimizer_state")
+    assert resumed["optimizer_history"][-1] == unbroken["optimizer_history"][-1]
+    assert resumed["extra_state"]["train_iterator"] == unbroken["extra_state"]["train_iterator"]
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_two_processes_give_the_gradients_of_one(train, data_bin, tmp_path):
+    # one step of plain gradient descent, so that the weights show the gradient; 16 sentences: 2 x 8, or 16 at once
+    options = (
+        "--train-subset", "valid", "--disable-validation", "--max-update", 1, "--optimizer", "sgd", "--lr", 1.0,
+        "--clip-norm", 0, "--dropout", 0, "--ddp-backend", "legacy_ddp",
+    )  # fmt: skip
+    for name, size in ("whole", 16), ("half", 8):
+        done = train(tmp_path / name, *options, "--batch-size", size)
+        assert done.status == 0, done.output
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    distributed = (
+        "--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn",
+        "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--batch-size", 8,
+    )  # fmt: skip
+    common = training(data_bin, tmp_path / "two")
+    ranks = [
+        start(tmp_path / f"{rank}.log", "train", *common, *options, *distributed, "--distributed-rank", rank)
+        for rank in range(2)
+    ]
+    for done in [rank.finish() for rank in ranks]:
+        assert done.status == 0, done.output
+    whole, half, two = (
+        torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "half", "two")
+    )
+    for name in whole:
+        torch.testing.assert_close(two[name], whole[name], rtol=1e-4, atol=1e-5)
+    for side in "encoder", "decoder":  # the test would see a gradient of one half only
+        name = f"{side}.layers.0.mixing.mixing.weight"
+        assert not torch.allclose(half[name], whole[name], rtol=1e-4, atol=1e-5)
+
+
+def test_activation_checkpointing_changes_nothing(train, tmp_path):
+    common = (
+        "--max-update", 2, "--disable-validation", "--share-decoder-input-output-embed",
+        "--optimizer", "sgd", "--lr", 1.0,
+    )  # fmt: skip
+    for name, more in ("with", ["--checkpoint-activations"]), ("without", []):
+        done = train(tmp_path / name, *common, *more)
+        assert done.status == 0, done.output
+    one, other = (torch.load(tmp_path / name / "checkpoint_last.pt") for name in ("with", "without"))
+    torch.testing.assert_close(one["model"], other["model"], rtol=1e-4, atol=1e-5)
+
+
+def test_sentences_beyond_the_positions_are_dropped_before_training_and_refused_in_validation(train, tmp_path):
+    limits = ("--max-source-positions", 9, "--max-target-positions", 9, "--max-update", 1)
+    refused = train(tmp_path, *limits)
+    assert refused.status != 0
+    assert re.search(r"Size of sample #\d+ is invalid \(=.*\) since max_positions=\(9, 9\)", refused.output)
+    done = train(tmp_path, *limits, "--skip-invalid-size-inputs-valid-test")
+    assert done.status == 0, done.output
+    assert re.search(r"\d+ samples have invalid sizes and will be skipped, max_positions=\(9, 9\)", done.output)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="fairseq's --fp16 needs a GPU")
+def test_fp16_trains(train, tmp_path):
+    done = train(tmp_path, "--max-update", 3, "--fp16", "--optimizer", "adam", "--lr", 0.001)
+    assert done.status == 0, done.output

@@ -1,0 +1,110 @@
+"""What a user's mistakes come to: one clear line, no traceback where the plugin has a say."""
+
+import os
+
+import pytest
+import torch
+from fairseq_commands import USER_DIR
+
+from resmlp_mt import ResMLPTransformerModel
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--decoder-attention-heads", 3], "--decoder-embed-dim 64 is not a multiple of --decoder-attention-heads 3"),
+        (["--adaptive-softmax-cutoff", "4,8"], "--adaptive-softmax-cutoff needs --criterion adaptive_loss"),
+        (["--dropout", 1.5], "--dropout is 1.5: give a probability from 0 to below 1"),
+        (["--max-source-positions", 1], "--max-source-positions is 1"),
+        (["--encoder-layers", 0], "--encoder-layers is 0"),
+        (["--share-all-embeddings"], "joined dictionary"),
+        (["--arch", "resmlp_transformer_huge"], "invalid choice: 'resmlp_transformer_huge'"),
+        (["--mixing-heads", 2], "unrecognized arguments: --mixing-heads 2"),
+        (["--encoder-learned-pos"], "unrecognized arguments: --encoder-learned-pos"),
+    ],
+)
+def test_options_that_do_not_go_together_end_in_one_line(train, separate_data_bin, tmp_path, options, message):
+    done = train(tmp_path / "checkpoints", *options, data=separate_data_bin)
+    assert done.status in (1, 2)
+    assert "Traceback" not in done.output
+    assert message in done.last_line
+    assert not list(tmp_path.rglob("*.pt*"))
+
+
+@pytest.fixture(scope="module")
+def separate_data_bin(fairseq, corpus):
+    folder = corpus / "separate"
+    text = ("--trainpref", corpus / "train.bpe", "--validpref", corpus / "valid.bpe")
+    assert fairseq("preprocess", "-s", "de", "-t", "en", "--workers", 1, "--destdir", folder, *text).status == 0
+    return folder
+
+
+def test_help_shows_every_option_of_the_model(fairseq):
+    done = fairseq("train", "--help", "--user-dir", USER_DIR, "--arch", "resmlp_transformer")
+    assert done.status == 0
+    section = done.output.split("Model-specific configuration:")[1].split("\n\n")[0]
+    entries = [" ".join(entry.split()) for entry in section.split("\n  --")[1:]]
+    options = {entry.split()[0]: entry for entry in entries}
+    for option in (
+        "layerscale-init", "max-source-positions", "max-target-positions", "dropout", "attention-dropout",
+        "activation-dropout", "activation-fn", "encoder-layers", "decoder-layers", "encoder-embed-dim",
+        "encoder-ffn-embed-dim", "decoder-embed-dim", "decoder-ffn-embed-dim", "decoder-attention-heads",
+        "share-all-embeddings", "share-decoder-input-output-embed", "encoder-layerdrop", "decoder-layerdrop",
+        "checkpoint-activations", "adaptive-softmax-cutoff",
+    ):  # fmt: skip
+        assert option in options
+    for option, entry in options.items():
+        words = entry.split()[1:]
+        assert any(word.islower() and word.isalpha() for word in words), f"--{option} has no help"
+
+
+def make_broken(kind, good, folder):
+    """A checkpoint with something wrong with it."""
+    path = folder / f"{kind}.pt"
+    if kind == "truncated":
+        path.write_bytes(good.read_bytes()[: good.stat().st_size // 2])
+    elif kind == "smuggling":
+        state = torch.load(good)
+        state["extra_state"]["surprise"] = Surprise()
+        torch.save(state, path)
+    return path
+
+
+class Surprise:
+    """Pickles as a call."""
+
+    def __reduce__(self):
+        return os.mkdir, ("smuggled",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("missing", "Model file not found: "),
+        ("truncated", "failed finding central directory"),
+        ("smuggling", "mkdir"),
+    ],
+)
+def test_a_broken_checkpoint_is_refused_by_name(fairseq, data_bin, trained, tmp_path, kind, message):
+    path = make_broken(kind, trained[0] / "checkpoint_best.pt", tmp_path)
+    done = fairseq("generate", data_bin, "--user-dir", USER_DIR, "--path", path, "--cpu", cwd=tmp_path)
+    assert done.status == 1
+    assert message in done.output  # fairseq's or PyTorch's own message, behind their traceback
+    with pytest.raises(Exception, match=message):
+        ResMLPTransformerModel.from_pretrained(str(tmp_path), path.name, str(data_bin))
+    assert not (tmp_path / "smuggled").exists()
+
+
+def test_a_training_does_not_go_on_from_a_broken_checkpoint(train, trained, tmp_path):
+    broken = make_broken("truncated", trained[0] / "checkpoint_best.pt", tmp_path)
+    broken.rename(tmp_path / "checkpoint_last.pt")
+    done = train(tmp_path, "--max-update", 1)
+    assert done.status == 1
+    assert "failed finding central directory" in done.output
+    assert os.listdir(tmp_path) == ["checkpoint_last.pt"]
+
+
+def test_a_missing_data_bin_is_named(train, tmp_path):
+    done = train(tmp_path / "checkpoints", data=tmp_path / "nowhere")
+    assert done.status == 1
+    assert "nowhere" in done.output.split("Traceback")[-1]
