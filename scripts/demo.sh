@@ -12,7 +12,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=${WORK:-work/toy_en_de}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONWARNINGS=ignore
-text=(--tokenizer moses --moses-no-dash-splits --moses-no-escape --bpe subword_nmt --bpe-codes "$work/bpe.codes")
+text=(--source-lang en --target-lang de --tokenizer moses --moses-no-dash-splits --moses-no-escape
+  --bpe subword_nmt --bpe-codes "$work/bpe.codes")
 started=$SECONDS
 say() { printf '\n== %s\n' "$*"; }
 
@@ -44,7 +45,7 @@ python scripts/average_checkpoints.py --inputs "$work/checkpoints" --num-epoch-c
 
 say "Translating combinations of words that training never saw: fairseq-generate, beam 4"
 fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 --batch-size 100 \
-  --required-batch-size-multiple 1 > "$work/generated.part"
+  --required-batch-size-multiple 1 > "$work/generated.part" 2> "$work/generate.log" || { cat "$work/generate.log" >&2; exit 1; }
 mv "$work/generated.part" "$work/generated.txt"
 python examples/toy_en_de/word_for_word.py --train "$work/raw/train" --input "$work/raw/test.en" --output "$work/word_for_word.de"
 
@@ -69,4 +70,4 @@ fi
 echo "English  $sentence"
 printf 'ResMLP   '
 printf '%s\n' "$sentence" | fairseq-interactive "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 \
-  "${text[@]}" 2> "$work/interactive.log" | sed -n 's/^D-0\t[^\t]*\t//p'
+  "${text[@]}" 2> "$work/interactive.log" | sed -n 's/^D-0\t[^\t]*\t//p' || { cat "$work/interactive.log" >&2; exit 1; }

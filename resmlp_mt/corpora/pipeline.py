@@ -157,7 +157,11 @@ class _Preparation:
             "learned": learned,
             "dictionary": len(binarizing.dictionary()),
             "text": text,
-            "fairseq_options": [*words.fairseq_options, *subwords.fairseq_options(subwords.file_name)],
+            "fairseq_options": [
+                *("--source-lang", self.corpus.langs[0], "--target-lang", self.corpus.langs[1]),
+                *words.fairseq_options,
+                *subwords.fairseq_options(subwords.file_name),
+            ],
         }
         with atomic_write(self.out / "summary.json") as file:
             json.dump(summary, file, indent=1)
