@@ -30,7 +30,7 @@ train=(
   fairseq-train "$work/data-bin" --user-dir resmlp_mt --arch resmlp_transformer_tiny
   --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --share-all-embeddings --dropout 0.1
   --optimizer adagrad --lr 0.1 --lr-scheduler fixed --warmup-updates 300 --clip-norm 1.0
-  --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 --max-epoch 8 --seed 1
+  --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 --max-epoch 7 --seed 1
   --save-dir "$work/checkpoints" --keep-last-epochs 3
 )
 if [ -t 2 ]; then # fairseq's log goes to stdout, its progress bar to stderr
