@@ -73,7 +73,7 @@ def unbroken(train, tmp_path_factory):
     ("kill", "resumed_from"),
     [
         (("update", 8), "epoch 2 @ 6 updates"),  # in the middle of an epoch, two updates after a checkpoint
-        (("copy", 6), "epoch 1 @ 5 updates"),  # half-way through writing checkpoint_last.pt at update 6
+        (("copy", 3), "epoch 2 @ 5 updates"),  # half-way through writing checkpoint_last.pt at update 6
     ],
 )
 def test_a_killed_training_run_again_ends_like_an_unbroken_one(train, unbroken, tmp_path, kill, resumed_from):
