@@ -160,6 +160,8 @@ class ResMLPEncoderLayer(nn.Module):
         cfg: the model's options
     """
 
+    load_to_BT = False  # fairseq 0.12.2 asks every encoder layer whether PyTorch's fused Transformer layer may run it
+
     def __init__(self, cfg: TransformerConfig):
         super().__init__()
         owner, dim = type(self).__name__, cfg.encoder.embed_dim
