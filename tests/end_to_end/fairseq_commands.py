@@ -83,6 +83,7 @@ def _main(command, arguments, log, cwd, stdin, kill):
         sys.stdin = open(stdin, encoding="utf-8")  # noqa: SIM115
     if kill is not None:
         _arm(*kill)
+    multiprocessing.set_start_method("fork", force=True)  # as in a fresh process: data-loader workers end with it
     logging.root.handlers.clear()  # so that the command sets its own up, as in a fresh process
     sys.argv = [f"fairseq-{command}", *arguments]
     runpy.run_module(f"fairseq_cli.{command}", run_name="__main__", alter_sys=True)
