@@ -1,4 +1,3 @@
-import importlib.util
 import os
 import sys
 from argparse import Namespace
@@ -18,8 +17,7 @@ from resmlp_mt.checkpoint_averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import tokenized_bleu
 from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
-
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+from scripts import in_process
 
 
 def state(model, updates=1):
@@ -43,17 +41,9 @@ def save(path, model, updates=1):
 
 
 @pytest.fixture
-def average(monkeypatch, capsys):
+def average(monkeypatch):
     """Run scripts/average_checkpoints.py with these arguments."""
-    spec = importlib.util.spec_from_file_location("average_checkpoints", SCRIPTS / "average_checkpoints.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["average_checkpoints.py", *map(str, args)])
-        script.main()
-
-    return run
+    return in_process("average_checkpoints", monkeypatch)
 
 
 FLOATS = {np.float16: 16, np.float32: 32, np.float64: 64}

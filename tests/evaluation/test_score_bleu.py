@@ -4,10 +4,10 @@ import sys
 
 import pytest
 import sacrebleu
-from conftest import SCRIPTS
 from generated import CLOSING, REFERENCE, generate_output, moses_tokens, sentence_lines, subwords, worse
 
 from resmlp_mt.errors import UserError
+from scripts import SCRIPTS
 
 
 def write(path, text):
