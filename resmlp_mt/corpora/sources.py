@@ -1,0 +1,105 @@
+"""Where pairs of raw lines come from: anything that yields them as a stream."""
+
+import contextlib
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+
+from resmlp_mt.errors import UserError
+
+
+class Source(Protocol):
+    """A stream of aligned pairs of raw lines."""
+
+    @property
+    def name(self) -> str:
+        """Short, for messages, progress and the summary: ``"europarl-v7"``."""
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """What the source and the target side are called in messages: a path, or ``"archive.tgz:member"``."""
+
+    @property
+    def inputs(self) -> Sequence[Path]:
+        """The files whose bytes decide the pairs."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """JSON values that decide the pairs too: names of members, and so on."""
+
+    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it.
+
+        Raises:
+            UserError: a side cannot be read, or is shorter than the other
+        """
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """Two text files aligned line by line, gzipped if their names end in ``.gz``."""
+
+    source: Path
+    target: Path
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        return str(self.source), str(self.target)
+
+    @property
+    def inputs(self) -> Sequence[Path]:
+        return self.source, self.target
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {}
+
+    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
+        with contextlib.ExitStack() as stack:
+            streams = [stack.enter_context(_opened(path)) for path in self.inputs]
+            yield from cast(Iterator[tuple[bytes, bytes]], aligned_lines(streams, self.sides))
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return cast(IO[bytes], gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def aligned_lines(streams: Sequence[IO[bytes]], names: Sequence[str]) -> Iterator[tuple[bytes, ...]]:
+    """Yield the lines of binary streams side by side, without their ``\\n``, which the last line may lack.
+
+    Lines end at ``\\n`` alone, so that nothing else that a line holds can move the sides against each other.
+
+    Args:
+        streams: as many as there are sides, open for reading
+        names: what they are called in messages
+
+    Raises:
+        UserError: a stream ends before the others, or cannot be read on (cut off, broken compression, ...)
+    """
+    for number in count():
+        lines = []
+        for stream, name in zip(streams, names, strict=True):
+            try:
+                lines.append(stream.readline())
+            except (OSError, EOFError, zlib.error) as error:
+                raise UserError(f"{name}: cannot be read after line {number}: {error}") from error
+        if not all(lines):
+            break
+        yield tuple(line.removesuffix(b"\n") for line in lines)
+    if any(lines):
+        short = ", ".join(name for name, line in zip(names, lines, strict=True) if not line)
+        long = ", ".join(name for name, line in zip(names, lines, strict=True) if line)
+        raise UserError(f"{short} ends after line {number} but {long} goes on: the sides must be aligned line by line")
