@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from fairseq.checkpoint_utils import checkpoint_paths
 
+from resmlp_mt.checkpoints import bad_checkpoints_refused
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write
 
@@ -93,27 +94,12 @@ def save_checkpoint(checkpoint: Checkpoint, path: PathLike) -> None:
 
 
 def _load(path: PathLike) -> Checkpoint:
-    try:
+    with bad_checkpoints_refused(path):
         checkpoint = torch.load(path, map_location="cpu")
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # a broken file raises nearly anything, other OSErrors too
-        raise UserError(f"{path}: not loaded: {_reason(path, error)}") from error
     if not isinstance(checkpoint, dict) or not {"model", "optimizer_history"} <= checkpoint.keys():
         raise UserError(f"{path}: not a checkpoint of fairseq-train")
     checkpoint.pop("last_optimizer_state", None)
     return checkpoint
-
-
-def _reason(path: PathLike, error: Exception) -> str:
-    try:
-        refused = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    except Exception:
-        refused = []
-    if refused:
-        return f"it holds {', '.join(sorted(refused))}, which no checkpoint of fairseq needs: do not trust it"
-    first_line = str(error).strip().split("\n")[0].split(". ")[0]
-    return f"truncated, or not a checkpoint ({first_line or type(error).__name__}): copy or train it again"
 
 
 def _check(path: PathLike, model: dict[str, torch.Tensor], layouts: dict[str, Layout], first: PathLike) -> None:

@@ -4,18 +4,22 @@ PyTorch loads with ``weights_only=True`` unless told otherwise, and fairseq does
 something which is not known to be harmless is refused with its name.
 """
 
+import ast
 import contextlib
+import functools
 import os
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
 import torch
+from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import PathLike
 
 _NUMBERS = {"i8": np.dtype(np.int64), "f8": np.dtype(np.float64)}
 """What the counts of ``--eval-bleu`` are: whole numbers, or, summed over several processes, floating-point ones."""
@@ -53,6 +57,85 @@ def allow_fairseq_checkpoints() -> None:
     checkpoint, and only if neither calling it nor setting its state can run code.
     """
     torch.serialization.add_safe_globals(_ALLOWED)
+
+
+@contextlib.contextmanager
+def bad_checkpoints_refused(path: PathLike) -> Iterator[None]:
+    """While a checkpoint is loaded: whatever goes wrong becomes one line.
+
+    Raises:
+        UserError: the file is missing, truncated, or no checkpoint, or holds types that are not allowed
+    """
+    try:
+        yield
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except Exception as error:  # a broken file raises nearly anything, other OSErrors too
+        raise UserError(f"{path}: not loaded: {_reason(path, error)}") from error
+
+
+def _reason(path: PathLike, error: Exception) -> str:
+    try:
+        refused = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except Exception:
+        refused = []
+    if refused:
+        return f"it holds {', '.join(sorted(refused))}, which no checkpoint of fairseq needs: do not trust it"
+    first_line = str(error).strip().split("\n")[0].split(". ")[0]
+    return f"truncated, or not a checkpoint ({first_line or type(error).__name__}): copy or train it again"
+
+
+def refuse_bad_checkpoints() -> None:
+    """Give fairseq a loading of checkpoints that refuses bad and missing ones in one line.
+
+    Wraps the two functions through which training, generation and ``from_pretrained`` load.
+    """
+    checkpoint_utils.load_checkpoint_to_cpu = _refusing(checkpoint_utils.load_checkpoint_to_cpu)
+    checkpoint_utils.load_model_ensemble_and_task = _missing_named(checkpoint_utils.load_model_ensemble_and_task)
+
+
+def _refusing(load: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    @functools.wraps(load)
+    def refusing_load(path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        with bad_checkpoints_refused(path):
+            state = load(path, *args, **kwargs)
+        for name, value in _strings(state.get("args") or state.get("cfg")):
+            if _is_call(value):
+                raise UserError(f"{path}: not loaded: fairseq might run its option {name}, {value!r}: do not trust it")
+        return state
+
+    return refusing_load
+
+
+def _missing_named(load: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load)
+    def naming_load(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return load(*args, **kwargs)
+        except OSError as error:
+            if error.errno is None:  # fairseq's own "Model file not found: PATH"
+                raise UserError(f"{error}: give a file that fairseq-train or average_checkpoints.py wrote") from error
+            raise
+
+    return naming_load
+
+
+def _strings(options: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(options, Namespace):
+        options = vars(options)
+    if isinstance(options, Mapping):
+        for key, value in options.items():
+            yield from _strings(value, str(key))
+    elif isinstance(options, str):
+        yield name, options
+
+
+def _is_call(value: str) -> bool:
+    # fairseq evaluates some options as Python: the layers of fconv, "[(512, 3)] * 4", are data, a call is not.
+    try:
+        return any(isinstance(node, ast.Call) for node in ast.walk(ast.parse(value.strip(), mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False  # nor could fairseq evaluate it
 
 
 def copy_checkpoints_atomically() -> None:
