@@ -1,0 +1,97 @@
+"""Members of archives read as streams, beside the ``tar`` command."""
+
+import gzip
+import io
+import subprocess
+import tarfile
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from corpora import replicas
+
+from resmlp_mt.corpora.archives import ArchivedText, opened_member
+from resmlp_mt.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archives")
+    for name, content in replicas.archives().items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("archive", "source", "target"),
+    [
+        ("training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en.en", "training/europarl-v7.de-en.de"),
+        ("training-parallel-commoncrawl.tgz", "commoncrawl.fr-en.en", "commoncrawl.fr-en.fr"),
+        ("training-parallel-nc-v9.tgz", "training/news-commentary-v9.fr-en.en", "training/news-commentary-v9.fr-en.fr"),
+        ("training-giga-fren.tar", "giga-fren.release2.fixed.en.gz", "giga-fren.release2.fixed.fr.gz"),
+    ],
+)
+def test_pairs_are_those_of_the_unpacked_files(folder: Path, archive: str, source: str, target: str) -> None:
+    text = ArchivedText("x", folder / archive, (source, target))
+    for side, (member, lines) in enumerate(zip((source, target), zip(*text.pairs(), strict=True), strict=True)):
+        unpacked = subprocess.run(["tar", "-xOf", folder / archive, member], capture_output=True, check=True).stdout
+        if member.endswith(".gz"):
+            unpacked = subprocess.run(["gunzip"], input=unpacked, capture_output=True, check=True).stdout
+        assert list(lines) == unpacked.removesuffix(b"\n").split(b"\n")
+        assert text.sides[side] == f"{folder / archive}:{member}"
+    assert text.inputs == (folder / archive,)
+
+
+def _members(**content: bytes) -> dict[str, bytes]:
+    return {f"t/a.{lang}": text for lang, text in content.items()}
+
+
+NOISE = b"".join(f"{number * 7919 % 10007} ".encode() for number in range(200_000))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"x\.tgz: no such file$"),
+        (b"", r"x\.tgz: cannot be read as a tar archive: .*: get it again$"),
+        (b"<html>not here</html>" * 1000, r"x\.tgz: cannot be read as a tar archive: it is none: get it again$"),
+        (gzip.compress(b"no tar" * 1000), r"x\.tgz: cannot be read as a tar archive: it is none"),
+        (replicas.tar(_members(en=b"a\n")), r"x\.tgz: has no t/a\.de, or is cut off before it$"),
+        (replicas.tar(_members(en=NOISE, de=NOISE))[:100_000], r"x\.tgz.*: cannot be read .*end"),
+        (replicas.tar(_members(en=NOISE, de=NOISE), "w")[:100_000], r"x\.tgz.*: cannot be read .*end"),
+        (replicas.tar(_members(en=b"a\nb\n", de=b"a\n")), r"x\.tgz:t/a\.de ends after line 1 but .*a\.en goes on"),
+    ],
+)
+def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "x.tgz").write_bytes(content)
+    with pytest.raises(UserError, match=message) as error:
+        list(ArchivedText("x", tmp_path / "x.tgz", ("t/a.en", "t/a.de")).pairs())
+    assert "\n" not in str(error.value)
+
+
+def test_a_name_is_never_a_path(tmp_path: Path) -> None:
+    (tmp_path / "x.tgz").write_bytes(replicas.tar({"../a.en": b"a\n", "/a.de": b"b\n"}))
+    assert list(ArchivedText("x", tmp_path / "x.tgz", ("../a.en", "/a.de")).pairs()) == [(b"a", b"b")]
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tgz"]
+
+
+def test_names_that_begin_with_a_dot(tmp_path: Path) -> None:
+    (tmp_path / "x.tgz").write_bytes(replicas.tar({"./a.en": b"a\n"}))
+    with opened_member(tmp_path / "x.tgz", "a.en") as stream:
+        assert stream.read() == b"a\n"
+
+
+def test_memory_is_flat(tmp_path: Path) -> None:
+    line = b"words " * 200 + b"\n"
+    with tarfile.open(tmp_path / "x.tgz", "w:gz", compresslevel=1) as archive:
+        for lang in ("en", "de"):
+            entry = tarfile.TarInfo(f"a.{lang}")
+            entry.size = len(line) * 15_000  # 18 MB
+            archive.addfile(entry, io.BytesIO(line * 15_000))
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in ArchivedText("x", tmp_path / "x.tgz", ("a.en", "a.de")).pairs()) == 15_000
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
