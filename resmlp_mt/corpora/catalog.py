@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resmlp_mt.corpora.download import PublicFile
-from resmlp_mt.corpora.test_sets import OfficialSet
+from resmlp_mt.corpora.official_sets import OfficialSet
 
 ARCHIVES = {
     file.name: file
