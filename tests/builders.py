@@ -43,6 +43,11 @@ def sentence(generator, length, words=40):
     return [*tokens, EOS]
 
 
+def pairs(*lengths, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple([sentence(generator, length) for length in side] for side in zip(*lengths, strict=True))
+
+
 def batch(sentences, left_pad=False, extra=0):
     """Pad ``sentences`` to B x T with fairseq's own collation, with ``extra`` columns of padding."""
     length = max(map(len, sentences)) + extra
@@ -64,3 +69,30 @@ def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra
     return [
         row[-len(target) :] if left_pad_target else row[: len(target)] for row, target in zip(out, targets, strict=True)
     ]
+
+
+@torch.no_grad()
+def decode_in_steps(model, sources, targets, left_pad, drop_at):
+    """Two beams a sentence, swapped at every step; after ``drop_at`` steps the first sentence is finished and dropped.
+
+    Returns the logits of both beams of each sentence: {(sentence, beam): T x V}.
+    """
+    beams = [[t, t[:1] + [4 + (x - 3) % 40 for x in t[1:-1]] + [EOS]] for t in targets]
+    keys = [(i, j) for i in range(len(targets)) for j in range(2)]
+    memory = model.encoder(batch(sources, left_pad))
+    order = torch.tensor([i for i, _ in keys])
+    memory, state, out = model.encoder.reorder_encoder_out(memory, order), {}, {}
+    for step in range(max(map(len, targets))):
+        prev = torch.tensor([([EOS, *beams[i][j]] + [PAD] * 20)[: step + 1] for i, j in keys])
+        scores, _ = model.decoder(prev, encoder_out=memory, incremental_state=state)
+        assert scores.size(1) == 1
+        for key, row in zip(keys, scores[:, 0], strict=True):
+            out.setdefault(key, []).append(row)
+        order = list(range(len(keys)))
+        order = [k + 1 if k % 2 == 0 else k - 1 for k in order]
+        if step + 1 == drop_at:
+            order = order[2:]
+            memory = model.encoder.reorder_encoder_out(memory, torch.tensor(order))
+        keys = [keys[k] for k in order]
+        model.decoder.reorder_incremental_state_scripting(state, torch.tensor(order))
+    return {key: torch.stack(rows) for key, rows in out.items()}, beams

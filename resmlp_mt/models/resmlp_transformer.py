@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
+from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
@@ -14,6 +15,7 @@ from torch import nn
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
+from resmlp_mt.models.precision import PRECISIONS, lower_precision_
 from resmlp_mt.models.presets import BASE, PRESETS, apply_preset
 
 MEANINGLESS = {
@@ -83,6 +85,13 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
         default=BASE["layerscale_init"],
         metadata={"help": "start of the scale that ends each residual branch (the paper's translation models: 0.2)"},
     )
+    inference_precision: ChoiceEnum(PRECISIONS) = field(  # type: ignore[valid-type]
+        default="fp32",
+        metadata={
+            "help": "precision of generation, not of training: fp32, bf16, or int8 (weights of linear layers; CPU); "
+            "best given to generation by --model-overrides"
+        },
+    )
 
 
 @register_model("resmlp_transformer")
@@ -121,6 +130,16 @@ class ResMLPTransformerModel(TransformerModelBase):
     def build_decoder(cls, cfg: TransformerConfig, tgt_dict: Any, embed_tokens: nn.Embedding) -> ResMLPDecoder:
         return ResMLPDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
+    def make_generation_fast_(self, **kwargs: Any) -> None:
+        """fairseq's hook before inference: fold every Aff, then go to ``--inference-precision``.
+
+        Raises:
+            UserError: the machine cannot compute in that precision
+        """
+        if not self._is_generation_fast:
+            super().make_generation_fast_(**kwargs)
+            lower_precision_(self, self.cfg.inference_precision)
+
 
 def check_options(args: Any, target_symbols: int) -> None:
     """Refuse options that do not go together or that no model can have.
@@ -147,6 +166,8 @@ def check_options(args: Any, target_symbols: int) -> None:
     for name in "dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop":
         value = getattr(args, name, None) or 0.0
         require(0 <= value < 1, f"--{name.replace('_', '-')} is {value}: give a probability from 0 to below 1")
+    precision = getattr(args, "inference_precision", None) or "fp32"
+    require(precision in PRECISIONS, f"--inference-precision {precision}: give one of {', '.join(PRECISIONS)}")
     require(math.isfinite(args.layerscale_init), f"--layerscale-init is {args.layerscale_init}: give a finite number")
 
     dim, heads = args.decoder_embed_dim, args.decoder_attention_heads

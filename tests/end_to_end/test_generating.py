@@ -58,6 +58,15 @@ def test_neither_the_side_of_the_padding_nor_training_options_matter(generate, b
     assert_same(hypotheses(generate(*N_BEST, "--left-pad-source", *overrides)), hypotheses(baseline))
 
 
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_precision_is_chosen_when_generating(generate, baseline, precision):
+    full = hypotheses(baseline)
+    lowered = hypotheses(generate(*N_BEST, "--model-overrides", {"inference_precision": precision}))
+    assert lowered.keys() == full.keys()
+    gaps = [abs(lowered[number][0][1] - full[number][0][1]) for number in full]
+    assert 0 < max(gaps) < 0.1  # of the best one's score a token, so that it did change, and not by much
+
+
 def test_a_model_in_ensemble_with_itself_is_itself(generate, trained, baseline):
     path = trained[0] / "checkpoint_best.pt"
     assert_same(hypotheses(generate(*N_BEST, path=f"{path}:{path}")), hypotheses(baseline))

@@ -1,0 +1,92 @@
+"""Reduced precision: nearly the scores of fp32, and the promises within its own rounding."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from builders import build, decode_in_steps, logits, pairs
+from torch import nn
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.models.precision import Int8Linear, lower_precision_
+
+CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
+SIZES = (5, 9), (3, 9), (7, 2)
+
+
+def prepared(precision, preset="resmlp_transformer_tiny"):
+    model = build(preset, scatter=0.03, encoder_embed_dim=64, encoder_ffn_embed_dim=96, inference_precision=precision)
+    model = model.float()
+    model.prepare_for_inference_(CFG)
+    return model
+
+
+def assert_near(got, expected, share):
+    for one, other in zip(got, expected, strict=True):
+        assert (one.double() - other.double()).abs().max() <= share * other.double().abs().max()
+
+
+@pytest.mark.parametrize("preset", ["resmlp_transformer_tiny", "resmlp_transformer_12_wmt_en_de"])
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_scores_are_nearly_those_of_fp32(precision, preset):
+    expected, got = (logits(prepared(each, preset), *pairs(*SIZES)) for each in ("fp32", precision))
+    assert_near(got, expected, 0.05)
+    assert all((one != other).any() for one, other in zip(got, expected, strict=True))
+
+
+def test_bf16_is_bf16_throughout():
+    assert {value.dtype for value in prepared("bf16").state_dict().values() if value.is_floating_point()} == {
+        torch.bfloat16
+    }
+
+
+def test_int8_leaves_no_linear_layer_but_the_last():
+    model = prepared("int8")
+    names = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    assert names == ["decoder.output_projection"]
+    assert sum(isinstance(module, Int8Linear) for module in model.modules()) == 2 * 2 + 2 * (4 + 2)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_int8_is_the_rounded_product(bias):
+    """Written out: every row of weights and of inputs in steps of a 127th of its largest."""
+    torch.manual_seed(0)
+    linear, x = nn.Linear(24, 10, bias=bias), torch.randn(3, 2, 24)
+    x[1, 0] = 0
+    weight_steps = linear.weight.abs().max(1).values / 127
+    expected = torch.zeros(3, 2, 10)
+    for t in range(3):
+        for b in range(2):
+            step = x[t, b].abs().max() / 127 + 1e-37
+            for i in range(10):
+                product = torch.dot(torch.round(x[t, b] / step), torch.round(linear.weight[i] / weight_steps[i]))
+                expected[t, b, i] = product * step * weight_steps[i] + (linear.bias[i] if bias else 0)
+    torch.testing.assert_close(Int8Linear(linear)(x), expected)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_sentence_is_alone(precision):
+    model = prepared(precision)
+    sources, targets = pairs(*SIZES)
+    alone = [logits(model, [s], [t])[0] for s, t in zip(sources, targets, strict=True)]
+    for left_pad in False, True:
+        assert_near(logits(model, sources, targets, left_pad, extra=3), alone, 0.02)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_steps_equal_teacher_forcing(precision):
+    model = prepared(precision)
+    sources, targets = pairs((5, 9), (3, 9))
+    stepped, beams = decode_in_steps(model, sources, targets, False, drop_at=4)
+    for (i, j), rows in stepped.items():
+        assert_near([rows], [logits(model, [sources[i]], [beams[i][j]])[0][: len(rows)]], 0.02)
+
+
+def test_int8_is_for_fp32_only():
+    with pytest.raises(UserError, match="fp32 models on a CPU"):
+        lower_precision_(build().half(), "int8")
+
+
+def test_no_other_precision():
+    with pytest.raises(UserError, match="--inference-precision int4: give one of fp32, bf16, int8"):
+        build(inference_precision="int4")
