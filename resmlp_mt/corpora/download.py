@@ -17,6 +17,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
 
 BLOCK = 1 << 18  # bytes
+BEGINNING = 1 << 12  # bytes that tell whether it is a web page
 LONGEST_PAUSE = 60.0  # seconds
 
 
@@ -147,7 +148,7 @@ class PublicFile:
                 with tqdm(
                     desc=self.name, initial=part.size, total=expected, unit="B", unit_scale=True, disable=None
                 ) as bar:
-                    while block := response.read(BLOCK):
+                    while block := response.read1(BLOCK):
                         part.append(block)
                         bar.update(len(block))
         except urllib.error.HTTPError as error:
@@ -160,7 +161,7 @@ class PublicFile:
             raise _TryAgain(f"{self.url}: broke off after {part.size:,} of {expected:,} bytes")
 
     def _begin(self, part: Part, response: http.client.HTTPResponse, total: int | None) -> None:
-        start = response.read(BLOCK)
+        start = response.read(BEGINNING)
         page = re.match(rb"\s*<(!doctype html|html|\?xml)", start, re.IGNORECASE)
         if page and not self.name.endswith((".html", ".xml")):
             title = re.search(rb"<title>\s*(.*?)\s*</title>", start, re.IGNORECASE | re.DOTALL)

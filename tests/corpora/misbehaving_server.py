@@ -21,7 +21,7 @@ class Fault:
     length: int | None = None  # Content-Length, whatever the body is
     shift: int = 0  # start so many bytes away from what was asked for
     blind: bool = False  # If-Range does not count
-    seconds: float = 0.0  # between blocks of 10,000 bytes
+    seconds: float = 0.0  # after every 1,000 bytes
 
 
 @dataclass
@@ -78,8 +78,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         body = body[: fault.drop_after]
         with suppress(ConnectionError):  # of a client that had enough, or was killed
-            for begin in range(0, len(body), 10_000):
-                self.wfile.write(body[begin : begin + 10_000])
+            step = 1000 if fault.seconds else len(body) or 1
+            for begin in range(0, len(body), step):
+                self.wfile.write(body[begin : begin + step])
                 time.sleep(fault.seconds)
 
     def log_message(self, *args: object) -> None:

@@ -1,20 +1,25 @@
 """WMT14 in small: archives with the real names, folders, formats and quirks, of made-up sentences.
 
-As a command it runs another with the catalogs of this package and of sacrebleu changed to a server of replicas:
-``replicas.py SETTINGS.json SCRIPT ARGUMENT ...``. Nothing else of what runs is changed.
+As a command it serves them on loopback, and runs another command in which the catalogs of this package and of sacrebleu
+name them; nothing else of what runs is changed:
+
+    python tests/corpora/replicas.py scripts/prepare_wmt14.py en-de --out DIR --symbols 200
 """
 
 import dataclasses
 import gzip
 import hashlib
 import io
-import json
 import random
 import runpy
 import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # also runs as a command
+from corpora.misbehaving_server import Server, running
 
 WORDS = {  # English, German, French
     "the": ("der", "le"), "a": ("ein", "un"), "old": ("alte", "vieux"), "red-haired": ("rothaarige", "roux"),
@@ -28,6 +33,13 @@ LANGS = ("en", "de", "fr")
 # What stands for the corpora: sentences in each, and quirks by line (0 is the first), the same on both sides of a pair.
 SIZES = {"europarl-v7": 150, "commoncrawl": 120, "news-commentary-v9": 80, "un": 90, "giga-fren": 110}
 SETS = {"newstest2012": 11, "newstest2013": 23, "newstest2014": 31}
+SYMBOLS = 40  # of the dictionary of the prepared corpus, fewer than it has
+# Paths on the server where they are not the name that the file gets here: two archives are called test.tgz.
+PATHS = {
+    "wmt12.test.tgz": "wmt12/test.tgz",
+    "wmt13.test.tgz": "wmt13/test.tgz",
+    "wmt14_full.test-full.tgz": "wmt14/test-full.tgz",
+}
 
 
 def sentences(name: str, number: int) -> list[dict[str, str]]:
@@ -80,10 +92,10 @@ def sgml(name: str, lang: str, kind: str) -> bytes:
     return "\n".join([*lines, "</p>", "</doc>", f"</{kind}set>", ""]).encode()
 
 
-def tar(members: dict[str, bytes], kind: str = "w:gz") -> bytes:
-    """An archive with its folders as members too, as `tar -c FOLDER` makes it."""
+def tar(members: dict[str, bytes], gzipped: bool = True) -> bytes:
+    """An archive with its folders as members too, as ``tar -c FOLDER`` makes it; always the same bytes."""
     file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode=kind) as archive:
+    with tarfile.open(fileobj=file, mode="w") as archive:
         for folder in sorted({name.rpartition("/")[0] for name in members} - {""}):
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
@@ -92,7 +104,7 @@ def tar(members: dict[str, bytes], kind: str = "w:gz") -> bytes:
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
-    return file.getvalue()
+    return gzip.compress(file.getvalue(), mtime=0) if gzipped else file.getvalue()
 
 
 def _both(name: str, pattern: str, pairs: tuple[str, ...] = ("de", "fr")) -> dict[str, bytes]:
@@ -129,7 +141,7 @@ def archives() -> dict[str, bytes]:
         "training-parallel-commoncrawl.tgz": tar(crawl),
         "training-parallel-nc-v9.tgz": tar(_both("news-commentary-v9", "training/news-commentary-v9.{pair}.{lang}")),
         "training-parallel-un.tgz": tar(_both("un", "un/undoc.2000.{pair}.{lang}", ("fr",))),
-        "training-giga-fren.tar": tar(giga, "w"),
+        "training-giga-fren.tar": tar(giga, gzipped=False),
         "wmt16_en_de.tar.gz": tar(prepared),
         "wmt12.test.tgz": tar(news["newstest2012"]),
         "wmt13.test.tgz": tar(news["newstest2013"]),
@@ -137,37 +149,36 @@ def archives() -> dict[str, bytes]:
     }
 
 
-def settings(files: dict[str, bytes], urls: dict[str, str]) -> dict:
-    """What the catalogs shall say of the replicas."""
-    return {
-        name: {
-            "url": urls[name],
-            "size": len(content),
-            "md5": hashlib.md5(content).hexdigest(),
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }
-        for name, content in files.items()
-    }
+def serve(server: Server) -> dict[str, str]:
+    """Put all archives on a server; their URLs by the names of their files."""
+    return {name: server.add(PATHS.get(name, name), content) for name, content in archives().items()}
 
 
-def change_catalogs(said: dict) -> None:
-    """Make the catalogs of this process say it."""
+def change_catalogs(urls: Mapping[str, str]) -> None:
+    """Make the catalogs of this process name the replicas: where they are, and their checksums."""
     from sacrebleu.dataset import DATASETS
 
     from resmlp_mt.corpora import catalog
 
+    files = archives()
     for name, file in catalog.ARCHIVES.items():
-        known = {key: said[name][key] for key in ("sha256", "md5", "size") if getattr(file, key) is not None}
-        catalog.ARCHIVES[name] = dataclasses.replace(file, url=said[name]["url"], **known)
+        facts = {"size": len(files[name])} | {
+            algorithm: hashlib.new(algorithm, files[name]).hexdigest() for algorithm in ("sha256", "md5")
+        }
+        known = {fact: value for fact, value in facts.items() if getattr(file, fact) is not None}
+        catalog.ARCHIVES[name] = dataclasses.replace(file, url=urls[name], **known)
     for official in (catalog.NEWSTEST2012, catalog.NEWSTEST2013, catalog.NEWSTEST2014):
-        new = said[official.archive.name]
-        DATASETS[official.key].data, DATASETS[official.key].md5 = [new["url"]], [new["md5"]]
-    for known in (catalog.TASKS, catalog.PREPARED):  # a thousandth of a percent of the real ones
-        for name, task in known.items():
-            known[name] = dataclasses.replace(task, text_bytes=100_000)
+        name = official.archive.name
+        DATASETS[official.key].data = [urls[name]]
+        DATASETS[official.key].md5 = [hashlib.md5(files[name]).hexdigest()]
+    for name, task in catalog.TASKS.items():
+        catalog.TASKS[name] = dataclasses.replace(task, text_bytes=100_000)
+    for name, prepared in catalog.PREPARED.items():
+        catalog.PREPARED[name] = dataclasses.replace(prepared, text_bytes=100_000, symbols=SYMBOLS)
 
 
 if __name__ == "__main__":
-    change_catalogs(json.loads(Path(sys.argv[1]).read_text()))
-    sys.argv = sys.argv[2:]
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    with running() as server:
+        change_catalogs(serve(server))
+        sys.argv = sys.argv[1:]
+        runpy.run_path(sys.argv[0], run_name="__main__")

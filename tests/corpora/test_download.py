@@ -142,7 +142,7 @@ def test_a_wrong_file_is_fetched_again(server: Server, tmp_path: Path) -> None:
 
 
 def test_killed_and_run_again(server: Server, tmp_path: Path) -> None:
-    file = _file(server, Fault(seconds=0.05))
+    file = _file(server, Fault(seconds=0.003))
     first = multiprocessing.get_context("fork").Process(target=file.fetched_into, args=(tmp_path,))
     first.start()
     while file.present_in(tmp_path) < 300_000:

@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import statistics
 
 import pytest
 import torch
@@ -64,7 +65,7 @@ def test_a_precision_is_chosen_when_generating(generate, baseline, precision):
     lowered = hypotheses(generate(*N_BEST, "--model-overrides", {"inference_precision": precision}))
     assert lowered.keys() == full.keys()
     gaps = [abs(lowered[number][0][1] - full[number][0][1]) for number in full]
-    assert 0 < max(gaps) < 0.1  # of the best one's score a token, so that it did change, and not by much
+    assert 0 < statistics.mean(gaps) < 0.1  # of the best one's score: it did change, and not by much
 
 
 def test_a_model_in_ensemble_with_itself_is_itself(generate, trained, baseline):
