@@ -1,0 +1,252 @@
+"""The recipes of table 5: their command lines, which train tiny models here, and their way to the table."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import resmlp_mt  # noqa: F401  (makes the checkpoints that the tests look at loadable)
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
+from fairseq_commands import start  # noqa: E402
+from made_up_language import sentence_pairs  # noqa: E402
+
+PAIRS = {"en_de": "de", "en_fr": "fr"}
+SYSTEMS = ("resmlp6", "resmlp12", "transformer", "convs2s", "lstm")
+RESMLP = (
+    "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32", "--decoder-attention-heads", "2",
+    "--encoder-layers", "2", "--decoder-layers", "2",
+)  # fmt: skip
+SMALL = {
+    "resmlp6": RESMLP,
+    "resmlp12": RESMLP,
+    "transformer": (
+        *RESMLP, "--encoder-attention-heads", "2", "--decoder-embed-dim", "16", "--decoder-ffn-embed-dim", "32",
+    ),
+    "convs2s": (
+        "--encoder-embed-dim", "16", "--decoder-embed-dim", "16", "--decoder-out-embed-dim", "16",
+        "--encoder-layers", "[(16, 3)] * 2", "--decoder-layers", "[(16, 3)] * 2",
+    ),
+    "lstm": (
+        "--encoder-embed-dim", "16", "--encoder-hidden-size", "16", "--encoder-layers", "2", "--decoder-layers", "2",
+        "--decoder-embed-dim", "16", "--decoder-hidden-size", "16", "--decoder-out-embed-dim", "16",
+    ),
+}  # fmt: skip
+TEXT = {"train": "train", "valid": "newstest2013", "test": "newstest2014"}
+HERE = ("--cpu", "--num-workers", "0", "--disable-validation", "--save-interval-updates", "1")
+
+
+def run(pair, script, *arguments, **variables):
+    """``bash examples/wmt14_PAIR/SCRIPT.sh ARGUMENTS`` with these environment variables."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **{key: str(value) for key, value in variables.items()}}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    command = ["bash", f"examples/wmt14_{pair}/{script}.sh", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def dry_run(pair, *arguments, **variables):
+    done = run(pair, "train", *arguments, DRY_RUN=1, **variables)
+    assert done.returncode == 0, done.stderr
+    return shlex.split(done.stdout)
+
+
+def settings(words):
+    """fairseq-train's options by name, the last one of a kind."""
+    found = {}
+    for number, word in enumerate(words):
+        if word.startswith("--"):
+            value = words[number + 1 : number + 2]
+            found[word[2:]] = value[0] if value and not value[0].startswith("--") else True
+    return found
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_resmlp_is_trained_as_in_the_paper(pair):
+    for system, arch in ("resmlp6", "resmlp_transformer_wmt_"), ("resmlp12", "resmlp_transformer_12_wmt_"):
+        found = settings(dry_run(pair, system))
+        assert found["arch"] == arch + pair
+        assert (found["optimizer"], found["lr"], found["warmup-updates"]) == ("adagrad", "0.2", "32000")
+        assert (found["label-smoothing"], found["layerscale-init"]) == ("0.1", "0.2")
+        assert found["dropout"] == {"en_de": "0.15", "en_fr": "0.1"}[pair]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_both_pairs_are_trained_alike(system):
+    german, french = (settings(dry_run(pair, system)) for pair in PAIRS)
+    different = {name for name in german.keys() | french.keys() if german.get(name) != french.get(name)}
+    assert (
+        different - {"target-lang", "save-dir"}
+        == {
+            "resmlp6": {"arch", "dropout"},
+            "resmlp12": {"arch", "dropout"},
+            "transformer": set(),
+            "convs2s": {"arch", "dropout", "max-tokens"},
+            "lstm": set(),
+        }[system]
+    )
+
+
+def test_both_pairs_are_evaluated_alike_but_for_german_compounds():
+    german, french = ((ROOT / f"examples/wmt14_{pair}/evaluate.sh").read_text() for pair in PAIRS)
+    for old, new in ("en_de", "en_fr"), (".de", ".fr"), ("--target-lang de", "--target-lang fr"):
+        assert old in german
+        german = german.replace(old, new)
+    for only_german, only_french in (
+        ("--split-compounds ", ""),
+        (
+            '("$work/newstest2013.fr")',
+            '("$work/newstest2012.fr" "$work/newstest2013.fr")',
+        ),
+    ):
+        german = german.replace(only_german, only_french)
+    assert german == french
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"GPUS": 2}, {"GPUS": 8}, {"GPUS": 4, "AT_ONCE": 700}, {"NODES": 2, "GPUS": 8}, {"AT_ONCE": 10**6}],
+)
+def test_the_batch_is_the_same_for_every_number_of_gpus(system, variables):
+    found = settings(dry_run("en_de", system, **variables, RENDEZVOUS="host:29500"))
+    world = variables.get("GPUS", 1) * variables.get("NODES", 1)
+    at_once, name, batch = {"convs2s": (4000, "max-tokens", 32000), "lstm": (128, "batch-size", 128)}.get(
+        system, (3584, "max-tokens", 28672)
+    )
+    at_once = variables.get("AT_ONCE", at_once)
+    step, update_freq = int(found[name]), int(found["update-freq"])
+    assert step * update_freq * world == batch
+    assert step <= at_once
+    assert all((batch // world) % fewer or batch // world // fewer > at_once for fewer in range(1, update_freq))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "message"),
+    [
+        (["resmlp6"], {"GPUS": 3}, "a batch of 28672 cannot be dealt out to 3 GPUs in equal shares"),
+        (["lstm"], {"GPUS": 5}, "a batch of 128 cannot be dealt out to 5 GPUs in equal shares"),
+        (["resmlp6"], {"GPUS": 128}, "224 tokens at once cannot hold the longest sentence (256)"),
+        (["resmlp6"], {"GPUS": "two"}, "GPUS, NODES and AT_ONCE are whole numbers from 1, not two"),
+        (["resmlp6"], {"NODES": 2}, "give RENDEZVOUS=host:port of one of the 2 nodes"),
+        (["gnmt"], {}, "no system gnmt: give resmlp6, resmlp12, transformer, convs2s or lstm"),
+        (["resmlp6", "work", "--lr", "1"], {}, "--lr where -- should stand"),
+        (["resmlp6", "nowhere"], {}, "no nowhere/data-bin: run scripts/prepare_wmt14.py first"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_one_line(arguments, variables, message):
+    done = run("en_fr", "train", *arguments, **variables)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.startswith("train.sh: ") and done.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_evaluated_is_refused_in_one_line(tmp_path):
+    for arguments, message in (
+        (["resmlp6", tmp_path], "run train.sh first"),
+        (["resmlp6", tmp_path, "dev"], "no subset dev"),
+    ):
+        done = run("en_de", "evaluate", *arguments)
+        assert done.returncode == 2
+        assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_half_precision_as_fairseq_wants_it_of_each_optimizer():
+    assert dry_run("en_de", "resmlp6", FP16=1).count("--fp16-no-flatten-grads") == 1
+    assert "--fp16-no-flatten-grads" not in dry_run("en_de", "transformer", FP16=1)
+    assert all("--fp16" in dry_run("en_de", system, FP16=1) for system in SYSTEMS)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """For each pair, what prepare_wmt14.py leaves: data-bin with a joined dictionary, and raw references."""
+    folders = {}
+    for pair, target in PAIRS.items():
+        folders[pair] = folder = tmp_path_factory.mktemp(pair)
+        for split, number, seed in ("train", 120, 1), ("valid", 16, 2), ("test", 16, 3):
+            for language, lines in zip(("en", target), zip(*sentence_pairs(number, seed), strict=True), strict=True):
+                (folder / f"{TEXT[split]}.{language}").write_text("".join(f"{line}\n" for line in lines))
+                tokens = (line.removesuffix(".") + " .\n" for line in lines)
+                (folder / f"{split}.tok.{language}").write_text("".join(tokens))
+        done = start(
+            folder / "log", "preprocess", "-s", "en", "-t", target, "--joined-dictionary", "--workers", 1,
+            "--destdir", folder / "data-bin", *(
+                word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / f"{split}.tok")
+            ),
+        ).finish()  # fmt: skip
+        assert done.status == 0, done.output
+    return folders
+
+
+def train(folder, pair, system, *more, updates, **variables):
+    """What ``train.sh SYSTEM WORK`` would run on one device, in a forked process."""
+    small = (*SMALL[system], *HERE, "--max-update", updates, *more)
+    words = dry_run(pair, system, folder, "--", *small, **variables)
+    done = start(folder / "train.txt", "train", *words[1:], cwd=ROOT).finish()
+    assert done.status == 0, done.output
+    return torch.load(folder / system / "checkpoint_last.pt")
+
+
+@pytest.fixture
+def linked(work, tmp_path):
+    """A folder of its own for a run, with a pair's data."""
+
+    def link(pair, name):
+        folder = tmp_path / name
+        folder.mkdir()
+        for path in work[pair].iterdir():
+            (folder / path.name).symlink_to(path)
+        return folder
+
+    return link
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_trains(linked, pair, system):
+    checkpoint = train(linked(pair, "run"), pair, system, updates=1)
+    assert checkpoint["optimizer_history"][-1]["num_updates"] == 1
+    assert all(tensor.isfinite().all() for tensor in checkpoint["model"].values())
+
+
+def test_from_training_over_a_break_to_the_table(linked):
+    folder, unbroken = linked("en_de", "broken"), linked("en_de", "unbroken")
+    more = ("--update-freq", "1", "--lr", "20")  # several updates an epoch, large enough to see
+    train(folder, "en_de", "resmlp6", *more, updates=2, AT_ONCE=256)
+    small = (*SMALL["resmlp6"], *HERE, *more, "--max-update", "5")
+    done = run("en_de", "train", "resmlp6", folder, "--", *small, AT_ONCE=256)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checkpoint_last.pt (epoch 1 @ 2 updates)" in done.stdout
+    model = torch.load(folder / "resmlp6" / "checkpoint_last.pt")["model"]
+    expected = train(unbroken, "en_de", "resmlp6", *more, updates=5, AT_ONCE=256)["model"]
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in model.items())
+
+    done = run("en_de", "evaluate", "resmlp6", folder, "--", "--cpu", "--max-len-b", "8", AVERAGE=3)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "resmlp6" / "average3.pt").exists()
+    result = json.loads((folder / "resmlp6" / "test.json").read_text())
+    assert (result["segments"], result["target_lang"]) == (16, "de")
+    bleu = f"{result['scores']['compound_split_bleu']['score']:.1f}*"
+    row = next(line for line in done.stdout.splitlines() if line.startswith("ResMLP-6"))
+    assert row.split() == ["ResMLP-6", "26.4", bleu, f"{result['scores']['sacrebleu']['score']:.1f}*", "40.3"]
+    assert "16 segments, not the 3003 of newstest2014" in done.stdout
+
+
+def test_two_processes_under_torchrun_take_the_step_of_one(linked):
+    one, two = linked("en_fr", "one"), linked("en_fr", "two")
+    # an even number of batches: fairseq gives an epoch's odd last one to one process, and weighs that update wrongly;
+    # gradient descent, so that the weights show the gradient; fairseq's default wrapper needs a GPU
+    more = ("--dropout", "0", "--optimizer", "sgd", "--lr", "32000")
+    expected = train(one, "en_fr", "resmlp6", *more, updates=1, AT_ONCE=512)["model"]
+    small = (*SMALL["resmlp6"], *HERE, *more, "--max-update", "1")
+    gloo = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")
+    done = run("en_fr", "train", "resmlp6", two, "--", *small, *gloo, GPUS=2, AT_ONCE=512)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "training on 2 devices" in done.stdout
+    found = torch.load(two / "resmlp6" / "checkpoint_last.pt")["model"]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from resmlp_mt.flops import Transformer
+from scripts import SCRIPTS, in_process
+
+
+@pytest.fixture
+def estimate_cost(monkeypatch, capsys):
+    script = in_process("estimate_cost", monkeypatch)
+
+    def run(*args):
+        capsys.readouterr()
+        script(*args)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_the_costs_of_all_systems_by_hand(estimate_cost):
+    result = json.loads(estimate_cost("en-de", "--gpu", "A100", "--utilization", "0.5", "--json"))
+    costs = {cost["system"]: cost for cost in result["costs"]}
+    assert list(costs) == ["lstm", "convs2s", "transformer", "resmlp6", "resmlp12"]
+    d, vocabulary, length = 512, 32_000, 30
+    mlp, attention, mixing, output = 8 * d * 2 * d, 8 * d * d + 4 * length * d, 2 * length * d, 2 * d * vocabulary
+    by_hand = {
+        "transformer": 6 * (mlp + attention) + 6 * (mlp + 2 * attention) + output,
+        "resmlp6": 6 * (mlp + mixing) + 6 * (mlp + mixing + attention) + output,
+        "resmlp12": 12 * (mlp + mixing) + 12 * (mlp + mixing + attention) + output,
+    }
+    for system, per_token in by_hand.items():
+        assert costs[system]["flops_per_target_token"] == per_token
+    cost = costs["resmlp6"]
+    assert cost["target_tokens"] == 300_000 * 8 * 3_584
+    assert cost["training_flops"] == pytest.approx(3 * by_hand["resmlp6"] * 300_000 * 8 * 3_584)
+    assert cost["gpu_hours"] == pytest.approx(cost["training_flops"] / (312e12 * 0.5) / 3600)
+    assert costs["lstm"]["target_tokens"] == 12 * 4_500_000 * 30
+
+
+def test_the_utilization_is_what_the_log_of_ott_et_al_shows(estimate_cost):
+    big = Transformer(40_000, 1024, 4096, 6, 6)
+    shown = 3 * big.per_target_token(37, 37) * 1.67e6 / 128 / 125e12
+    assert json.loads(estimate_cost("en-fr", "--json"))["flops_per_second"] == pytest.approx(shown * 125e12, rel=0.05)
+
+
+def test_the_table_says_that_it_is_an_estimate(estimate_cost):
+    out = estimate_cost("en-fr", "--markdown")
+    assert out.startswith("| estimate |") and "| en-fr resmlp12 |" in out
+    assert out.endswith("Estimates, for V100 at 14% of 125 TFLOP/s (half precision).\n")
+
+
+@pytest.mark.parametrize("words", [["en-cs"], ["--utilization", "0"], ["--utilization", "1.5"]])
+def test_what_cannot_be_estimated_is_refused(estimate_cost, words):
+    with pytest.raises(SystemExit):
+        estimate_cost(*words)
+
+
+def test_its_help_shows_the_formula(estimate_cost, capsys):
+    assert (SCRIPTS / "estimate_cost.py").exists()
+    with pytest.raises(SystemExit):
+        estimate_cost("--help")
+    assert "GPU-hours      = training FLOPs / (peak x utilization) / 3600" in capsys.readouterr().out

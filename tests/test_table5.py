@@ -1,0 +1,103 @@
+import json
+
+import pytest
+
+from resmlp_mt.errors import UserError
+from scripts import in_process
+
+
+@pytest.fixture
+def table5(monkeypatch, capsys):
+    """Run scripts/table5.py with these arguments; return what it prints."""
+    script = in_process("table5", monkeypatch)
+
+    def run(*args):
+        capsys.readouterr()
+        script(*args)
+        return capsys.readouterr().out
+
+    return run
+
+
+def scores(target="de", tokenized=26.04, split=26.55, sacrebleu=25.91, segments=3003):
+    def score(value, signature):
+        return {"score": value, "signature": signature}
+
+    found = {"sacrebleu": score(sacrebleu, "tok:13a"), "tokenized_bleu": score(tokenized, "tok:none")}
+    if split is not None:
+        found["compound_split_bleu"] = score(split, "tok:none")
+    return {"segments": segments, "target_lang": target, "scores": found}
+
+
+def write(folder, result):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "test.json").write_text(result if isinstance(result, str) else json.dumps(result))
+    return folder
+
+
+def cells(output):
+    return {row.split("  ")[0]: row.split()[1:] for row in output.split("\n\n")[0].splitlines()[1:]}
+
+
+def test_without_runs_it_is_the_paper(table5):
+    out = table5()
+    assert out.splitlines()[0].split("  ")[0] == "newstest2014"
+    assert [line.split()[-2:] for line in out.splitlines()[1:6]] == [
+        ["24.6", "39.9"], ["25.2", "40.5"], ["27.3", "38.1"], ["26.4", "40.3"], ["26.8", "40.6"],
+    ]  # fmt: skip
+
+
+def test_what_was_measured_stands_beside(table5, tmp_path):
+    write(tmp_path / "de" / "resmlp6", scores())
+    write(tmp_path / "de" / "lstm", scores(split=20.0, sacrebleu=19.0))
+    french = write(tmp_path / "other", scores("fr", tokenized=39.96, split=None, sacrebleu=37.0))
+    out = table5(tmp_path / "de", f"resmlp12={french}")
+    rows = cells(out)
+    assert rows["ResMLP-6"] == ["26.4", "26.6", "25.9", "40.3"]  # compounds split for German
+    assert rows["ResMLP-12"][1:] == ["40.6", "40.0", "37.0"]
+    assert rows["ConvS2S"] == ["25.2", "40.5"]
+    assert rows["GNMT / LSTM"] == ["/", "LSTM", "24.6", "20.0", "19.0", "39.9"]
+    assert "sacreBLEU: tok:13a" in out and "measured: tok:none" in out and "it is no GNMT" in out
+    assert "segments" not in out
+
+
+def test_other_test_sets_are_no_figures_of_the_table(table5, tmp_path):
+    out = table5(write(tmp_path / "resmlp6", scores(segments=16)))
+    assert cells(out)["ResMLP-6"] == ["26.4", "26.6*", "25.9*", "40.3"]
+    assert "16 segments, not the 3003 of newstest2014: ResMLP-6, En-De is no figure of this table" in out
+
+
+def test_markdown_and_json(table5, tmp_path):
+    folder = write(tmp_path / "transformer", scores())
+    assert "| Transformer (base) | 27.3 | 26.6 | 25.9 | 38.1 |  |  |" in table5(folder, "--markdown").splitlines()
+    result = json.loads(table5(folder, "--json"))
+    assert list(result) == ["lstm", "convs2s", "transformer", "resmlp6", "resmlp12"]
+    assert result["transformer"]["En-De"]["paper"] == 27.3
+    assert result["transformer"]["En-De"]["measured"]["tokenized_bleu"] == 26.55
+    assert result["transformer"]["En-Fr"] == {"paper": 38.1, "measured": None}
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ("{", r"resmlp6/test\.json: cannot be read \(.*\): run evaluate\.sh again"),
+        ("[]", r"resmlp6/test\.json: not what score_bleu\.py --json prints"),
+        ('{"target_lang": "de"}', "not what score_bleu.py --json prints"),
+        ({**scores(), "scores": {"compound_split_bleu": 3}}, "not what score_bleu.py --json prints"),
+        (scores("cs"), "target language cs, but table 5 has de and fr only"),
+        (scores(split=None), "no BLEU with compounds split: score again with --split-compounds"),
+    ],
+)
+def test_files_that_are_no_scores_are_refused(table5, tmp_path, result, message):
+    with pytest.raises(UserError, match=message):
+        table5(write(tmp_path / "resmlp6", result))
+
+
+def test_folders_that_are_no_runs_are_refused(table5, tmp_path):
+    with pytest.raises(UserError, match=r"resmlp6/test\.json: no such file: run evaluate\.sh for it first"):
+        table5(tmp_path / "resmlp6")
+    with pytest.raises(UserError, match="run7: no scored run of table 5"):
+        table5(write(tmp_path / "run7", scores()))
+    first, second = write(tmp_path / "resmlp6", scores()), write(tmp_path / "again", scores())
+    with pytest.raises(UserError, match=r"ResMLP-6, En-De again, first seen at .*resmlp6/test\.json: give one of them"):
+        table5(first, f"resmlp6={second}")
