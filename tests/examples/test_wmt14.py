@@ -147,13 +147,17 @@ def test_what_cannot_be_trained_is_refused_in_one_line(arguments, variables, mes
 
 
 def test_what_cannot_be_evaluated_is_refused_in_one_line(tmp_path):
+    (tmp_path / "newstest2014.de").touch()
     for arguments, message in (
         (["resmlp6", tmp_path], "run train.sh first"),
-        (["resmlp6", tmp_path, "dev"], "no subset dev"),
+        (["resmlp6", tmp_path, "dev"], "no subset dev: give test or valid"),
+        (["lstm", tmp_path, "valid"], "newstest2013.de: run scripts/prepare_wmt14.py first"),
+        (["gnmt"], "no system gnmt: give resmlp6, resmlp12, transformer, convs2s or lstm"),
     ):
         done = run("en_de", "evaluate", *arguments)
         assert done.returncode == 2
-        assert message in done.stderr and done.stderr.count("\n") == 1
+        assert message in done.stderr
+        assert done.stderr.startswith("evaluate.sh: ") and done.stderr.count("\n") == 1
 
 
 def test_half_precision_as_fairseq_wants_it_of_each_optimizer():
