@@ -134,7 +134,9 @@ class PublicFile:
             part.clear()  # nothing would tell whether the rest belongs to it
         if part.size and part.size == self.size:
             return
-        request = urllib.request.Request(self.url)
+        request = urllib.request.Request(
+            self.url, headers={"User-Agent": "resmlp_mt"}
+        )  # urllib's own is refused by some
         if part.size:
             request.add_header("Range", f"bytes={part.size}-")
             if part.version:
