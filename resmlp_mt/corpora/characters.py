@@ -2,32 +2,44 @@
 
 import re
 
-from sacremoses import MosesPunctNormalizer
+from resmlp_mt.corpora.moses import PunctuationNormalizer
+
+FATES = """\
+What becomes of the characters of a raw line, which ends at LF alone:
+  not UTF-8                     a training pair is dropped and counted; in validation and test text it is an error
+  CR of a CRLF                  dropped
+  lone CR, VT, FF, U+001C-1E,   a space: some tool would end the line there
+    U+0085, U+2028, U+2029
+  tab                           a space
+  NUL, byte order mark, soft    dropped, as all of Unicode's category C (control, format, private use, unassigned)
+    hyphen, zero-width space
+  no-break space                as Moses normalises punctuation (5_% -> 5%, 1_000 -> 1,000 or 1.000), else a space
+  other white space             a space; runs of white space become one, and none is left at the ends
+"""
 
 # fairseq-preprocess reads in Python's text mode, which ends a line at a lone CR; `str.splitlines` and `codecs` also end
 # one at the others. The tab is a control character too, but one that stands between words.
 _SPACES = re.compile("[\t\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+# Assigned for decades, and in neither of the two kinds: most lines hold nothing else.
+_SETTLED = re.compile("[ -~\xa0-\xac\xae-\u024f\u2010-\u2027\u2030-\u205e\u20ac]*")
 
 
 class Settler:
-    """Makes any line safe for line- and word-based tools, and its punctuation plain.
-
-    Characters at which some tool would break the line, and tabs, become spaces; other characters of Unicode's category
-    C (control, format such as soft hyphen and byte order mark, private use, unassigned) are dropped; punctuation is
-    normalised by sacremoses' port of Moses' ``normalize-punctuation.perl``; runs of white space of any kind become one
-    space, none at the ends.
+    """Makes any line safe for line- and word-based tools (see ``FATES``), and its punctuation plain.
 
     Args:
         lang: two-letter language code; decides about quotes beside commas, and spaces in numbers
-        punctuation: normalise it; if false, quotes, dashes and so on stay as they are
+        punctuation: normalise it by sacremoses' port of Moses' ``normalize-punctuation.perl``; if false, quotes, dashes
+            and so on stay as they are
     """
 
     def __init__(self, lang: str, punctuation: bool = True):
-        self._normalizer = MosesPunctNormalizer(lang)
+        self._normalizer = PunctuationNormalizer(lang)
         self._punctuation = punctuation
 
     def __call__(self, line: str) -> str:
-        line = self._normalizer.remove_control_chars(_SPACES.sub(" ", line))
+        if not _SETTLED.fullmatch(line):
+            line = self._normalizer.remove_control_chars(_SPACES.sub(" ", line))
         if self._punctuation:
             line = self._normalizer.normalize(line)
         return " ".join(line.split())

@@ -1,0 +1,87 @@
+"""The quick normaliser and tokenizer beside sacremoses' own, unmodified."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from resmlp_mt.corpora.characters import Settler
+from resmlp_mt.corpora.moses import PunctuationNormalizer, Tokenizer, spelled_out
+
+LANGS = ["en", "de", "fr", "it", "cs", "fi"]
+OURS = {lang: (PunctuationNormalizer(lang), Tokenizer(lang)) for lang in LANGS}
+THEIRS = {lang: (MosesPunctNormalizer(lang), MosesTokenizer(lang)) for lang in LANGS}
+
+# What the rules look for, and what may stand beside it.
+PIECES = (
+    *"aZé5٣²一あ,.;:!?%()[]{}<>|&@#*+=/\\-–—_'`´‘’‚\"“”„«»…$€°\t\r\n\v\f\x00\x1c\x1f\x85\xa0\xad\u2028\u3000\ufeff़",
+    *(
+        "  ",
+        "..",
+        "...",
+        "''",
+        "´´",
+        "nº",
+        "ºC",
+        "cm",
+        "&amp;",
+        "DOTMULTI",
+        "DOTDOTMULTI",
+        "@-@",
+        "Mr.",
+        "e.g.",
+        "U.S.",
+    ),
+    *("bzw.", "No.", "Nr.", "1.", "1,000", "L'", "aujourd'hui", "it's", "1990's", "x-y", "http://a.b/c-d", "'.", ".'"),
+)
+TEXT = st.lists(st.sampled_from(PIECES) | st.just(" ") | st.characters(), max_size=25).map("".join)
+
+
+@settings(max_examples=500)
+@given(TEXT, st.sampled_from(LANGS), st.booleans())
+def test_same_as_sacremoses(text: str, lang: str, dash_splits: bool) -> None:
+    (normalizer, tokenizer), (their_normalizer, their_tokenizer) = OURS[lang], THEIRS[lang]
+    options = {"aggressive_dash_splits": dash_splits, "return_str": True, "escape": False}
+    assert tokenizer.tokenize(text, **options) == their_tokenizer.tokenize(text, **options)
+    normalized = normalizer.normalize(text)
+    assert normalized == their_normalizer.normalize(text)
+    assert tokenizer.tokenize(normalized, **options) == their_tokenizer.tokenize(normalized, **options)
+
+
+@settings(max_examples=300)
+@given(TEXT)
+def test_shortcut_past_settling(text: str) -> None:
+    # Every character removed or made a space one by one, as the slow way would
+    def fate(char: str) -> str:
+        if char in "\t\v\f\r\x1c\x1d\x1e\x85\u2028\u2029":
+            return " "
+        return MosesPunctNormalizer("en").remove_control_chars(char)
+
+    assert Settler("en", punctuation=False)(text) == " ".join("".join(map(fate, text)).split())
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_every_rule_but_one_is_looked_for(lang: str) -> None:
+    rules = [rule for rule, _ in THEIRS[lang][0].substitutions]
+    assert {rule for rule in rules if not spelled_out(rule)} <= {r"\r"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (r"\(", "("),
+        (r"\) ([.!:?;,])", ") "),
+        (r"(\d) %", " %"),
+        (r"(\.+)\"(\s*[^<])", '"'),
+        ("(\\d)\u00a0(\\d)", "\u00a0"),
+        ("\u00a0\\?", "\u00a0?"),
+        (r" +", "  "),
+        (r"\r", ""),
+        (r"a+", ""),
+        (r"[ab]", ""),
+        (r"a|b", ""),
+        (r"\s", ""),
+    ],
+)
+def test_spelled_out(rule: str, text: str) -> None:
+    assert spelled_out(rule) == text
