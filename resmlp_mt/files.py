@@ -2,12 +2,13 @@
 
 import contextlib
 import gzip
+import json
 import os
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from resmlp_mt.errors import UserError
 
@@ -99,3 +100,27 @@ def read_parallel(paths: Sequence[PathLike]) -> Iterator[tuple[str, ...]]:
             )
         number += 1
         yield tuple(present)
+
+
+class JsonFile:
+    """A mapping kept in a file, where a missing or broken file is an empty one.
+
+    Attributes:
+        values: the mapping, as JSON values; change it and ``save``
+    """
+
+    def __init__(self, path: PathLike):
+        self._path = path
+        self.values: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            self.values = json.loads(Path(path).read_text(encoding="utf-8"))
+
+    def save(self) -> None:
+        """Write the file.
+
+        Raises:
+            UserError: it cannot be written
+        """
+        with atomic_write(self._path) as file:
+            json.dump(self.values, file, indent=1)
+            file.write("\n")

@@ -1,24 +1,34 @@
-"""Prepare plain parallel text for fairseq: words, joint subwords, binarised data. `--help` tells the options."""
+"""Prepare parallel text for fairseq: words, joint subwords, binarised data. `--help` tells the options."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
+from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, format_summary, prepare
+from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    pass
 
 
 def get_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        description="Plain (or .gz) parallel text -> OUT/data-bin for fairseq-train and fairseq-generate.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Plain (or .gz) parallel text -> OUT/data-bin for fairseq-train and fairseq-generate.\n"
+        "Stopped at any moment and run again, it goes on; with other options, it redoes what depends on them.",
+        epilog=FATES,
+        formatter_class=_Help,
     )
     for split in ("train", "valid", "test"):
         parser.add_argument(
             f"--{split}", nargs=2, type=Path, required=True, metavar=("SRC", "TGT"), default=argparse.SUPPRESS,
-            help=f"{split} text, one sentence a line, UTF-8, both files aligned line by line",
+            action="append",
+            help=f"{split} text, one sentence a line, UTF-8, both files aligned line by line; may be given again",
         )  # fmt: skip
     parser.add_argument("--source-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as en")
     parser.add_argument("--target-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as de")
@@ -36,20 +46,27 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-ratio", type=float, help="drop training pairs with one side that many times longer, in subwords"
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes; any number gives the same bytes")
+    parser.add_argument("--sample", type=int, metavar="N", help="take the first N pairs of each training text alone")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; any number gives the same bytes")
     return parser
 
 
 def main() -> None:
     """Run the command."""
     args = get_parser().parse_args()
-    corpus = Corpus((args.source_lang, args.target_lang), tuple(args.train), tuple(args.valid), tuple(args.test))
+    corpus = Corpus(
+        (args.source_lang, args.target_lang), _texts(args.train), _texts(args.valid), _texts(args.test), args.sample
+    )
     recipe = Recipe(
         Words(args.tokenize, dash_splits=args.dash_splits, normalize=not args.keep_punctuation),
         Subwords(args.subwords, args.symbols),
         PairFilter(args.max_length, args.max_ratio),
     )
-    print(format_summary(prepare(corpus, recipe, args.out, args.workers)))
+    print(format_summary(prepare(corpus, recipe, args.out, args.jobs)))
+
+
+def _texts(pairs: Iterable[tuple[Path, Path]]) -> list[PlainText]:
+    return [PlainText(*pair) for pair in pairs]
 
 
 if __name__ == "__main__":

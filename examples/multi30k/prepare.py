@@ -8,6 +8,7 @@ from pathlib import Path
 
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, format_summary, prepare
+from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.files import atomic_write, read_lines
@@ -40,8 +41,8 @@ def main() -> None:
     for name, sha256 in SHA256.items():
         file = PublicFile(name, f"{HOME}/{name}", sha256)
         raw[name] = file.taken_from(args.folder) if args.folder else file.fetched_into(args.out / "raw")
-    splits = [tuple(raw[f"{split}.{lang}.gz"] for lang in LANGS) for split in ("train", "val", "test_2016_flickr")]
-    print(format_summary(prepare(Corpus(LANGS, *splits), RECIPE, args.out)))
+    sets = [[PlainText(*(raw[f"{name}.{lang}.gz"] for lang in LANGS))] for name in ("train", "val", "test_2016_flickr")]
+    print(format_summary(prepare(Corpus(LANGS, *sets), RECIPE, args.out)))
 
     for name in ("val", "test_2016_flickr"):  # for scoring, and for translating raw text
         for lang in LANGS:

@@ -1,105 +1,190 @@
-"""fairseq-preprocess, run so that its folder appears complete or not at all."""
+"""What ``fairseq-preprocess --joined-dictionary`` writes, byte for byte, as a stream through several processes."""
 
+import contextlib
 import os
 import struct
-import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import IO, Any
 
+import numpy as np
+
+from resmlp_mt.corpora.parallel import Chunk, chunks, ordered_map
+from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_lines
+from resmlp_mt.files import PathLike, atomic_write
 
 SPLITS = ("train", "valid", "test")
+BLOCK = 1 << 20  # sentences whose positions are computed at once
+
+
+def write_dictionary(counts: Mapping[str, int], path: PathLike) -> None:
+    """Write fairseq's dictionary of a text, padded to a multiple of 8 symbols, from the counts of its subwords."""
+    from fairseq.data import Dictionary
+
+    dictionary = Dictionary()
+    for symbol, count in counts.items():
+        dictionary.add_symbol(symbol, count)
+    dictionary.finalize()
+    with atomic_write(path) as file:
+        dictionary.save(file)
 
 
 @dataclass(frozen=True)
 class Binarizing:
-    """A run of fairseq-preprocess with one dictionary for both languages.
+    """Text and a dictionary to a folder for fairseq-train.
 
     Attributes:
-        texts: folder with ``{train,valid,test}.{source,target}`` of subwords
+        texts: folder with ``{train,valid,test}.{source,target}`` of subwords and their ``dict.txt``
         folder: where the binarised data shall be; replaced as a whole
         langs: source and target language
-        workers: processes; any number gives the same bytes
+        jobs: processes; any number gives the same bytes
     """
 
     texts: Path
     folder: Path
     langs: tuple[str, str]
-    workers: int = 1
+    jobs: int = 1
+
+    @property
+    def dictionary(self) -> Path:
+        """The dictionary's file."""
+        return self.texts / "dict.txt"
 
     @property
     def outputs(self) -> list[Path]:
         """All files of the finished folder."""
-        dictionaries = [self.folder / f"dict.{lang}.txt" for lang in self.langs]
-        return dictionaries + [
-            self._data(self.folder, split, lang).with_name(f"{self._data(self.folder, split, lang).name}.{kind}")
-            for split in SPLITS
-            for lang in self.langs
-            for kind in ("bin", "idx")
+        return [
+            *(self.folder / f"dict.{lang}.txt" for lang in self.langs),
+            *(path for split in SPLITS for lang in self.langs for path in self._data(self.folder, split, lang)),
         ]
 
-    def run(self, lines: Sequence[int]) -> None:
+    def run(self, lines: Mapping[str, int], progress: Callable[[int], Any] = lambda pairs: None) -> dict[str, Any]:
         """Binarise.
 
         Args:
-            lines: number of lines that train, valid and test must have when binarised
+            lines: number of lines that train, valid and test must have
+            progress: told the number of pairs done, now and then
+
+        Returns:
+            ``"dictionary"``, the number of its symbols; ``"unknown"``, how many subwords it lacks, by set and language
 
         Raises:
-            UserError: fairseq-preprocess failed or lost lines
+            UserError: the texts have other numbers of lines, or the folder cannot be written
         """
+        from fairseq.data import Dictionary
+
+        dictionary = Dictionary.load(str(self.dictionary))
+        unknown = {}
         try:
             with tempfile.TemporaryDirectory(
                 dir=self.folder.parent, prefix=f".{self.folder.name}.", suffix=".tmp"
             ) as temporary:
                 complete = Path(temporary, "new")
-                self._preprocess(complete)
-                self._check(complete, lines)
-                (complete / "preprocess.log").unlink()  # times and paths, which differ from run to run
+                for lang in self.langs:
+                    with atomic_write(complete / f"dict.{lang}.txt") as file:
+                        dictionary.save(file)
+                for split in SPLITS:
+                    unknown[split] = self._binarize(complete, split, dictionary, lines[split], progress)
                 # A folder cannot be exchanged in one go: a kill in between leaves none, never a mixture.
                 if self.folder.exists():
                     os.rename(self.folder, Path(temporary, "old"))
                 os.rename(complete, self.folder)
         except OSError as error:
             raise UserError(f"{self.folder}: cannot be written: {error.strerror or error}") from error
+        return {"dictionary": len(dictionary) - dictionary.nspecial, "unknown": unknown}
 
-    def _preprocess(self, folder: Path) -> None:
-        source, target = self.langs
-        command = [sys.executable, "-m", "fairseq_cli.preprocess", "--joined-dictionary"]
-        command += ["--source-lang", source, "--target-lang", target, "--workers", str(self.workers)]
-        command += ["--trainpref", f"{self.texts}/train", "--validpref", f"{self.texts}/valid"]
-        command += ["--testpref", f"{self.texts}/test", "--destdir", str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-        if done.returncode != 0:
-            last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-            raise UserError(f"{self.texts}: fairseq-preprocess failed (status {done.returncode}): {last}")
+    def _binarize(
+        self, folder: Path, split: str, dictionary: Any, lines: int, progress: Callable[[int], Any]
+    ) -> dict[str, int]:
+        from fairseq.data.indexed_dataset import best_fitting_int_dtype
 
-    def _check(self, folder: Path, lines: Sequence[int]) -> None:
-        for split, expected in zip(SPLITS, lines, strict=True):
-            for lang in self.langs:
-                found = _sentences(self._data(folder, split, lang))
-                if found != expected:
-                    raise UserError(
-                        f"{self.texts}/{split}.{lang}: fairseq-preprocess binarised {found} of {expected} lines: "
-                        "try with --workers 1, and please report it"
-                    )
+        text = PlainText(*(self.texts / f"{split}.{lang}" for lang in self.langs))
+        dtype = best_fitting_int_dtype(len(dictionary))
+        encoder = partial(ChunkEncoder, dictionary.indices, dtype)
+        unknown: Counter[str] = Counter()
+        done = 0
+        with contextlib.ExitStack() as stack:
+            data = [stack.enter_context(_dataset(self._data(folder, split, lang), dtype, lines)) for lang in self.langs]
+            for encoded in ordered_map(encoder, chunks(text.pairs()), self.jobs):
+                for lang, write, side in zip(self.langs, data, encoded, strict=True):
+                    write(side)
+                    unknown[lang] += side.unknown
+                done += len(encoded[0].sizes)
+                progress(len(encoded[0].sizes))
+            if done != lines:
+                raise UserError(f"{self.texts}/{split}: {lines} lines expected, {done} found: run again")
+        return dict(unknown)
 
-    def dictionary(self) -> dict[str, int]:
-        """The joint dictionary's symbols, fairseq's four special ones aside, with their counts in the training text."""
-        lines = read_lines(self.folder / f"dict.{self.langs[0]}.txt")
-        return {symbol: int(count) for symbol, count in (line.rsplit(" ", 1) for line in lines)}
-
-    def _data(self, folder: Path, split: str, lang: str) -> Path:
-        return folder / f"{split}.{self.langs[0]}-{self.langs[1]}.{lang}"
+    def _data(self, folder: Path, split: str, lang: str) -> tuple[Path, Path]:
+        name = f"{split}.{self.langs[0]}-{self.langs[1]}.{lang}"
+        return folder / f"{name}.bin", folder / f"{name}.idx"
 
 
-def _sentences(data: Path) -> int:
-    # The header of fairseq's MMapIndexedDataset: magic, version (u64), type (u8), number of sentences (u64).
-    with open(f"{data}.idx", "rb") as index:
-        magic, _, _, sentences = struct.unpack("<9sQBQ", index.read(26))
-    if magic != b"MMIDIDX\x00\x00":
-        raise UserError(f"{data}.idx: not an index of fairseq's memory-mapped datasets: is this fairseq 0.12?")
-    return sentences
+@dataclass(frozen=True)
+class Encoded:
+    """One side of a chunk: the numbers of its symbols, how many each line has, and how many are unknown."""
+
+    numbers: np.ndarray
+    sizes: np.ndarray
+    unknown: int
+
+
+class ChunkEncoder:
+    """Looks the subwords of chunks up and ends each line with ``</s>``.
+
+    Args:
+        indices: the number of each symbol of a fairseq dictionary
+        dtype: numpy's type of the numbers
+    """
+
+    def __init__(self, indices: Mapping[str, int], dtype: Any):
+        self._indices = indices
+        self._dtype = dtype
+
+    def __call__(self, chunk: Chunk) -> list[Encoded]:
+        return [self._encode(lines) for lines in zip(*chunk.pairs, strict=True)]
+
+    def _encode(self, lines: tuple[bytes, ...]) -> Encoded:
+        unknown, end = self._indices["<unk>"], self._indices["</s>"]
+        numbers: list[int] = []
+        sizes = []
+        for line in lines:
+            words = line.decode().split()
+            numbers += [self._indices.get(word, unknown) for word in words]
+            numbers.append(end)
+            sizes.append(len(words) + 1)
+        return Encoded(np.array(numbers, self._dtype), np.array(sizes, np.int32), numbers.count(unknown))
+
+
+@contextlib.contextmanager
+def _dataset(paths: tuple[Path, Path], dtype: Any, lines: int) -> Iterator[Callable[[Encoded], None]]:
+    """A function that adds one side of a chunk to fairseq's memory-mapped dataset of so many ``lines``."""
+    from fairseq.data.indexed_dataset import _dtype_header_code
+
+    header = struct.pack("<9sQBQ", b"MMIDIDX\x00\x00", 1, _dtype_header_code(dtype), lines)
+    with atomic_write(paths[0], "wb") as data, atomic_write(paths[1], "w+b") as index:
+        index.write(header)
+
+        def write(side: Encoded) -> None:
+            data.write(side.numbers.tobytes())
+            index.write(side.sizes.tobytes())
+
+        yield write
+        _add_positions(index, len(header), lines, dtype().itemsize)
+
+
+def _add_positions(index: IO[bytes], sizes: int, lines: int, width: int) -> None:
+    # After the sizes of all sentences, where each begins. fairseq's own writer holds both in memory.
+    position = 0
+    for first in range(0, lines, BLOCK):
+        index.seek(sizes + 4 * first)
+        block = np.frombuffer(index.read(4 * min(BLOCK, lines - first)), np.int32)
+        ends = position + width * np.cumsum(block, dtype=np.int64)
+        index.seek(0, os.SEEK_END)
+        index.write((ends - width * block).tobytes())
+        position = ends[-1]

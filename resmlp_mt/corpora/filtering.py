@@ -1,5 +1,6 @@
 """Which training pairs are worth keeping."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -15,9 +16,9 @@ class PairFilter:
     max_length: int = 250
     max_ratio: float | None = None
 
-    def why_dropped(self, pair: tuple[str, ...]) -> str | None:
-        """``"empty"``, ``"too long"`` or ``"ratio"``; None for a pair (of subwords with spaces between) to keep."""
-        short, long = sorted(len(side.split()) for side in pair)
+    def why_dropped(self, lengths: Iterable[int]) -> str | None:
+        """``"empty"``, ``"too long"`` or ``"ratio"``; None for a pair to keep, whose sides have so many subwords."""
+        short, long = sorted(lengths)
         if short == 0:
             return "empty"
         if long > self.max_length:

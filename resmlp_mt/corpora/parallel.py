@@ -1,4 +1,4 @@
-"""Work over many items by several processes: in order, and without holding them all in memory."""
+"""Work over a stream by several processes: in order, and without holding it all in memory."""
 
 import multiprocessing
 import os
@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -14,39 +15,61 @@ from resmlp_mt.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-CHUNK = 500  # items sent to a worker at once
+Pair = tuple[bytes, bytes]
+CHUNK = 1000  # pairs sent to a worker at once
 
 _function: Callable[[Any], Any]  # what a worker process applies
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """Some pairs of lines that follow each other.
+
+    Attributes:
+        first: the number of the first one in its source, counted from 1
+        pairs: the lines, without line ends
+    """
+
+    first: int
+    pairs: list[Pair]
+
+
+def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
+    """Yield the pairs of a stream, ``CHUNK`` of them at a time."""
+    stream = iter(pairs)
+    first = 1
+    while some := list(islice(stream, CHUNK)):
+        yield Chunk(first, some)
+        first += len(some)
+
+
 def ordered_map(
-    make_function: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: int = 1
+    make_function: Callable[[], Callable[[Item], Result]], items: Iterable[Item], jobs: int = 1
 ) -> Iterator[Result]:
     """Yield ``function(item)`` for every item, in the order of the items, whatever the number of processes.
 
     Args:
         make_function: builds the function, once in each process (picklable, as ``functools.partial`` of a class is)
-        items: a stream; only a few chunks of it are held at a time
-        workers: number of processes; 1 works in this one
+        items: a stream of picklable things, each worth the way to a process; only a few of them are held at a time
+        jobs: number of processes; 1 works in this one
 
     Raises:
         UserError: a worker process was killed; any other error of a worker is raised here as it is
     """
-    if workers == 1:
+    if jobs == 1:
         yield from map(make_function(), items)
         return
-    stream = iter(items)
-    pending: deque[Future[list[Result]]] = deque()
-    with ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(make_function,)) as pool:
+    pending: deque[Future[Result]] = deque()
+    with ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(make_function,)) as pool:
         try:
-            while chunk := list(islice(stream, CHUNK)):
-                pending.append(pool.submit(_apply, chunk))
-                if len(pending) > 2 * workers:
-                    yield from pending.popleft().result()
+            for item in items:
+                pending.append(pool.submit(_apply, item))
+                if len(pending) > 2 * jobs:
+                    yield pending.popleft().result()
             while pending:
-                yield from pending.popleft().result()
+                yield pending.popleft().result()
         except BrokenProcessPool as error:
-            raise UserError("a worker process was killed (out of memory?): try again with fewer workers") from error
+            raise UserError("a worker process was killed (out of memory?): try again with fewer --jobs") from error
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -65,5 +88,5 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _apply(chunk: list[Any]) -> list[Any]:
-    return [_function(item) for item in chunk]
+def _apply(item: Any) -> Any:
+    return _function(item)

@@ -1,41 +1,55 @@
-"""Plain parallel text -> words -> joint subwords -> binarised data, step by step."""
+"""Parallel text -> words -> joint subwords -> binarised data, step by step."""
 
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm  # type: ignore[import-untyped]
-
-from resmlp_mt.corpora.binarize import SPLITS, Binarizing
+from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.parallel import ordered_map
+from resmlp_mt.corpora.parallel import chunks, ordered_map
+from resmlp_mt.corpora.progress import Progress, reasons
+from resmlp_mt.corpora.sources import PlainText, Source
+from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.steps import Step, Steps
-from resmlp_mt.corpora.subwords import PairSplitter, Subwords
-from resmlp_mt.corpora.tokens import PairTokenizer, Words
+from resmlp_mt.corpora.subwords import Subwords, WordCounter, evenly, learn_bpe, learn_pieces
+from resmlp_mt.corpora.summary import format_summary as format_summary
+from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, read_lines, read_parallel
-
-Pair = tuple[Path, Path]
+from resmlp_mt.files import atomic_write
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A parallel corpus in plain text files, aligned line by line, gzipped if their names end in ``.gz``.
+    """A parallel corpus, each set of it one or more sources that follow each other.
 
     Attributes:
         langs: source and target language, two letters each
-        train, valid, test: the source and the target file
+        train, valid, test: where the pairs come from
+        sample: of each training source, only so many pairs from its beginning; None: all
     """
 
     langs: tuple[str, str]
-    train: Pair
-    valid: Pair
-    test: Pair
+    train: Sequence[Source]
+    valid: Sequence[Source]
+    test: Sequence[Source]
+    sample: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.langs[0] == self.langs[1]:
+            raise UserError(f"source and target language are both {self.langs[0]!r}: fairseq needs two names")
+        if self.sample is not None and self.sample < 1:
+            raise UserError(f"--sample {self.sample}: must be 1 or more")
+
+    @property
+    def sets(self) -> dict[str, Sequence[Source]]:
+        """The sources of each set."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}
 
 
 @dataclass(frozen=True)
@@ -55,49 +69,34 @@ class Recipe:
             raise UserError(f"--max-ratio {self.pair_filter.max_ratio}: must be 1 or more")
 
 
-def prepare(corpus: Corpus, recipe: Recipe, out: Path, workers: int = 1) -> dict[str, Any]:
+def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: int = 1) -> dict[str, Any]:
     """Make ``out/data-bin`` and the files that translating raw text needs, from a corpus.
 
     Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
-    corpus, recipe and versions of the libraries give the same bytes, for any number of workers.
+    corpus, recipe and versions of the libraries give the same bytes, for any number of jobs.
 
-    Leaves in ``out``: ``tokenized/`` and ``subwords/`` with ``{train,valid,test}.LANG``; ``bpe.codes`` or
-    ``sentencepiece.bpe.model``; ``data-bin/``; ``steps.json`` (what was made from what); ``summary.json``.
+    Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set; ``subwords/`` with ``SET.LANG``
+    and ``dict.txt``; ``bpe.codes`` or ``sentencepiece.bpe.model``; ``data-bin/``; ``steps.json`` (what was made from
+    what); ``summary.json``; and ``times.json``, which alone differs from run to run.
+
+    Args:
+        corpus: what to prepare
+        recipe: how
+        out: a folder, made if missing
+        jobs: number of worker processes
 
     Returns:
         the summary, as in ``summary.json``: counts of pairs, words, subwords; dictionary symbols; rates of unknown
         subwords (a fraction); options for fairseq-interactive, run in ``out``
 
     Raises:
-        UserError: a file is missing, unreadable, misaligned or not UTF-8, an evaluation set has an empty line, nothing
-            is left to train on, a tool failed, the disk is full, ...
+        UserError: a file is missing, unreadable or misaligned, an evaluation set has a line that is empty or not UTF-8,
+            nothing is left to train on, the disk is full, ...
     """
-    if workers < 1:
-        raise UserError(f"--workers {workers}: must be 1 or more")
-    if corpus.langs[0] == corpus.langs[1]:
-        raise UserError(f"source and target language are both {corpus.langs[0]!r}: fairseq needs two names")
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: must be 1 or more")
     with Steps.of_folder(out) as steps:
-        summary = _Preparation(corpus, recipe, Path(out), workers, steps).run()
-    return summary
-
-
-def format_summary(summary: Mapping[str, Any]) -> str:
-    """A summary of ``prepare`` as a few lines for people."""
-    pairs = summary["pairs"]
-    dropped = ", ".join(f"{count} {reason}" for reason, count in pairs["train"]["dropped"].items()) or "none"
-    lines = [
-        f"train: {pairs['train']['kept']:,} of {pairs['train']['read']:,} pairs kept (dropped: {dropped}); "
-        f"valid: {pairs['valid']['read']:,}; test: {pairs['test']['read']:,}",
-        f"subwords: {summary['learned']:,} learned; dictionary: {summary['dictionary']:,} symbols",
-    ]
-    for split, sides in summary["text"].items():
-        for lang, side in sides.items():
-            lines.append(
-                f"{split}.{lang}: {side['words']:,} words, {side['subwords_per_word']:.3f} subwords a word, "
-                f"{side['unknown']:.3%} unknown, longest {side['longest']} subwords"
-            )
-    lines.append("raw text, in this folder: fairseq-interactive data-bin " + " ".join(summary["fairseq_options"]))
-    return "\n".join(lines)
+        return _Preparation(corpus, recipe, Path(out), jobs, steps).run()
 
 
 @dataclass
@@ -105,61 +104,27 @@ class _Preparation:
     corpus: Corpus
     recipe: Recipe
     out: Path
-    workers: int
+    jobs: int
     steps: Steps
 
     def run(self) -> dict[str, Any]:
-        words, subwords = self.recipe.words, self.recipe.subwords
-        pairs = {}
-        for split in SPLITS:
-            step = Step(
-                f"tokenize {split}",
-                inputs=getattr(self.corpus, split),
-                outputs=self._files("tokenized", split),
-                options={"langs": self.corpus.langs, **asdict(words)},
-                libraries=["sacremoses", "regex"],
-            )
-            pairs[split] = self.steps.run(step, partial(self._tokenize, step, split))
-
-        learned_file = self.out / subwords.file_name
-        learn = Step(
-            "learn subwords",
-            inputs=self._files("tokenized", "train"),
-            outputs=[learned_file],
-            options=asdict(subwords),
-            libraries=["subword-nmt" if subwords.kind == "bpe" else "sentencepiece"],
-        )
-        learned = self.steps.run(learn, lambda: {"learned": subwords.learn(learn.inputs, learned_file)})["learned"]
-
-        for split in SPLITS:
-            step = Step(
-                f"split {split}",
-                inputs=[*self._files("tokenized", split), learned_file],
-                outputs=self._files("subwords", split),
-                options=asdict(self.recipe.pair_filter) if split == "train" else {},
-                libraries=learn.libraries,
-            )
-            pairs[split] |= self.steps.run(step, partial(self._split, step, split, pairs[split]["read"]))
-
-        binarizing = Binarizing(self.out / "subwords", self.out / "data-bin", self.corpus.langs, self.workers)
-        step = Step(
-            "binarise",
-            inputs=[path for split in SPLITS for path in self._files("subwords", split)],
-            outputs=binarizing.outputs,
-            options={"langs": self.corpus.langs},
-            libraries=["fairseq-fixed|fairseq"],
-        )
-        kept = [pairs[split]["kept"] for split in SPLITS]
-        text = self.steps.run(step, partial(self._binarize, binarizing, kept))["text"]
-
+        subwords = self.recipe.subwords
+        tokenized = {
+            split: [self._tokenize(split, number, source) for number, source in enumerate(sources, start=1)]
+            for split, sources in self.corpus.sets.items()
+        }
+        learned = self._learn(sum(source["kept"] for source in tokenized["train"]))
+        split = {name: self._split(name, [source["kept"] for source in tokenized[name]]) for name in SPLITS}
+        binarized = self._binarize({name: split[name]["kept"] for name in SPLITS})
+        self.steps.finish()
         summary = {
-            "pairs": pairs,
-            "learned": learned,
-            "dictionary": len(binarizing.dictionary()),
-            "text": text,
+            "pairs": {name: _pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
+            "learned": learned["learned"],
+            "dictionary": binarized["dictionary"],
+            "text": {name: _text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
             "fairseq_options": [
                 *("--source-lang", self.corpus.langs[0], "--target-lang", self.corpus.langs[1]),
-                *words.fairseq_options,
+                *self.recipe.words.fairseq_options,
                 *subwords.fairseq_options(subwords.file_name),
             ],
         }
@@ -168,86 +133,178 @@ class _Preparation:
             file.write("\n")
         return summary
 
-    def _files(self, stage: str, split: str) -> list[Path]:
-        return [self.out / stage / f"{split}.{lang}" for lang in self.corpus.langs]
+    def _texts(self, split: str) -> list[PlainText]:
+        """The tokenized text of each source of a set."""
+        numbers = range(1, len(self.corpus.sets[split]) + 1)
+        names = ([self.out / "tokenized" / f"{split}.{n}.{lang}" for lang in self.corpus.langs] for n in numbers)
+        return [PlainText(*pair) for pair in names]
 
-    def _tokenize(self, step: Step, split: str) -> dict[str, Any]:
-        tokenizer = partial(PairTokenizer, self.corpus.langs, self.recipe.words)
-        pairs = ordered_map(tokenizer, _progress(read_parallel(step.inputs), step.name), self.workers)
-        number = 0
-        with _aligned_writers(step.outputs) as write:
-            for number, pair in enumerate(pairs, start=1):
-                for path, line in zip(step.inputs, pair, strict=True):
-                    if not line and split != "train":
-                        raise UserError(
-                            f"{path}:{number}: no words: {split} lines are never dropped: "
-                            "put a sentence there, or take the line out of both files"
-                        )
-                write(pair)
-        if number == 0:
-            raise UserError(f"{step.inputs[0]}: empty: the {split} set needs at least one pair")
-        return {"read": number}
+    def _subwords(self, split: str) -> list[Path]:
+        return [self.out / "subwords" / f"{split}.{lang}" for lang in self.corpus.langs]
 
-    def _split(self, step: Step, split: str, expected: int) -> dict[str, Any]:
-        splitter = partial(PairSplitter, self.recipe.subwords, step.inputs[2])
-        pairs = ordered_map(splitter, _progress(read_parallel(step.inputs[:2]), step.name, expected), self.workers)
-        dropped: Counter[str] = Counter()
-        kept = 0
-        with _aligned_writers(step.outputs) as write:
-            for pair in pairs:
-                reason = self.recipe.pair_filter.why_dropped(pair) if split == "train" else None
-                if reason:
-                    dropped[reason] += 1
+    def _tokenize(self, split: str, number: int, source: Source) -> dict[str, Any]:
+        sample = self.corpus.sample if split == "train" else None
+        step = Step(
+            f"tokenize {split} {number}",
+            inputs=source.inputs,
+            outputs=self._texts(split)[number - 1].inputs,
+            options={
+                "langs": self.corpus.langs,
+                "sample": sample,
+                "source": source.options,
+                **asdict(self.recipe.words),
+            },
+            libraries=["sacremoses", "regex"],
+        )
+        names = None if split == "train" else source.sides
+        tokenizer = partial(ChunkTokenizer, self.corpus.langs, self.recipe.words, names)
+
+        def work() -> dict[str, Any]:
+            with (
+                _writers(step.outputs) as write,
+                Progress(f"tokenize {source.name}", sample) as progress,
+            ):
+                for done in ordered_map(tokenizer, chunks(islice(source.pairs(), sample)), self.jobs):
+                    write(done.texts)
+                    progress.add(done.read, done.dropped)
+                if progress.pairs == 0:
+                    raise UserError(f"{source.sides[0]}: empty: the {split} set needs at least one pair of each source")
+            return {"pairs": progress.pairs, **progress.outcome}
+
+        return self.steps.run(step, work)
+
+    def _learn(self, lines: int) -> dict[str, Any]:
+        subwords = self.recipe.subwords
+        texts = self._texts("train")
+        step = Step(
+            "learn subwords",
+            inputs=[path for text in texts for path in text.inputs],
+            outputs=[self.out / subwords.file_name],
+            options=asdict(subwords),
+            libraries=[subwords.library],
+        )
+
+        def work() -> dict[str, Any]:
+            pairs = (pair for text in texts for pair in text.pairs())
+            with Progress("read words", lines) as progress:
+                if subwords.kind == "bpe":
+                    counts = Counter[str](), Counter[str]()
+                    for done in ordered_map(WordCounter, chunks(pairs), self.jobs):
+                        progress.add(done.read)
+                        for total, counted in zip(counts, done.counts, strict=True):
+                            total.update(counted)
+                    learned = learn_bpe(counts[0] + counts[1], step.outputs[0], subwords.symbols)
                 else:
-                    write(pair)
-                    kept += 1
-        if kept + dropped.total() != expected:
-            raise UserError(f"{step.inputs[0]}: {expected} lines expected, {kept + dropped.total()} found: run again")
-        if kept == 0:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
-            raise UserError(f"{self.corpus.train[0]}: no training pair is left ({reasons}): look at the limits")
-        return {"kept": kept, "dropped": dict(sorted(dropped.items()))}
+                    learned = learn_pieces(evenly(progress.over(pairs), lines), step.outputs[0], subwords.symbols)
+            return {"pairs": lines, "learned": learned}
 
-    def _binarize(self, binarizing: Binarizing, lines: list[int]) -> dict[str, Any]:
-        binarizing.run(lines)
-        known = binarizing.dictionary()
-        text: dict[str, Any] = {}
-        for split in SPLITS:
-            text[split] = {}
-            for lang, path in zip(self.corpus.langs, self._files("subwords", split), strict=True):
-                text[split][lang] = _count(path, known, self.recipe.subwords)
-        return {"text": text}
+        return self.steps.run(step, work)
+
+    def _split(self, split: str, expected: list[int]) -> dict[str, Any]:
+        subwords = self.recipe.subwords
+        learned = self.out / subwords.file_name
+        pair_filter = self.recipe.pair_filter if split == "train" else None
+        texts = self._texts(split)
+        step = Step(
+            f"split {split}",
+            inputs=[*(path for text in texts for path in text.inputs), learned],
+            outputs=[*self._subwords(split), *([self.out / "subwords" / "dict.txt"] if pair_filter else [])],
+            options=asdict(pair_filter) if pair_filter else {},
+            libraries=[subwords.library, "fairseq-fixed|fairseq"],
+        )
+        splitter = partial(ChunkSplitter, subwords, learned, pair_filter)
+
+        def work() -> dict[str, Any]:
+            sources = []
+            counts = SideCounts(), SideCounts()
+            symbols = Counter[str]()
+            with _writers(step.outputs[:2]) as write:
+                for text, lines in zip(texts, expected, strict=True):
+                    with Progress(f"split {split}", lines) as progress:
+                        for done in ordered_map(splitter, chunks(text.pairs()), self.jobs):
+                            write(done.texts)
+                            symbols.update(done.symbols)
+                            for total, counted in zip(counts, done.counts, strict=True):
+                                total.add(counted)
+                            progress.add(done.read, done.dropped)
+                    if progress.pairs != lines:
+                        raise UserError(f"{text.source}: {lines} lines expected, {progress.pairs} found: run again")
+                    sources.append(progress.outcome)
+                if not any(source["kept"] for source in sources):
+                    raise UserError(
+                        f"{self.corpus.train[0].sides[0]}: no training pair is left ({_why(sources)}): "
+                        "look at the limits"
+                    )
+                if pair_filter:
+                    write_dictionary(symbols, step.outputs[2])
+            return {
+                "pairs": sum(expected),
+                "kept": sum(source["kept"] for source in sources),
+                "sources": sources,
+                "text": dict(zip(self.corpus.langs, map(asdict, counts), strict=True)),
+            }
+
+        return self.steps.run(step, work)
+
+    def _binarize(self, lines: dict[str, int]) -> dict[str, Any]:
+        binarizing = Binarizing(self.out / "subwords", self.out / "data-bin", self.corpus.langs, self.jobs)
+        step = Step(
+            "binarise",
+            inputs=[*(path for split in SPLITS for path in self._subwords(split)), binarizing.dictionary],
+            outputs=binarizing.outputs,
+            options={"langs": self.corpus.langs},
+            libraries=["fairseq-fixed|fairseq"],
+        )
+
+        def work() -> dict[str, Any]:
+            with Progress(step.name, sum(lines.values())) as progress:
+                return {"pairs": sum(lines.values()), **binarizing.run(lines, progress.add)}
+
+        return self.steps.run(step, work)
 
 
-def _count(path: Path, known: Mapping[str, int], subwords: Subwords) -> dict[str, Any]:
-    pieces = words = unknown = longest = 0
-    for line in read_lines(path):
-        split = line.split()
-        pieces += len(split)
-        words += sum(subwords.marks_word(piece) for piece in split)
-        unknown += sum(piece not in known for piece in split)
-        longest = max(longest, len(split))
+def _pairs(sources: Sequence[Source], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:
+    rows = [
+        {
+            "name": source.name,
+            "read": before["pairs"],
+            "kept": after["kept"],
+            "dropped": dict(sorted({**before["dropped"], **after["dropped"]}.items())),
+        }
+        for source, before, after in zip(sources, tokenized, split["sources"], strict=True)
+    ]
+    dropped = sum((Counter(row["dropped"]) for row in rows), Counter[str]())
     return {
-        "words": words,
-        "subwords_per_word": round(pieces / words, 4),
-        "unknown": round(unknown / pieces, 6),
-        "longest": longest,
+        "read": sum(row["read"] for row in rows),
+        "kept": split["kept"],
+        "dropped": dict(sorted(dropped.items())),
+        "sources": rows,
     }
 
 
-def _progress(items: Iterable[Any], name: str, total: int | None = None) -> Iterable[Any]:
-    # disable=None: silent where stderr is no terminal
-    return tqdm(items, desc=name, unit=" pairs", total=total, disable=None)
+def _text(sides: dict[str, dict[str, int]], unknown: dict[str, int]) -> dict[str, Any]:
+    return {
+        lang: {
+            **side,
+            "subwords_per_word": round(side["subwords"] / side["words"], 4),
+            "unknown": round(unknown[lang] / side["subwords"], 6),
+        }
+        for lang, side in sides.items()
+    }
+
+
+def _why(sources: list[dict[str, Any]]) -> str:
+    return reasons(sum((Counter(source["dropped"]) for source in sources), Counter()))
 
 
 @contextlib.contextmanager
-def _aligned_writers(paths: Iterable[Path]) -> Iterator[Any]:
-    """A function that writes one line to each of the files, which appear together."""
+def _writers(paths: Iterable[Path]) -> Iterator[Callable[[Iterable[bytes]], None]]:
+    """A function that adds some text to each of the files, which appear together."""
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(atomic_write(path)) for path in paths]
+        files = [stack.enter_context(atomic_write(path, "wb")) for path in paths]
 
-        def write(lines: tuple[str, ...]) -> None:
-            for file, line in zip(files, lines, strict=True):
-                file.write(line + "\n")
+        def write(texts: Iterable[bytes]) -> None:
+            for file, text in zip(files, texts, strict=True):
+                file.write(text)
 
         yield write

@@ -2,37 +2,22 @@
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.corpora.checksums import Checksums
+from resmlp_mt.corpora.checksums import sha256_of as sha256_of
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write
+from resmlp_mt.files import JsonFile, PathLike
 
-RULES = 1  # raise it with every change of this package that changes what some step writes
-
-
-def sha256_of(path: PathLike) -> str:
-    """The sha256 of a file's bytes, in hexadecimal.
-
-    Raises:
-        UserError: the file cannot be read
-    """
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        return digest.hexdigest()
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+RULES = 2  # raise it with every change of this package that changes what some step writes
+NOT_COMPARED = (".checksums.json", "times.json")  # files of a folder that differ from run to run
 
 
 @dataclass(frozen=True)
@@ -55,15 +40,17 @@ class Step:
 
 
 class Steps:
-    """The steps of one folder, recorded in its ``steps.json``. Use through ``Steps.of_folder``."""
+    """The steps of one folder, recorded in its ``steps.json``. Use through ``Steps.of_folder``.
+
+    How long each step took when it ran is in ``times.json``: that differs from run to run, and nothing else does.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._path = folder / "steps.json"
-        self._record: dict[str, dict[str, Any]] = {}
-        # A broken record is no record: every step is done again.
-        with contextlib.suppress(OSError, ValueError):
-            self._record = json.loads(self._path.read_text(encoding="utf-8"))
+        self._record = JsonFile(folder / "steps.json")
+        self._times = JsonFile(folder / "times.json")
+        self._checksums = Checksums(folder / ".checksums.json", ours=folder)
+        self._seen: dict[str, Step] = {}
 
     @classmethod
     @contextlib.contextmanager
@@ -98,32 +85,52 @@ class Steps:
         """Do ``work`` unless its outputs are there already, made from the same inputs by the same options.
 
         Returns:
-            what ``work`` returned (now or when it ran), as JSON values
+            what ``work`` returned (now or when it ran), as JSON values; its ``"pairs"`` is how many pairs it worked on
 
         Raises:
             UserError: an input cannot be read, or the work failed
         """
+        self._seen[step.name] = step
         made_from = {
             "rules": RULES,
             "options": json.loads(json.dumps(step.options)),
-            "inputs": [sha256_of(path) for path in step.inputs],
+            "inputs": [self._checksums.of(path) for path in step.inputs],
             "libraries": dict(map(_installed, step.libraries)),
         }
-        done = self._record.get(step.name)
+        done = self._record.values.get(step.name)
         if done and done["made_from"] == made_from and done["outputs"] == self._sums(step):
             print(f"{step.name}: nothing changed, reused", flush=True)
             return done["result"]
         print(step.name, flush=True)
+        begun = time.monotonic()
         result = work()
-        self._record[step.name] = {"made_from": made_from, "outputs": self._sums(step), "result": result}
-        with atomic_write(self._path) as file:
-            json.dump(self._record, file, indent=1)
+        self._took(step, time.monotonic() - begun, result["pairs"])
+        self._record.values[step.name] = {"made_from": made_from, "outputs": self._sums(step), "result": result}
+        self._checksums.save()
+        self._record.save()
         return result
+
+    def finish(self) -> None:
+        """Remove what runs with other options have left, so that a folder does not depend on its past."""
+        kept = {path for step in self._seen.values() for path in step.outputs}
+        for name, done in self._record.values.items():
+            for output in done["outputs"] if name not in self._seen else ():
+                if self.folder / output not in kept:
+                    (self.folder / output).unlink(missing_ok=True)
+        self._record.values = {name: self._record.values[name] for name in self._seen}
+        self._record.save()
+        self._checksums.save()
+
+    def _took(self, step: Step, seconds: float, pairs: int) -> None:
+        rate = pairs / max(seconds, 1e-9)
+        print(f"{step.name}: {pairs:,} pairs in {seconds:,.1f} s, {rate:,.0f} pairs/s", flush=True)
+        self._times.values[step.name] = {"pairs": pairs, "seconds": round(seconds, 3), "pairs_per_second": round(rate)}
+        self._times.save()
 
     def _sums(self, step: Step) -> dict[str, str] | None:
         if not all(path.is_file() for path in step.outputs):
             return None
-        return {str(path.relative_to(self.folder)): sha256_of(path) for path in step.outputs}
+        return {str(path.relative_to(self.folder)): self._checksums.of(path) for path in step.outputs}
 
 
 def _installed(alternatives: str) -> tuple[str, str]:

@@ -4,12 +4,17 @@ import contextlib
 import io
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
+from resmlp_mt.corpora.parallel import Chunk, Pair
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write, read_lines
+from resmlp_mt.files import PathLike, atomic_write
+
+SAMPLE = 500_000  # pairs, spread evenly over the text, from which sentencepiece learns: it holds them in memory
+REMEMBERED = 1_000_000  # words whose subwords a process keeps at hand
 
 
 @dataclass(frozen=True)
@@ -29,35 +34,47 @@ class Subwords:
         """The name of the learned file; the second is what fairseq's ``from_pretrained`` looks for."""
         return {"bpe": "bpe.codes", "sentencepiece": "sentencepiece.bpe.model"}[self.kind]
 
+    @property
+    def library(self) -> str:
+        """The distribution that learns and applies them."""
+        return "subword-nmt" if self.kind == "bpe" else "sentencepiece"
+
     def fairseq_options(self, path: PathLike) -> list[str]:
         """The options with which fairseq-interactive splits words as the learned file ``path`` does."""
         if self.kind == "bpe":
             return ["--bpe", "subword_nmt", "--bpe-codes", str(path)]
         return ["--bpe", "sentencepiece", "--sentencepiece-model", str(path)]
 
-    def marks_word(self, piece: str) -> bool:
-        """Whether a subword is the one by which its word is counted: BPE's last, sentencepiece's first."""
-        return not piece.endswith("@@") if self.kind == "bpe" else piece.startswith("\u2581")
-
-    def learn(self, texts: Iterable[PathLike], path: PathLike) -> int:
-        """Learn from tokenized training texts and write the codes or the model to ``path``.
-
-        Returns:
-            the number of merges or pieces learned, which a small text may keep below ``symbols``
-
-        Raises:
-            UserError: the text is too small, or the file cannot be written
-        """
-        return _learn_bpe(texts, path, self.symbols) if self.kind == "bpe" else _learn_pieces(texts, path, self.symbols)
-
     def load(self, path: PathLike) -> Callable[[str], str]:
         """A function from words to subwords, both with single spaces between, as learned in ``path``."""
-        if self.kind == "bpe":
-            from subword_nmt.apply_bpe import BPE
+        return WordPieces(path) if self.kind == "bpe" else Pieces(path)
 
-            with open(path, encoding="utf-8", newline="\n") as codes:
-                return BPE(codes).segment
-        return Pieces(path)
+
+class WordPieces:
+    """BPE codes as ``subword-nmt apply-bpe`` applies them, each word once."""
+
+    def __init__(self, path: PathLike):
+        from subword_nmt.apply_bpe import BPE
+
+        with open(path, encoding="utf-8", newline="\n") as codes:
+            self._bpe = BPE(codes)
+        self._known = _Words(self._bpe.segment)
+
+    def __call__(self, line: str) -> str:
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
+            self._bpe.cache.clear()
+        return " ".join(map(self._known.__getitem__, line.split()))
+
+
+class _Words(dict[str, str]):
+    def __init__(self, split: Callable[[str], str]):
+        super().__init__()
+        self._split = split
+
+    def __missing__(self, word: str) -> str:
+        self[word] = pieces = self._split(word)
+        return pieces
 
 
 class Pieces:
@@ -72,26 +89,43 @@ class Pieces:
         return " ".join(self._model.encode(line, out_type=str))
 
 
-class PairSplitter:
-    """Splits both sides of a pair into subwords."""
+@dataclass(frozen=True)
+class Counted:
+    """What ``WordCounter`` makes of a chunk: the pairs in it, and how often each word stands on each side."""
 
-    def __init__(self, subwords: Subwords, path: PathLike):
-        self._split = subwords.load(path)
-
-    def __call__(self, pair: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(self._split, pair))
+    read: int
+    counts: tuple[Counter[str], ...]
 
 
-def _learn_bpe(texts: Iterable[PathLike], path: PathLike, symbols: int) -> int:
-    from subword_nmt.learn_bpe import learn_bpe
+class WordCounter:
+    """Counts the words of chunks of tokenized pairs."""
 
-    # Counts are enough, and stay small where the text does not fit into memory.
-    counts = Counter(word for text in texts for line in read_lines(text) for word in line.split())
+    def __call__(self, chunk: Chunk) -> Counted:
+        sides = zip(*chunk.pairs, strict=True)
+        return Counted(len(chunk.pairs), tuple(Counter(b" ".join(lines).decode().split()) for lines in sides))
+
+
+def learn_bpe(counts: dict[str, int], path: PathLike, symbols: int) -> int:
+    """Learn BPE from the words of a text, which are few where the text is long, and write the codes to ``path``.
+
+    Args:
+        counts: how often each word occurs
+        path: the file of codes, as ``subword-nmt learn-joint-bpe-and-vocab`` writes it
+        symbols: merges to learn
+
+    Returns:
+        the number of merges learned, which a small text may keep below ``symbols``
+
+    Raises:
+        UserError: the text is too small, or the file cannot be written
+    """
+    from subword_nmt import learn_bpe as subword_nmt
+
     codes = io.StringIO()
-    if any(len(word) > 1 for word in counts):  # learn_bpe fails without a pair of letters
+    if any(len(word) > 1 for word in counts):  # subword-nmt fails without a pair of letters
         # Its progress bar is for people: in a log it would be one long line.
         with contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO()):
-            learn_bpe([f"{word} {count}" for word, count in counts.items()], codes, symbols, is_dict=True)
+            subword_nmt.learn_bpe([f"{word} {count}" for word, count in counts.items()], codes, symbols, is_dict=True)
     learned = codes.getvalue().count("\n") - 1  # a first line tells the version
     if learned < 1:
         raise UserError("no two letters come together twice in the training text: there is no BPE to learn from it")
@@ -100,13 +134,21 @@ def _learn_bpe(texts: Iterable[PathLike], path: PathLike, symbols: int) -> int:
     return learned
 
 
-def _learn_pieces(texts: Iterable[PathLike], path: PathLike, symbols: int) -> int:
+def learn_pieces(pairs: Iterable[Pair], path: PathLike, symbols: int) -> int:
+    """Learn a sentencepiece model from both sides of pairs, held in memory, and write it to ``path``.
+
+    Returns:
+        the number of pieces learned
+
+    Raises:
+        UserError: the text is too small, or the file cannot be written
+    """
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=(line for text in texts for line in read_lines(text) if line),
+            sentence_iterator=(line.decode() for pair in pairs for line in pair if line),
             model_writer=model,
             vocab_size=symbols,
             character_coverage=1.0,  # both alphabets are small: no letter needs to be unknown
@@ -117,3 +159,8 @@ def _learn_pieces(texts: Iterable[PathLike], path: PathLike, symbols: int) -> in
     with atomic_write(path, "wb") as file:
         file.write(model.getvalue())
     return SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
+
+
+def evenly(pairs: Iterable[Pair], total: int, most: int = SAMPLE) -> Iterator[Pair]:
+    """All of ``total`` pairs, or every second, third, ... of them, so that no more than ``most`` come out."""
+    return islice(pairs, 0, None, -(-total // most) or 1)

@@ -1,11 +1,13 @@
 """From raw lines to words: settled characters, then Moses' tokenization rules by sacremoses."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from sacremoses import MosesTokenizer
-
 from resmlp_mt.corpora.characters import Settler
+from resmlp_mt.corpora.moses import Tokenizer
+from resmlp_mt.corpora.parallel import Chunk
+from resmlp_mt.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class LineTokenizer:
 
     def __init__(self, lang: str, words: Words):
         self._settle = Settler(lang, punctuation=words.normalize)
-        self._moses = MosesTokenizer(lang) if words.tokenizer == "moses" else None
+        self._moses = Tokenizer(lang) if words.tokenizer == "moses" else None
         self._dash_splits = words.dash_splits
 
     def __call__(self, line: str) -> str:
@@ -47,11 +49,63 @@ class LineTokenizer:
         return self._moses.tokenize(line, aggressive_dash_splits=self._dash_splits, return_str=True, escape=False)
 
 
-class PairTokenizer:
-    """A ``LineTokenizer`` for each side of a pair."""
+@dataclass(frozen=True)
+class Tokenized:
+    """What ``ChunkTokenizer`` makes of a chunk.
 
-    def __init__(self, langs: tuple[str, str], words: Words):
-        self._sides = [LineTokenizer(lang, words) for lang in langs]
+    Attributes:
+        read: pairs in the chunk
+        texts: UTF-8 text of each side, a line for each pair that is left
+        dropped: how many pairs are not, by reason
+    """
 
-    def __call__(self, pair: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(tokenize(line) for tokenize, line in zip(self._sides, pair, strict=True))
+    read: int
+    texts: tuple[bytes, bytes]
+    dropped: Counter[str]
+
+
+class ChunkTokenizer:
+    """Tokenizes both sides of chunks of raw pairs.
+
+    Args:
+        langs: source and target language, two letters each
+        words: how text becomes words
+        names: what the sides are called in messages, if all of their lines must be UTF-8 and have words; if None, pairs
+            that are not UTF-8 are dropped
+    """
+
+    def __init__(self, langs: tuple[str, str], words: Words, names: tuple[str, str] | None = None):
+        self._tokenize = tuple(LineTokenizer(lang, words) for lang in langs)
+        self._names = names
+
+    def __call__(self, chunk: Chunk) -> Tokenized:
+        """Tokenize.
+
+        Raises:
+            UserError: a line is not UTF-8 or has no words, where that must not be
+        """
+        lines: list[list[str]] = []
+        dropped: Counter[str] = Counter()
+        for number, pair in enumerate(chunk.pairs, start=chunk.first):
+            words = [self._words(side, line) for side, line in enumerate(pair)]
+            if self._names:
+                for name, line in zip(self._names, words, strict=True):
+                    if not line:
+                        what = "not UTF-8" if line is None else "no words"
+                        raise UserError(
+                            f"{name}:{number}: {what}: validation and test lines are never dropped: "
+                            "mend the line, or take it out of both sides"
+                        )
+            known = [line for line in words if line is not None]
+            if len(known) == len(pair):
+                lines.append(known)
+            else:
+                dropped["not UTF-8"] += 1
+        source, target = ("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
+        return Tokenized(len(chunk.pairs), (source, target), dropped)
+
+    def _words(self, side: int, line: bytes) -> str | None:
+        try:
+            return self._tokenize[side](line.decode())
+        except UnicodeDecodeError:
+            return None

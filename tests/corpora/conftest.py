@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.corpora.pipeline import Corpus
+from resmlp_mt.corpora.sources import PlainText
 
 # What breaks lines, words or alignment somewhere; in front of a word, so that a tool that breaks there loses alignment.
 NASTY = [
@@ -58,4 +59,4 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     target = files["train"][1].read_bytes().split(b"\n")
     target[6] = b"Frauen " * 30
     files["train"][1].write_bytes(b"\n".join(target))
-    return Corpus(("en", "de"), **files)
+    return Corpus(("en", "de"), **{split: [PlainText(*pair)] for split, pair in files.items()})

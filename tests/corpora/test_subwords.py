@@ -1,119 +1,170 @@
 """Subwords: learned the same every time, undone without loss, and the same as the tools' own."""
 
-import subprocess
-import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.parallel import ordered_map
-from resmlp_mt.corpora.subwords import PairSplitter, Subwords
+from resmlp_mt.corpora.parallel import CHUNK, Chunk, chunks, ordered_map
+from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
+from resmlp_mt.corpora.subwords import Subwords, WordCounter, evenly, learn_bpe, learn_pieces
 from resmlp_mt.errors import UserError
 
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8
+PAIRS = [(line.encode(), line.encode()) for line in TEXT]
+COUNTS = Counter(word for line in TEXT for word in line.split())
 
 
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    path = tmp_path / "text"
-    path.write_text("".join(f"{line}\n" for line in TEXT))
-    return path
+def test_words_are_counted() -> None:
+    counted = WordCounter()(Chunk(1, PAIRS))
+    assert (counted.read, *counted.counts) == (24, COUNTS, COUNTS)
 
 
-def test_bpe_is_that_of_the_commands(text: Path, tmp_path: Path) -> None:
-    subwords = Subwords("bpe", symbols=20)
-    assert subwords.learn([text, text], tmp_path / "codes") == 20
-    command = [sys.executable, "-c", "from subword_nmt.subword_nmt import main; main()"]
-    learn = ["learn-joint-bpe-and-vocab", "-s", "20", "--input", text, text, "--output", tmp_path / "theirs"]
-    subprocess.run([*command, *learn, "--write-vocabulary", tmp_path / "v1", tmp_path / "v2"], check=True)
-    assert (tmp_path / "codes").read_bytes() == (tmp_path / "theirs").read_bytes()
-    with text.open() as lines:
-        done = subprocess.run([*command, "apply-bpe", "-c", tmp_path / "codes"], stdin=lines, capture_output=True)
-    assert done.stdout.decode().splitlines() == list(map(subwords.load(tmp_path / "codes"), TEXT))
+@given(st.lists(st.text(st.sampled_from("abcäß@<>s/ "), max_size=12), min_size=1, max_size=4))
+def test_bpe_is_that_of_subword_nmt(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    from subword_nmt.apply_bpe import BPE
+
+    codes = tmp_path_factory.getbasetemp() / "codes"
+    if not codes.exists():
+        assert learn_bpe(COUNTS, codes, symbols=20) == 20
+    split = Subwords("bpe").load(codes)
+    with codes.open(encoding="utf-8") as file:
+        theirs = BPE(file)
+    for line in lines * 2:
+        assert split(line) == theirs.segment(line)
 
 
-def test_bpe_round_trip_through_fairseq(text: Path, tmp_path: Path) -> None:
+def test_bpe_round_trip_through_fairseq(tmp_path: Path) -> None:
     from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 
-    subwords = Subwords("bpe", symbols=10)
-    subwords.learn([text], tmp_path / "codes")
-    split = subwords.load(tmp_path / "codes")
+    learn_bpe(COUNTS, tmp_path / "codes", symbols=10)
+    split = Subwords("bpe").load(tmp_path / "codes")
     theirs = SubwordNMTBPE(SimpleNamespace(bpe_codes=str(tmp_path / "codes"), bpe_separator="@@"))
     for line in [*TEXT, "unseen Wörter 123"]:
-        pieces = split(line)
-        assert pieces == theirs.encode(line)
-        assert theirs.decode(pieces) == line
-        assert sum(map(subwords.marks_word, pieces.split())) == len(line.split())
+        assert split(line) == theirs.encode(line)
+        assert theirs.decode(split(line)) == line
 
 
-def test_sentencepiece_round_trip_through_fairseq(text: Path, tmp_path: Path) -> None:
+def test_words_at_hand_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learn_bpe(COUNTS, tmp_path / "codes", symbols=10)
+    split = Subwords("bpe").load(tmp_path / "codes")
+    expected = list(map(split, TEXT))
+    monkeypatch.setattr("resmlp_mt.corpora.subwords.REMEMBERED", 2)
+    assert list(map(split, TEXT)) == expected
+    assert len(split._known) < 10
+
+
+def test_sentencepiece_round_trip_through_fairseq(tmp_path: Path) -> None:
     from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 
-    subwords = Subwords("sentencepiece", symbols=30)
-    assert subwords.learn([text], tmp_path / "model") == 30
-    subwords.learn([text], tmp_path / "again")
+    assert learn_pieces(PAIRS, tmp_path / "model", symbols=30) == 30
+    learn_pieces(PAIRS, tmp_path / "again", symbols=30)
     assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
-    split = subwords.load(tmp_path / "model")
+    split = Subwords("sentencepiece").load(tmp_path / "model")
     theirs = SentencepieceBPE(SentencepieceConfig(sentencepiece_model=str(tmp_path / "model")))
     for line in TEXT:
         assert split(line) == theirs.encode(line)
         assert theirs.decode(split(line)) == line
-        assert sum(map(subwords.marks_word, split(line).split())) == len(line.split())
+
+
+@pytest.mark.parametrize(("total", "most", "kept"), [(10, 10, 10), (11, 10, 6), (95, 10, 10), (0, 10, 0)])
+def test_sample_is_spread_evenly(total: int, most: int, kept: int) -> None:
+    pairs = [(b"%d" % number, b"") for number in range(total)]
+    sample = list(evenly(pairs, total, most))
+    assert len(sample) == kept
+    distances = {int(b[0]) - int(a[0]) for a, b in zip(sample, sample[1:], strict=False)}
+    assert len(distances) <= 1
+
+
+@pytest.mark.parametrize("words", ["", "a b c", "ab cd"])
+def test_too_small_for_bpe(tmp_path: Path, words: str) -> None:
+    with pytest.raises(UserError, match="no two letters"):
+        learn_bpe(Counter(words.split()), tmp_path / "learned", symbols=10)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("subwords", "lines", "message"),
-    [
-        (Subwords("bpe"), "", "no two letters"),
-        (Subwords("bpe"), "a b c\n", "no two letters"),
-        (Subwords("bpe"), "ab cd\n", "no two letters"),
-        (Subwords("sentencepiece", 4000), "ab cd\n" * 9, "sentencepiece learned nothing: .*4000"),
-        (Subwords("sentencepiece", 40), "", "sentencepiece learned nothing"),
-    ],
+    ("symbols", "lines", "message"),
+    [(4000, 9, "sentencepiece learned nothing: .*4000"), (40, 0, "sentencepiece learned nothing")],
 )
-def test_too_small_to_learn_from(tmp_path: Path, subwords: Subwords, lines: str, message: str) -> None:
-    (tmp_path / "text").write_text(lines)
+def test_too_small_for_sentencepiece(tmp_path: Path, symbols: int, lines: int, message: str) -> None:
     with pytest.raises(UserError, match=message) as error:
-        subwords.learn([tmp_path / "text"], tmp_path / "learned")
+        learn_pieces([(b"ab cd", b"")] * lines, tmp_path / "learned", symbols)
     assert "\n" not in str(error.value)
-    assert not (tmp_path / "learned").exists()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "reason"),
+    ("lengths", "reason"),
     [
-        ("", "a", "empty"),
-        ("", "", "empty"),
-        ("a b c", "a b c", None),
-        ("a b c d", "a", "too long"),
-        ("a", "a b c", "ratio"),
-        ("a b", "a b c", None),
+        ((0, 1), "empty"),
+        ((0, 0), "empty"),
+        ((3, 3), None),
+        ((4, 1), "too long"),
+        ((1, 3), "ratio"),
+        ((2, 3), None),
     ],
 )
-def test_filter(source: str, target: str, reason: str | None) -> None:
+def test_filter(lengths: tuple[int, int], reason: str | None) -> None:
     pair_filter = PairFilter(max_length=3, max_ratio=1.5)
-    assert pair_filter.why_dropped((source, target)) == reason
-    assert pair_filter.why_dropped((target, source)) == reason
-    assert PairFilter().why_dropped((source, target)) == (reason if reason == "empty" else None)
+    assert pair_filter.why_dropped(lengths) == reason
+    assert pair_filter.why_dropped(lengths[::-1]) == reason
+    assert PairFilter().why_dropped(lengths) == (reason if reason == "empty" else None)
+
+
+def test_a_chunk_is_split_filtered_and_counted(tmp_path: Path) -> None:
+    learn_bpe(COUNTS, tmp_path / "codes", symbols=20)
+    subwords = Subwords("bpe")
+    split = subwords.load(tmp_path / "codes")
+    pairs = [(b"lower Lower", b"neu"), (b"", b"neu"), (b"low", b"wider " * 10)]
+    done = ChunkSplitter(subwords, tmp_path / "codes", PairFilter(max_length=9))(Chunk(1, pairs))
+    assert done.read == 3
+    assert done.dropped == {"empty": 1, "too long": 1}
+    pieces = split("lower Lower"), split("neu")
+    assert done.texts == tuple(f"{line}\n".encode() for line in pieces)
+    assert done.symbols == Counter(" ".join(pieces).split())
+    lengths = [len(line.split()) for line in pieces]
+    assert done.counts == (SideCounts(2, lengths[0], lengths[0]), SideCounts(1, lengths[1], lengths[1]))
+    assert ChunkSplitter(subwords, tmp_path / "codes", None)(Chunk(1, pairs)).dropped == {}
 
 
 class _Failing:
     def __call__(self, item: int) -> int:
-        if item == 700:
+        if item == 70:
             raise RuntimeError("worker")
         return item
 
 
-def test_workers_keep_the_order_and_pass_on_errors(text: Path, tmp_path: Path) -> None:
-    assert list(ordered_map(_Failing, range(700), workers=2)) == list(range(700))
+def test_workers_keep_the_order_and_pass_on_errors() -> None:
+    assert list(ordered_map(_Failing, range(70), jobs=2)) == list(range(70))
     with pytest.raises(RuntimeError, match="worker"):
-        list(ordered_map(_Failing, range(2000), workers=2))
+        list(ordered_map(_Failing, range(200), jobs=2))
 
 
-def test_both_sides_are_split(text: Path, tmp_path: Path) -> None:
-    subwords = Subwords("bpe", 20)
-    subwords.learn([text], tmp_path / "codes")
-    split = subwords.load(tmp_path / "codes")
-    assert PairSplitter(subwords, tmp_path / "codes")(("lower", "Lower")) == (split("lower"), split("Lower"))
+def test_workers_are_not_fed_without_end() -> None:
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield taken
+
+    results = ordered_map(_Failing, endless(), jobs=2)
+    assert [next(results) for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert taken < 15
+    results.close()
+
+
+def test_chunks() -> None:
+    pairs = [(b"%d" % number, b"") for number in range(2 * CHUNK + 1)]
+    assert [(chunk.first, len(chunk.pairs)) for chunk in chunks(pairs)] == [
+        (1, CHUNK),
+        (CHUNK + 1, CHUNK),
+        (2 * CHUNK + 1, 1),
+    ]
+    assert [pair for chunk in chunks(pairs) for pair in chunk.pairs] == pairs

@@ -1,0 +1,79 @@
+"""From words to subwords, and which training pairs are kept."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from resmlp_mt.corpora.filtering import PairFilter
+from resmlp_mt.corpora.parallel import Chunk
+from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.files import PathLike
+
+
+@dataclass
+class SideCounts:
+    """What one side of a text holds, in words and in subwords; ``longest`` is a line's, in subwords."""
+
+    words: int = 0
+    subwords: int = 0
+    longest: int = 0
+
+    def add(self, other: "SideCounts") -> None:
+        self.words += other.words
+        self.subwords += other.subwords
+        self.longest = max(self.longest, other.longest)
+
+
+@dataclass
+class Split:
+    """What ``ChunkSplitter`` makes of a chunk.
+
+    Attributes:
+        read: pairs in the chunk
+        texts: UTF-8 text of each side, a line for each pair that is left
+        dropped: how many pairs are not, by reason
+        counts: of each side of what is left
+        symbols: how often each subword stands in what is left
+    """
+
+    read: int
+    texts: tuple[bytes, ...]
+    dropped: Counter[str]
+    counts: tuple[SideCounts, ...]
+    symbols: Counter[str] = field(default_factory=Counter)
+
+
+class ChunkSplitter:
+    """Splits both sides of chunks of tokenized pairs into subwords.
+
+    Args:
+        subwords: their kind
+        learned: the file of learned subwords
+        pair_filter: which pairs to keep, and that their subwords are to be counted; None: all, without
+    """
+
+    def __init__(self, subwords: Subwords, learned: PathLike, pair_filter: PairFilter | None):
+        self._split = subwords.load(learned)
+        self._filter = pair_filter
+
+    def __call__(self, chunk: Chunk) -> Split:
+        lines: tuple[list[str], list[str]] = ([], [])
+        counts = SideCounts(), SideCounts()
+        dropped: Counter[str] = Counter()
+        for pair in chunk.pairs:
+            words = [line.decode() for line in pair]
+            pieces = [self._split(line) for line in words]
+            lengths = [_length(line) for line in pieces]
+            reason = self._filter.why_dropped(lengths) if self._filter else None
+            if reason:
+                dropped[reason] += 1
+                continue
+            for side in (0, 1):
+                lines[side].append(pieces[side])
+                counts[side].add(SideCounts(_length(words[side]), lengths[side], lengths[side]))
+        texts = ["".join(f"{line}\n" for line in side) for side in lines]
+        symbols = Counter(" ".join(texts).split()) if self._filter else Counter()
+        return Split(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts, symbols)
+
+
+def _length(line: str) -> int:
+    return line.count(" ") + 1 if line else 0
