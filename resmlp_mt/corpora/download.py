@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import http.client
 import re
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -126,7 +127,9 @@ class PublicFile:
                 most = max(most, part.size)
                 if failures >= attempts:
                     raise UserError(f"{error} ({attempts} attempts): {self.advice}") from error
-                time.sleep(min(pause * 2 ** (failures - 1), LONGEST_PAUSE))
+                seconds = min(pause * 2 ** (failures - 1), LONGEST_PAUSE)
+                print(f"{error}: again in {seconds:.0f} s", file=sys.stderr, flush=True)
+                time.sleep(seconds)
 
     def _receive(self, part: Part) -> None:
         """Ask once for what is missing."""

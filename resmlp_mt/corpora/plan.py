@@ -74,13 +74,14 @@ class Plan:
         return paths
 
     def __str__(self) -> str:
+        unknown = sum(file.size is None for file in self.files) if not self.archives else 0
         lines = [f"archives in {self.folder}" + ("" if self.archives else ", downloaded where they are missing")]
         for file in self.files:
             size = "size unknown" if file.size is None else _bytes(file.size)
             lines.append(f"  {file.name}  {size}, {self._there(file)}")
             lines.append(f"    {file.url}")
         lines += [
-            f"to download: {_bytes(self.download)}" + ("" if all(file.size for file in self.files) else " and more"),
+            f"to download: {_bytes(self.download)}" + (f" and {unknown} of unknown size" if unknown else ""),
             f"work: about {_bytes(self.work)} ({WORK:.1f} times {_bytes(self.text_bytes)} of raw text, less what "
             f"{self.out} has)",
             f"disk: about {_bytes(self.download + self.work)} needed, {_bytes(self.free)} free",

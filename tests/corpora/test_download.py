@@ -62,6 +62,12 @@ def test_survived(server: Server, tmp_path: Path, faults: list[Fault], ranges: l
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.gz"]
 
 
+def test_waiting_is_told(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = _file(server, Fault(status=503))
+    file.fetched_into(tmp_path, pause=0)
+    assert capsys.readouterr().err == f"{file.url}: the server answers 503 Service Unavailable: again in 0 s\n"
+
+
 def test_received_bytes_reset_the_count(server: Server, tmp_path: Path) -> None:
     file = _file(server, forever=Fault(drop_after=50_000))
     assert file.fetched_into(tmp_path, attempts=2, pause=0).read_bytes() == BYTES

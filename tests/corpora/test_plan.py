@@ -29,7 +29,7 @@ def test_the_plan_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "    https://example.org/a.tgz",
         "  b.tgz  size unknown, missing",
         "    https://example.org/b.tgz",
-        "to download: 3.0 MB and more",
+        "to download: 3.0 MB and 1 of unknown size",
         f"work: about {2 * WORK:.1f} MB ({WORK:.1f} times 2.0 MB of raw text, less what {out} has)",
         f"disk: about {3 + 2 * WORK:.1f} MB needed, 7.0 GB free",
     ]
