@@ -1,0 +1,51 @@
+"""What a measurement ran on."""
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+
+import torch
+
+
+def version_of(*packages: str) -> str:
+    """The version of the first of these packages that is installed, or ``none``."""
+    for package in packages:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "none"
+
+
+def processor() -> str:
+    """The processor's own name, as Linux tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def describe(device: str = "cpu", threads: int | None = None) -> dict[str, str]:
+    """Versions, processor or GPU, threads, and how busy the machine is.
+
+    Args:
+        device: ``cpu`` or ``cuda``
+        threads: of a process (default: PyTorch's)
+    """
+    gpu = {}
+    if device == "cuda":
+        gpu = {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
+    return {
+        "Python": platform.python_version(),
+        "torch": torch.__version__,
+        "fairseq": version_of("fairseq", "fairseq-fixed"),
+        "ctranslate2": version_of("ctranslate2"),
+        **gpu,
+        "processor": processor(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "threads": str(threads or torch.get_num_threads()),
+        "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
+    }

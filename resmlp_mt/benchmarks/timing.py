@@ -1,0 +1,84 @@
+"""Times of several systems, taken in turns, and what they say."""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from torch.utils.benchmark import timer  # waits for the GPU where there is one
+
+Times = dict[str, list[list[float]]]
+"""By system, round and piece of work: seconds."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of a sample and its quartiles."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> "Spread":
+        """Quartiles by linear interpolation (``statistics.quantiles``, inclusive)."""
+        if len(values) == 1:
+            return Spread(values[0], values[0], values[0])
+        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+        return Spread(statistics.median(values), low, high)
+
+
+Name = TypeVar("Name")
+
+
+def turns(names: Sequence[Name], pieces: int, rounds: int) -> Iterator[tuple[int, int, Name]]:
+    """Whose turn it is: (round, piece, name), every name once a piece before the next piece begins.
+
+    Every other round goes through the names backwards, so that nobody always runs behind the same one, or on a machine
+    that slows down always later.
+    """
+    for number in range(rounds):
+        for piece in range(pieces):
+            for name in names if number % 2 == 0 else reversed(names):
+                yield number, piece, name
+
+
+def measure(work: Mapping[str, Callable[[int], object]], pieces: int, rounds: int, warmup: int) -> Times:
+    """Time every system on the same pieces of work, in turns.
+
+    Args:
+        work: by system, what does piece number n
+        pieces: how many there are
+        rounds: how often each is timed
+        warmup: rounds before that, not timed
+    """
+    names = list(work)
+    for _, piece, name in turns(names, pieces, warmup):
+        work[name](piece)
+    times: Times = {name: [[0.0] * pieces for _ in range(rounds)] for name in names}
+    for number, piece, name in turns(names, pieces, rounds):
+        start = timer()
+        work[name](piece)
+        times[name][number][piece] = timer() - start
+    return times
+
+
+def per_second(amount: float, times: Sequence[Sequence[float]]) -> Spread:
+    """Amounts of work a second over the rounds; ``amount`` is that of all pieces together."""
+    return Spread.of([amount / sum(pieces) for pieces in times])
+
+
+def speed_ratio(times: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]]) -> Spread:
+    """How many times as fast as the baseline, from the times of the same piece in the same round.
+
+    With one piece a ratio a round; with several, a ratio a round of the sums over its pieces, since those that took
+    longer weigh more.
+    """
+    return Spread.of([sum(theirs) / sum(ours) for ours, theirs in zip(times, baseline, strict=True)])
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """By linear interpolation; the largest value where there are too few to tell."""
+    if len(values) == 1:
+        return values[0]
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
