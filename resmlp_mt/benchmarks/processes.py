@@ -1,0 +1,19 @@
+"""Processes that have imported everything and done nothing yet."""
+
+import logging
+import multiprocessing
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+
+
+def quiet() -> None:
+    """No news of fairseq's, and no deprecations inside it."""
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+
+
+def fresh_processes(count: int) -> ProcessPoolExecutor:
+    """So many; forked from one that knows the packages but has used no thread and no GPU."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["resmlp_mt.benchmarks.training", "resmlp_mt.benchmarks.generation"])
+    return ProcessPoolExecutor(count, mp_context=context, initializer=quiet)

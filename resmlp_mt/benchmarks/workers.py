@@ -1,0 +1,80 @@
+"""Several processes that train together, as fairseq does it, beside one alone."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+
+import torch
+from fairseq.distributed.utils import distributed_init
+from torch.utils.benchmark import timer
+
+from resmlp_mt.benchmarks.batches import Shape, random_batch
+from resmlp_mt.benchmarks.comparison import Plan, Row
+from resmlp_mt.benchmarks.processes import fresh_processes
+from resmlp_mt.benchmarks.systems import System, made_up_dictionary
+from resmlp_mt.benchmarks.timing import per_second, speed_ratio, turns
+from resmlp_mt.benchmarks.training import Training
+
+STEPS = 3
+"""that are timed in a row"""
+
+
+def train_together(plan: Plan, shapes: Sequence[Shape], processes: int) -> Iterator[Row]:
+    """Time the training of every system by one process and by several, each with batches of its own.
+
+    Every round starts processes afresh. The ratio is that of several to one, of the same system; as many processes as
+    there are at best.
+    """
+    for shape in shapes:
+        tokens = STEPS * random_batch(shape, plan.padding, made_up_dictionary(plan.size.vocabulary))["ntokens"]
+        for system in plan.systems:
+            # seconds a batch: several processes do several in their time
+            seconds: dict[int, list[list[float]]] = {1: [], processes: []}
+            for _, _, count in turns(list(seconds), 1, plan.rounds):
+                seconds[count].append([time_steps(plan, system, shape, count) / count])
+            for count, times in seconds.items():
+                yield Row(
+                    f"{system.name}, {count} process{'es' if count > 1 else ''}",
+                    str(shape),
+                    shape.length,
+                    shape.sentences,
+                    per_second(tokens, times),
+                    speed_ratio(times, seconds[1]),
+                    flop_ratio=float(count),
+                    flops=None,
+                    memory=None,
+                    latency=None,
+                    seconds=times,
+                )
+
+
+def time_steps(plan: Plan, system: System, shape: Shape, processes: int) -> float:
+    """Seconds that so many processes take for their steps together."""
+    with tempfile.TemporaryDirectory() as folder, fresh_processes(processes) as executor:
+        meeting = f"file://{folder}/meeting"
+        ranks = [executor.submit(_steps, plan, system, shape, processes, rank, meeting) for rank in range(processes)]
+        return max(rank.result() for rank in ranks)
+
+
+def _steps(plan: Plan, system: System, shape: Shape, processes: int, rank: int, meeting: str) -> float:
+    plan.conditions.apply()
+    arguments: list[str] = []
+    if processes > 1:
+        on_gpu = plan.conditions.device == "cuda"
+        # torch's DistributedDataParallel as fairseq calls it takes GPUs only; the other is fairseq's own
+        backends = ("nccl", "pytorch_ddp") if on_gpu else ("gloo", "legacy_ddp")
+        arguments = [
+            "--distributed-world-size", str(processes), "--distributed-rank", str(rank),
+            "--distributed-init-method", meeting, "--distributed-no-spawn",
+            "--distributed-backend", backends[0], "--ddp-backend", backends[1], "--local_rank", str(rank),
+        ]  # fmt: skip
+        if on_gpu:
+            torch.cuda.set_device(rank)
+        distributed_init(system.config(plan.size, plan.conditions, arguments))
+    training = Training(system, plan.size, plan.conditions, arguments)
+    batch = random_batch(shape, plan.padding, training.dictionary)
+    for _ in range(max(1, plan.warmup)):  # where several meet
+        training.step(batch)
+    start = timer()
+    for _ in range(STEPS):
+        training.step(batch)
+    return timer() - start
