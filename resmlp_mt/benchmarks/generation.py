@@ -1,0 +1,260 @@
+"""Generation: fairseq's own beam search, and CTranslate2's, with every output of a batch forced to one length."""
+
+import importlib
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import utils
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from torch import Tensor
+
+from resmlp_mt.benchmarks import memory
+from resmlp_mt.benchmarks.batches import Shape, batch, random_sentences, spread_lengths
+from resmlp_mt.benchmarks.comparison import Plan, Row, Workload, compare, counted
+from resmlp_mt.benchmarks.systems import TINY, System, load_model, made_up_dictionary
+from resmlp_mt.errors import UserError
+from resmlp_mt.flops import TranslationModel
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A batch of source sentences, and how many subwords each translation has, ``</s>`` included."""
+
+    sources: list[Tensor]
+    length: int
+
+    @property
+    def tokens(self) -> int:
+        return self.length * len(self.sources)
+
+
+class FairseqTranslator:
+    """A model in fairseq's SequenceGenerator, prepared as fairseq-generate prepares it.
+
+    Untrained models never end a sentence where a trained one would, so both are told when: not before the last
+    position, and there at the latest.
+    """
+
+    def __init__(self, plan: Plan, system: System, task: TranslationTask):
+        self.name, self.dictionary, self.device = system.name, task.source_dictionary, plan.conditions.device
+        config, model = load_model(system, plan.size, plan.conditions, task)
+        config.generation.beam = plan.conditions.beam
+        model.eval()
+        if plan.conditions.fp16:
+            model.half()
+        model.to(self.device)
+        model.prepare_for_inference_(config)
+        self.generator = SequenceGenerator([model], task.target_dictionary, plan.conditions.beam, max_len_a=0)
+        self.formula = counted(config, len(task.target_dictionary))
+
+    def translate(self, piece: Piece) -> list[int]:
+        """The length of each sentence's best translation.
+
+        Raises:
+            UserError: the model has fewer positions
+        """
+        if piece.length > self.generator.max_len:
+            raise UserError(
+                f"{self.name}: {piece.length} subwords, but the model has {self.generator.max_len} positions: give "
+                f"shorter sentences, or an untrained model max_source_positions and max_target_positions"
+            )
+        self.generator.min_len = self.generator.max_len_b = piece.length - 1
+        sample = batch(piece.sources, piece.sources, self.dictionary)
+        if self.device == "cuda":
+            sample = utils.move_to_cuda(sample)
+        return [len(best["tokens"]) for best, *_ in self.generator.generate([], sample)]
+
+
+class CTranslate2Translator:
+    """The baseline, a Transformer, converted for CTranslate2.
+
+    Args:
+        system: ``ctranslate2:compute_type=TYPE``, TYPE as CTranslate2 has them: float32, int8, ...
+    """
+
+    def __init__(self, plan: Plan, system: System, task: TranslationTask):
+        try:
+            ctranslate2 = importlib.import_module("ctranslate2")
+        except ModuleNotFoundError as error:
+            raise UserError(f"{system.name}: CTranslate2 is not installed: pip install ctranslate2") from error
+        self.beam, self.dictionary = plan.conditions.beam, task.source_dictionary
+        options = dict(option.split("=", 1) for option in system.options)
+        baseline = System(plan.baseline)
+        config, model = load_model(baseline, plan.size, plan.conditions, task)
+        self.formula = counted(config, len(task.target_dictionary))
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint, converted = Path(folder) / "checkpoint.pt", Path(folder) / "converted"
+            torch.save({"args": config.model, "model": model.state_dict()}, checkpoint)
+            task.source_dictionary.save(str(Path(folder) / "dict.source.txt"))
+            task.target_dictionary.save(str(Path(folder) / "dict.target.txt"))
+            try:
+                converter = ctranslate2.converters.FairseqConverter(str(checkpoint), folder, "source", "target")
+                converter.convert(str(converted))
+                self.translator = ctranslate2.Translator(
+                    str(converted), plan.conditions.device, intra_threads=plan.conditions.threads, **options
+                )
+            except (TypeError, ValueError) as error:
+                raise UserError(f"{system.name}, of {plan.baseline}: {str(error).splitlines()[0]}") from error
+
+    def translate(self, piece: Piece) -> list[int]:
+        """The length of each sentence's best translation; the last step, fairseq's ``</s>``, gives a word here."""
+        words = [[self.dictionary[index] for index in source[:-1]] for source in piece.sources]
+        results = self.translator.translate_batch(
+            words, beam_size=self.beam, min_decoding_length=piece.length, max_decoding_length=piece.length
+        )
+        return [len(result.hypotheses[0]) for result in results]
+
+
+Translator = FairseqTranslator | CTranslate2Translator
+
+
+def build(plan: Plan, system: System, task: TranslationTask) -> Translator:
+    return (CTranslate2Translator if system.arch == "ctranslate2" else FairseqTranslator)(plan, system, task)
+
+
+def random_piece(shape: Shape, padding: float, dictionary: Any) -> Piece:
+    """Random sentences of that shape, and translations as long as the longest."""
+    return Piece(random_sentences(spread_lengths(shape, padding), dictionary, 1), shape.length)
+
+
+@dataclass(frozen=True)
+class RealText:
+    """Sentences of a folder that fairseq-preprocess made.
+
+    Args:
+        data: the folder
+        split: one of its splits, such as ``test``
+    """
+
+    data: str
+    split: str = "test"
+
+    def task(self, plan: Plan) -> TranslationTask:
+        """fairseq's translation with the folder's dictionaries.
+
+        Raises:
+            UserError: it is no such folder
+        """
+        config = System("transformer").config(plan.size, plan.conditions).task
+        config.data = self.data
+        try:
+            return TranslationTask.setup_task(config)
+        except Exception as error:  # fairseq raises a bare Exception
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{self.data}: no folder of fairseq-preprocess with one language pair: {reason}") from error
+
+    def pieces(self, task: TranslationTask, count: int, batch_size: int) -> list[Piece]:
+        """Sentences taken evenly from the split, in batches of similar length, shortest first.
+
+        Every translation of a batch has the mean length of its references, or of its sources where there are none.
+
+        Raises:
+            UserError: there is no such split
+        """
+        try:
+            task.load_dataset(self.split)
+        except FileNotFoundError as error:
+            raise UserError(f"{self.data}: no split '{self.split}'") from error
+        dataset = task.dataset(self.split)
+        chosen = torch.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().long().tolist()
+        pairs = sorted((dataset[index] for index in chosen), key=lambda pair: len(pair["source"]))
+        pieces = []
+        for start in range(0, len(pairs), batch_size):
+            part = pairs[start : start + batch_size]
+            references = [pair["target"] if pair["target"] is not None else pair["source"] for pair in part]
+            length = round(sum(map(len, references)) / len(references))
+            pieces.append(Piece([pair["source"] for pair in part], max(2, length)))
+        return pieces
+
+
+def translate(plan: Plan, shapes: Sequence[Shape], text: RealText | None = None) -> Iterator[Row]:
+    """Time the translating of every system on batches of these shapes.
+
+    Args:
+        text: sentences to take in the place of random ones; of the shapes the number of sentences counts alone
+    """
+    plan.conditions.apply()
+    task = make_task(plan, text)
+    translators = {system.name: build(plan, system, task) for system in plan.systems}
+    for shape in shapes:
+        if text is None:
+            piece = random_piece(shape, plan.padding, task.source_dictionary)
+            pieces = [piece] * math.ceil(plan.sentences / shape.sentences)
+        else:
+            pieces = text.pieces(task, max(plan.sentences, shape.sentences), shape.sentences)
+        tokens = sum(piece.tokens for piece in pieces)
+        sentences = sum(len(piece.sources) for piece in pieces)
+        yield from compare(
+            plan,
+            Workload(
+                str(shape) if text is None else f"{sentences} by {shape.sentences}",
+                round(tokens / sentences),
+                shape.sentences,
+                tokens,
+                len(pieces),
+            ),
+            {name: partial(work, translator, pieces) for name, translator in translators.items()},
+            {name: flops_per_token(plan, translator.formula, pieces) for name, translator in translators.items()},
+            peaks(plan, text, pieces[-1]),
+        )
+
+
+def make_task(plan: Plan, text: RealText | None) -> TranslationTask:
+    """fairseq's translation, with the text's dictionaries or made-up ones."""
+    if text is not None:
+        return text.task(plan)
+    dictionary = made_up_dictionary(plan.size.vocabulary)
+    return TranslationTask(TranslationConfig(), dictionary, dictionary)
+
+
+def work(translator: Translator, pieces: Sequence[Piece], number: int) -> None:
+    """Translate piece ``number``, and see that nobody got away with less."""
+    lengths = translator.translate(pieces[number])
+    expected = [pieces[number].length] * len(pieces[number].sources)
+    if lengths != expected:
+        raise RuntimeError(f"{translator}: translations of {lengths} subwords, not {expected}")
+
+
+def peaks(plan: Plan, text: RealText | None, piece: Piece) -> dict[str, int]:
+    """By system, the peak memory of translating a piece."""
+    if not plan.memory:
+        return {}
+    tiny = Piece([torch.tensor([made_up_dictionary(0).eos()])], 2)
+    rehearsal = partial(translate_alone, replace(plan, size=TINY), System("transformer"), None, tiny)
+    return {
+        system.name: memory.peak(partial(translate_alone, plan, system, text, piece), rehearsal, plan.conditions)
+        for system in plan.systems
+    }
+
+
+def translate_alone(plan: Plan, system: System, text: RealText | None, piece: Piece) -> None:
+    build(plan, system, make_task(plan, text)).translate(piece)
+
+
+def flops_per_token(plan: Plan, formula: TranslationModel | None, pieces: Sequence[Piece]) -> float | None:
+    """FLOPs a target token; the encoder reads a sentence once, every beam decodes it step by step."""
+    if formula is None:
+        return None
+    total = 0.0
+    for piece in pieces:
+        source = max(map(len, piece.sources))
+        a_sentence = formula.encoder(source) + plan.conditions.beam * step_by_step(formula, source, piece.length)
+        total += a_sentence * len(piece.sources)
+    return total / sum(piece.tokens for piece in pieces)
+
+
+def step_by_step(formula: TranslationModel, source: int, target: int) -> float:
+    """FLOPs of the decoder, one position after the other.
+
+    Position t costs what each of t positions costs at once: squares over positions, whole at once, are triangles here.
+    What is there without a position, keys and values, is there once.
+    """
+    once = formula.decoder(source, 0)
+    return once + sum((formula.decoder(source, length) - once) / length for length in range(1, target + 1))

@@ -1,0 +1,167 @@
+"""Every system writes translations of the length that it is told, and no other."""
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import make_builder
+
+from resmlp_mt.benchmarks.batches import Shape
+from resmlp_mt.benchmarks.comparison import Plan
+from resmlp_mt.benchmarks.generation import (
+    Piece,
+    RealText,
+    build,
+    flops_per_token,
+    make_task,
+    random_piece,
+    step_by_step,
+    work,
+)
+from resmlp_mt.benchmarks.systems import Conditions, Size, System
+from resmlp_mt.errors import UserError
+from resmlp_mt.flops import ResMLP, Transformer
+
+SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
+NAMES = ["transformer", "resmlp_transformer", "lightconv", "fconv", "lstm"]
+
+
+def plan(*names):
+    return Plan(tuple(map(System, names)), baseline=names[0], size=SIZE, memory=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sentences", [1, 3])
+def test_outputs_are_as_long_as_told(name, sentences):
+    one = plan(name)
+    task = make_task(one, None)
+    translator = build(one, System(name), task)
+    for length in 2, 9, 5:
+        piece = random_piece(Shape(length, sentences), 0.2, task.source_dictionary)
+        assert translator.translate(piece) == [length] * sentences
+    best = translator.generator.generate([], collated(piece, task))[0]
+    assert all(len(beam["tokens"]) == 5 and beam["tokens"][-1] == task.target_dictionary.eos() for beam in best)
+    assert len(best) == 4
+
+
+def collated(piece, task):
+    from resmlp_mt.benchmarks.batches import batch
+
+    return batch(piece.sources, piece.sources, task.source_dictionary)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8"])
+def test_ctranslate2_writes_as_much(kind):
+    pytest.importorskip("ctranslate2")
+    one = plan("transformer", f"ctranslate2:compute_type={kind}")
+    task = make_task(one, None)
+    translator = build(one, one.systems[1], task)
+    for length in 2, 9:
+        assert translator.translate(random_piece(Shape(length, 3), 0.2, task.source_dictionary)) == [length] * 3
+
+
+def test_ctranslate2_is_the_same_transformer():
+    pytest.importorskip("ctranslate2")
+    one = plan("transformer", "ctranslate2:compute_type=float32")
+    task = make_task(one, None)
+    ours, theirs = (build(one, system, task) for system in one.systems)
+    piece = random_piece(Shape(6, 4), 0.2, task.source_dictionary)
+    ours.translate(piece)
+    best = [beams[0]["tokens"] for beams in ours.generator.generate([], collated(piece, task))]
+    words = [[task.source_dictionary[index] for index in source[:-1]] for source in piece.sources]
+    results = theirs.translator.translate_batch(words, beam_size=4, min_decoding_length=6, max_decoding_length=6)
+    # the last word aside, which is </s> for fairseq
+    same = [
+        [task.target_dictionary[index] for index in tokens[:4]] == result.hypotheses[0][:4]
+        for tokens, result in zip(best, results, strict=True)
+    ]
+    assert sum(same) >= 3  # the last step can still change which beam wins
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ctranslate2:compute_type=int3", "Invalid compute type"),
+        ("ctranslate2:nonsense=1", "nonsense"),
+    ],
+)
+def test_a_bad_option_of_ctranslate2_is_one_line(name, message):
+    pytest.importorskip("ctranslate2")
+    one = plan("transformer", name)
+    with pytest.raises(UserError, match=message) as error:
+        build(one, one.systems[1], make_task(one, None))
+    assert "\n" not in str(error.value)
+
+
+def test_only_a_transformer_can_be_converted():
+    pytest.importorskip("ctranslate2")
+    one = plan("resmlp_transformer", "ctranslate2:compute_type=float32")
+    with pytest.raises(UserError, match=r"of resmlp_transformer: .*not supported"):
+        build(one, one.systems[1], make_task(one, None))
+
+
+def test_too_long_is_one_line():
+    one = plan("resmlp_transformer:max_source_positions=8,max_target_positions=8")
+    translator = build(one, one.systems[0], make_task(one, None))
+    sources = [torch.tensor([5, 2])]
+    assert translator.translate(Piece(sources, 8)) == [8]
+    with pytest.raises(UserError, match="9 subwords, but the model has 8 positions"):
+        translator.translate(Piece(sources, 9))
+
+
+def test_work_that_is_not_done_is_no_measurement():
+    class Lazy:
+        def translate(self, piece):
+            return [piece.length - 1] * len(piece.sources)
+
+    with pytest.raises(RuntimeError, match="not"):
+        work(Lazy(), [Piece([torch.tensor([2])], 4)], 0)
+
+
+@pytest.fixture
+def data_bin(tmp_path):
+    dictionary = Dictionary()
+    for n in range(30):
+        dictionary.add_symbol(f"w{n}")
+    for language in "en", "de":
+        dictionary.save(str(tmp_path / f"dict.{language}.txt"))
+        builder = make_builder(str(tmp_path / f"test.en-de.{language}.bin"), "mmap", len(dictionary))
+        for length in 3, 7, 4, 6, 5:
+            builder.add_item(torch.tensor([*[4 + length] * (length + (language == "de")), dictionary.eos()]))
+        builder.finalize(str(tmp_path / f"test.en-de.{language}.idx"))
+    return tmp_path
+
+
+def test_real_sentences_are_batched_by_length(data_bin):
+    one, text = plan("resmlp_transformer"), RealText(str(data_bin))
+    task = text.task(one)
+    pieces = text.pieces(task, count=5, batch_size=2)
+    assert [[len(source) for source in piece.sources] for piece in pieces] == [[4, 5], [6, 7], [8]]
+    assert [piece.length for piece in pieces] == [6, 8, 9]  # the references' means, 5.5, 7.5 and 9
+    translator = build(one, one.systems[0], task)
+    for number in range(3):
+        work(translator, pieces, number)
+    assert [len(piece.sources) for piece in text.pieces(task, count=3, batch_size=4)] == [3]
+
+
+def test_bad_data_is_one_line(data_bin, tmp_path):
+    one = plan("transformer")
+    with pytest.raises(UserError, match="no folder of fairseq-preprocess") as error:
+        RealText(str(tmp_path / "nowhere")).task(one)
+    assert "\n" not in str(error.value)
+    text = RealText(str(data_bin), "valid")
+    with pytest.raises(UserError, match="no split 'valid'"):
+        text.pieces(text.task(one), 4, 2)
+
+
+def test_flops_of_decoding_step_by_step():
+    s, t, d, m, v = 7, 5, 16, 24, 40
+    cross = 4 * d * d + 4 * s * d
+    for model, own in (ResMLP, lambda n: 2 * n * d), (Transformer, lambda n: 8 * d * d + 4 * n * d):
+        steps = sum(2 * (own(n) + 4 * d * m + cross) + 2 * d * v for n in range(1, t + 1))
+        assert step_by_step(model(v, d, m, 2, 2), s, t) == steps + 2 * s * 4 * d * d
+    formula = Transformer(v, d, m, 2, 2)
+    pieces = [Piece([torch.ones(s), torch.ones(s - 2)], t)]
+    expected = 2 * (formula.encoder(s) + 3 * step_by_step(formula, s, t)) / (2 * t)
+    one = Plan((System("transformer"),), conditions=Conditions(beam=3))
+    assert flops_per_token(one, formula, pieces) == expected
+    assert flops_per_token(one, None, pieces) is None
