@@ -1,0 +1,75 @@
+"""The comparisons that the benchmark makes, in full and in a minute."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from resmlp_mt.benchmarks.batches import Shape
+from resmlp_mt.benchmarks.comparison import Plan, Row
+from resmlp_mt.benchmarks.generation import RealText, translate
+from resmlp_mt.benchmarks.systems import Size, System
+from resmlp_mt.benchmarks.training import train
+from resmlp_mt.benchmarks.workers import train_together
+
+SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vocabulary=4000)}
+"""The paper's, with a smaller vocabulary; Multi30k's."""
+
+TWO = (System("resmlp_transformer"), System("transformer"))
+OTHERS = (System("lightconv"), System("fconv"), System("lstm"))
+LARGER_N = (System("resmlp_transformer:max_source_positions=1024,max_target_positions=1024"),)
+REDUCED = (
+    System("resmlp_transformer:inference_precision=bf16"),
+    System("resmlp_transformer:inference_precision=int8"),
+)
+CTRANSLATE2 = (System("ctranslate2:compute_type=float32"), System("ctranslate2:compute_type=int8"))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A section of the report.
+
+    Args:
+        kind: ``training``, ``generation`` or ``workers``
+        by: what changes from shape to shape: ``length`` or ``sentences``
+    """
+
+    kind: str
+    title: str
+    by: str
+    shapes: tuple[Shape, ...]
+    plan: Plan
+
+    def run(self, text: RealText | None = None, processes: int = 2) -> Iterator[Row]:
+        """Measure, row by row."""
+        if self.kind == "training":
+            return train(self.plan, self.shapes)
+        if self.kind == "generation":
+            return translate(self.plan, self.shapes, text)
+        return train_together(self.plan, self.shapes, processes)
+
+
+def shapes(text: str) -> tuple[Shape, ...]:
+    return tuple(map(Shape.parse, text.split()))
+
+
+FULL = (
+    Job("training", "Training, by length", "length", shapes("16x64 32x32 64x16 128x8 256x4"),
+        Plan(TWO + LARGER_N + OTHERS, warmup=2)),
+    Job("training", "Training, by batch", "sentences", shapes("24x8 24x32 24x128"), Plan(TWO + OTHERS, warmup=2)),
+    Job("generation", "Generation by a small model, by batch", "sentences", shapes("16x1 16x16 16x64"),
+        Plan(TWO + REDUCED + CTRANSLATE2 + OTHERS, size=SIZES["small"], sentences=64)),
+    Job("generation", "Generation by a base model, by batch", "sentences", shapes("24x1 24x16 24x64"),
+        Plan(TWO + REDUCED + CTRANSLATE2, rounds=5)),
+    Job("generation", "Generation by a small model, by length", "length", shapes("16x8 32x8 64x8 128x8 256x8"),
+        Plan(TWO + REDUCED + LARGER_N + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=5)),
+    Job("workers", "Two processes in training", "sentences", shapes("24x32"), Plan(TWO, memory=False, rounds=5)),
+)  # fmt: skip
+"""An hour or two on two cores."""
+
+QUICK = (
+    Job("training", "Training", "sentences", shapes("24x16"), Plan(TWO, rounds=3)),
+    Job("generation", "Generation by a small model", "sentences", shapes("16x1 16x32"),
+        Plan(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=3)),
+    Job("workers", "Two processes in training", "sentences", shapes("16x8"),
+        Plan(TWO, size=SIZES["small"], memory=False, rounds=2)),
+)  # fmt: skip
+"""A minute on two cores."""

@@ -1,0 +1,73 @@
+"""What was measured, as tables, a document and pictures."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from resmlp_mt.benchmarks import report
+from resmlp_mt.benchmarks.comparison import Row, Section
+from resmlp_mt.benchmarks.timing import Spread
+
+ROWS = [
+    Row("new", "8x1", 8, 1, Spread(200, 150, 250), Spread(2, 1.5, 2.5), 1.4, 10.0, 3_000_000, (0.04, 0.05), [[0.04]]),
+    Row("old", "8x1", 8, 1, Spread(100, 90, 110), Spread(1, 1, 1), 1.0, 14.0, 4_000_000, (0.08, 0.09), [[0.08]]),
+    Row("new", "16x4", 16, 4, Spread(900, 800, 1000), Spread(3, 2, 4), None, None, None, None, [[0.07]]),
+    Row("old", "16x4", 16, 4, Spread(300, 290, 310), Spread(1, 1, 1), None, None, None, None, [[0.21]]),
+]
+SECTION = Section("A title", "generation", "length", "old", {"width": "8"}, {"torch": "2"}, ["A note."], ROWS)
+
+
+def test_a_table_has_a_column_for_what_was_measured():
+    header, first, second, third, _ = report.table(SECTION)
+    assert dict(zip(header, first, strict=True)) == {
+        "length x sentences": "8x1",
+        "system": "new",
+        "tokens/s": "200 [150 - 250]",
+        "times as fast": "2.00 [1.50 - 2.50]",
+        "FLOPs alone": "1.40",
+        "sentences/s": "25.00",
+        "p50 ms": "40.0",
+        "p99 ms": "50.0",
+        "peak MB": "3",
+        "of the baseline's": "0.75",
+    }
+    assert second[-1] == "1.00"
+    assert third[header.index("FLOPs alone") :] == ["", "56.25", "", "", "", ""]
+    header, *_ = report.table(replace(SECTION, kind="training", rows=ROWS[2:]))
+    assert header == ["length x sentences", "system", "tokens/s", "times as fast"]
+
+
+def test_texts_have_all_of_it():
+    text = report.as_text(SECTION)
+    lines = text.splitlines()
+    assert lines[:4] == ["A title", "width 8", "torch 2", "A note."]
+    columns = [line.index(word) for line, word in zip(lines[5:7], ("system", "new"), strict=True)]
+    assert columns[0] == columns[1]
+
+    run = report.Run("python scripts/benchmark.py all", "2026-01-02", [SECTION])
+    document = report.as_markdown(run, ["plots/a-title.png"])
+    for part in (
+        "    python scripts/benchmark.py all\n",
+        "2026-01-02",
+        "## A title",
+        "width 8",
+        "torch 2",
+        "A note.",
+        "| 8x1 | new | 200 [150 - 250] |",
+        "![A title](plots/a-title.png)",
+    ):
+        assert part in document
+    assert document.endswith("\n")
+    assert json.loads(json.dumps(run.as_json()))["sections"][0]["rows"][0]["rate"]["median"] == 200
+
+
+@pytest.mark.parametrize("by", ["length", "sentences"])
+def test_pictures_are_made(by, tmp_path):
+    pytest.importorskip("matplotlib")
+    from resmlp_mt.benchmarks.plots import draw
+
+    path = tmp_path / "deep" / "picture.png"
+    draw(replace(SECTION, by=by), path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert path.stat().st_size > 5000
