@@ -1,0 +1,108 @@
+"""Text that others have split into subwords -> binarised data, as fairseq-preprocess makes it, nothing dropped."""
+
+import contextlib
+import json
+from collections import Counter
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from resmlp_mt.corpora.archives import opened_member
+from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
+from resmlp_mt.corpora.pipeline import Corpus
+from resmlp_mt.corpora.progress import Progress
+from resmlp_mt.corpora.sources import Source
+from resmlp_mt.corpora.steps import Step, Steps
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import atomic_write
+
+SPECIAL = 4  # symbols of every fairseq dictionary: <s>, <pad>, </s>, <unk>
+
+
+def prepare_subwords(corpus: Corpus, codes: tuple[Path, str], symbols: int, out: Path, jobs: int = 1) -> dict[str, Any]:
+    """Make ``out/data-bin`` from subwords, in steps as ``pipeline.prepare`` does.
+
+    Leaves in ``out``: ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes``; ``data-bin/``; ``steps.json``;
+    ``summary.json``; and ``times.json``, which alone differs from run to run.
+
+    Args:
+        corpus: subwords with spaces between them
+        codes: archive and member with the BPE codes that they were made with
+        symbols: of the joint dictionary with its four special ones, before it is padded to a multiple of 8: the most
+            frequent in training, as by fairseq-preprocess's ``--nwordssrc``
+        out: a folder, made if missing
+        jobs: number of worker processes
+
+    Returns:
+        the summary, as in ``summary.json``: pairs by set, symbols of the dictionary, subwords that it lacks
+
+    Raises:
+        UserError: a source or the codes cannot be read, or the disk is full
+    """
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: must be 1 or more")
+    binarizing = Binarizing(out / "subwords", out / "data-bin", corpus.langs, jobs)
+    texts = {split: [out / "subwords" / f"{split}.{lang}" for lang in corpus.langs] for split in SPLITS}
+    with Steps.of_folder(out) as steps:
+        pairs = {}
+        for split in SPLITS:
+            (source,) = corpus.sets[split]
+            is_train = split == "train"
+            step = Step(
+                f"take {split}",
+                inputs=source.inputs,
+                outputs=[*texts[split], *([binarizing.dictionary] if is_train else [])],
+                options={"source": source.options, "sample": corpus.sample, "symbols": symbols} if is_train else {},
+                libraries=["fairseq-fixed|fairseq"],
+            )
+            work = partial(_take, step, source, corpus.sample if is_train else None, symbols)
+            pairs[split] = steps.run(step, work)["pairs"]
+        step = Step("take codes", inputs=codes[:1], outputs=[out / "bpe.codes"], options={"member": codes[1]})
+        steps.run(step, partial(_take_codes, *codes, step.outputs[0]))
+        step = Step(
+            "binarise",
+            inputs=[*(path for split in SPLITS for path in texts[split]), binarizing.dictionary],
+            outputs=binarizing.outputs,
+            options={"langs": corpus.langs},
+            libraries=["fairseq-fixed|fairseq"],
+        )
+        binarized = steps.run(step, lambda: {"pairs": sum(pairs.values()), **binarizing.run(pairs)})
+        steps.finish()
+        summary = {"pairs": pairs, "dictionary": binarized["dictionary"], "unknown": binarized["unknown"]}
+        with atomic_write(out / "summary.json") as file:
+            json.dump(summary, file, indent=1, sort_keys=True)
+            file.write("\n")
+    return summary
+
+
+def format_prepared(summary: dict[str, Any]) -> str:
+    """A summary of ``prepare_subwords`` as a few lines for people."""
+    lines = [f"dictionary: {summary['dictionary']:,} symbols"]
+    for split in SPLITS:
+        unknown = ", ".join(f"{count:,} in {lang}" for lang, count in sorted(summary["unknown"][split].items()))
+        lines.append(f"{split}: {summary['pairs'][split]:,} pairs; unknown subwords: {unknown}")
+    return "\n".join(lines)
+
+
+def _take(step: Step, source: Source, sample: int | None, symbols: int) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(atomic_write(path)) for path in step.outputs[:2]]
+        progress = stack.enter_context(Progress(f"take {source.name}", sample))
+        for pair in progress.over(islice(source.pairs(), sample)):
+            for file, line in zip(files, pair, strict=True):
+                words = line.decode(errors="replace").split()  # at what fairseq takes for a space
+                file.write(" ".join(words) + "\n")
+                counts.update(words)
+    if len(step.outputs) > 2:
+        # Of equally frequent ones, fairseq keeps the first in the alphabet.
+        most = Counter(dict(sorted(counts.items()))).most_common(symbols - SPECIAL)
+        write_dictionary(dict(most), step.outputs[2])
+    return {"pairs": progress.pairs}
+
+
+def _take_codes(archive: Path, member: str, path: Path) -> dict[str, Any]:
+    with opened_member(archive, member) as codes, atomic_write(path, "wb") as file:
+        file.write(codes.read())
+    return {"pairs": 0}

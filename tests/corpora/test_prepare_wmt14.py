@@ -1,0 +1,265 @@
+"""The whole command on replicas of the archives, served on loopback: both pairs, both kinds of subwords."""
+
+import filecmp
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+from corpora import replicas
+from corpora.misbehaving_server import Fault, Server, running
+from corpora.prepare_command import Command, Finished
+from fairseq.data import Dictionary, data_utils
+from fairseq.options import get_preprocessing_parser
+from fairseq_cli import preprocess as fairseq_preprocess
+
+from resmlp_mt.corpora.steps import NOT_COMPARED
+
+EUROPARL = "training-parallel-europarl-v7.tgz"
+SMALL = ("--symbols", 60)
+CORPORA = {
+    "en-de": ["europarl-v7", "commoncrawl", "news-commentary-v9"],
+    "en-fr": ["europarl-v7", "commoncrawl", "un", "news-commentary-v9", "giga-fren"],
+}
+VALID = {"en-de": ["newstest2013"], "en-fr": ["newstest2012", "newstest2013"]}
+NAMED_ALIKE = {"de": ("Minister", "Pferd", "Haus", "Bericht"), "fr": ("ministre", "cheval", "maison", "rapport")}
+
+Run = Callable[..., Finished]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def urls(server: Server) -> dict[str, str]:
+    server.requests.clear()
+    return replicas.serve(server)
+
+
+@pytest.fixture
+def run(urls: dict[str, str], tmp_path: Path) -> Run:
+    def run(*arguments: object, kill: str | None = None) -> Finished:
+        return Command(tmp_path, urls, arguments, kill).run()
+
+    return run
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in NOT_COMPARED
+    }
+
+
+def _words(path: Path) -> list[str]:
+    return [line.replace("@@ ", "") for line in path.read_text().split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_from_archives_to_data_bin(run: Run, server: Server, tmp_path: Path, pair: str, subwords: str) -> None:
+    out, (source, target) = tmp_path / "out", pair.split("-")
+    size = 60 if subwords == "bpe" else 110
+    done = run(pair, "--out", out, "--subwords", subwords, "--symbols", size)
+    assert (done.status, done.error) == (0, "")
+    assert f"next: bash examples/wmt14_{source}_{target}/train.sh resmlp6 {out}\n" in done.output
+
+    summary = json.loads((out / "summary.json").read_text())
+    train = summary["pairs"]["train"]
+    assert [(row["name"], row["read"]) for row in train["sources"]] == [
+        (name, replicas.SIZES[name]) for name in CORPORA[pair]
+    ]
+    dropped = {row["name"]: row["dropped"] for row in train["sources"]}
+    assert dropped["europarl-v7"] | {"ratio": 0} == {"empty": 2, "too long": 1, "ratio": 0}
+    assert dropped["commoncrawl"]["not UTF-8"] == 1
+    evaluated = {"valid": VALID[pair], "test": ["newstest2014"]}
+    for split, names in evaluated.items():
+        assert summary["pairs"][split]["kept"] == sum(replicas.SETS[name] for name in names)
+
+    # Lines that name the same things, side by side, are aligned.
+    sides = [_words(out / "subwords" / f"train.{lang}") for lang in (source, target)]
+    assert len(sides[0]) == len(sides[1]) == train["kept"]
+    if subwords == "bpe":
+        things = zip(("minister", "horse", "house", "report"), NAMED_ALIKE[target], strict=True)
+        for word, other in things:
+            counts = [[f" {line.lower()} ".count(f" {name.lower()} ") for line in side]
+                      for side, name in zip(sides, (word, other), strict=True)]  # fmt: skip
+            assert counts[0] == counts[1] and sum(counts[0]) > 50
+
+    # fairseq reads what was made, and the sizes are those of the texts.
+    for split in ("train", "valid", "test"):
+        for lang in (source, target):
+            dictionary = Dictionary.load(str(out / "data-bin" / f"dict.{lang}.txt"))
+            data = data_utils.load_indexed_dataset(str(out / "data-bin" / f"{split}.{pair}.{lang}"), dictionary)
+            text = (out / "subwords" / f"{split}.{lang}").read_text().split("\n")[:-1]
+            assert len(data) == len(text)
+            if split == "train":
+                assert [dictionary.string(tokens) for tokens in data] == text
+
+    assert {wanted for _, wanted, _ in server.requests} == {None}
+    fetched = {name for name, _, _ in server.requests}
+    assert len(fetched) == len(server.requests) == len(CORPORA[pair]) + len(VALID[pair]) + 1
+    again = run(pair, "--out", out, "--subwords", subwords, "--symbols", size)
+    assert again.status == 0
+    assert "tokenize train 1: nothing changed, reused" in again.output
+    assert "pairs/s" not in again.output
+    assert len(server.requests) == len(fetched)
+
+
+MOMENTS = [  # ends of the names that are about to be given
+    "raw/training-parallel-nc-v9.tgz", "raw/wmt13.test.tgz", "newstest2013.de", "tokenized/train.1.en",
+    "tokenized/train.2.de", "bpe.codes", "subwords/train.de", "subwords/dict.txt", "/data-bin", "steps.json",
+    "summary.json",
+]  # fmt: skip
+
+
+def test_killed_at_every_turn(run: Run, urls: dict[str, str], server: Server, tmp_path: Path) -> None:
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    assert run("en-de", "--out", unbroken, *SMALL).status == 0
+    server.requests.clear()
+
+    server.add(EUROPARL, server.files[EUROPARL], [Fault(drop_after=4000), Fault(seconds=0.5)])
+    process = Command(tmp_path, urls, ["en-de", "--out", broken, *SMALL, "--jobs", 2]).start()
+    part = broken / "raw" / f"{EUROPARL}.part"
+    deadline = time.monotonic() + 60
+    while not (part.exists() and part.stat().st_size > 4000):
+        assert process.is_alive() and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.join()
+    there = part.stat().st_size
+    for moment in MOMENTS:
+        killed = run("en-de", "--out", broken, *SMALL, "--jobs", 2, kill=moment)
+        assert killed.status == -9, (moment, killed)
+    assert run("en-de", "--out", broken, *SMALL, "--jobs", 2).status == 0
+    ranges = [(wanted, status) for name, wanted, status in server.requests if name == EUROPARL]
+    assert ranges == [(None, 200), ("bytes=4000-", 206), (f"bytes={there}-", 206)]
+
+    found, expected = _contents(broken), _contents(unbroken)
+    assert found.keys() == expected.keys()
+    assert [name for name in found if found[name] != expected[name]] == []
+
+
+def test_sample_and_changed_options(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = run("en-fr", "--out", out, *SMALL, "--sample", 20)
+    assert first.status == 0, first.error
+    summary = json.loads((out / "summary.json").read_text())
+    assert [row["read"] for row in summary["pairs"]["train"]["sources"]] == [20] * 5
+    assert summary["pairs"]["test"]["kept"] == replicas.SETS["newstest2014"]
+    second = run("en-fr", "--out", out, "--symbols", 50, "--sample", 20)
+    assert "tokenize train 1: nothing changed, reused" in second.output
+    assert "learn subwords: 9" in second.output
+
+
+def test_archives_that_somebody_has(run: Run, server: Server, tmp_path: Path) -> None:
+    archives, out = tmp_path / "archives", tmp_path / "out"
+    archives.mkdir()
+    missing = run("en-de", "--out", out, "--archives", archives)
+    assert missing.status == 1
+    assert missing.error == f"{archives / EUROPARL}: no such file: get it from {server.url(EUROPARL)}\n"
+    for name, content in replicas.archives().items():
+        (archives / name).write_bytes(content)
+    plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
+    assert "to download: 0 bytes" in plan.output
+    assert plan.output.count(", there\n") == 5
+    done = run("en-de", "--out", out, "--archives", archives, *SMALL)
+    assert (done.status, done.error) == (0, "")
+    assert not (out / "raw").exists()
+    (archives / EUROPARL).write_bytes(replicas.archives()[EUROPARL][:-1])
+    wrong = run("en-de", "--out", out, "--archives", archives, *SMALL)
+    assert (wrong.status, wrong.error.count("\n")) == (1, 1)
+    assert "bytes, not" in wrong.error and "get the file again from" in wrong.error
+    assert server.requests == []
+
+
+def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:
+    done = run("en-fr", "--out", tmp_path / "out", "--dry-run")
+    assert (done.status, done.error, server.requests) == (0, "", [])
+    assert not (tmp_path / "out").exists()
+    for name in ("training-giga-fren.tar", "wmt12.test.tgz", "wmt13.test.tgz", "wmt14_full.test-full.tgz"):
+        assert f"  {name}  " in done.output
+    assert "to download: " in done.output and "disk: about " in done.output
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (Fault(status=404), "the server answers 404 Not Found: try later, or get the file"),
+        (Fault(body=b"<html><title>Moved</title></html>"), "sent a web page ('Moved'), not the file: try later"),
+        (Fault(length=77), "offers 77 bytes, not the expected"),
+    ],
+)
+def test_a_bad_server_is_told_in_one_line(run: Run, server: Server, tmp_path: Path, fault: Fault, message: str) -> None:
+    server.add(EUROPARL, server.files[EUROPARL], repeat(fault))
+    done = run("en-de", "--out", tmp_path / "out")
+    assert (done.status, done.error.count("\n")) == (1, 1)
+    assert message in done.error
+
+
+def test_google_drives_page_is_no_archive(run: Run, server: Server, tmp_path: Path) -> None:
+    page = Fault(body=b"<!DOCTYPE html><html><head><title>Google Drive - Virus scan warning</title></head></html>")
+    server.add("wmt16_en_de.tar.gz", b"", [page])
+    done = run("en-de", "--out", tmp_path / "out", "--prepared", "wmt16-google")
+    assert (done.status, done.error.count("\n")) == (1, 1)
+    assert "sent a web page ('Google Drive - Virus scan warning'), not the file: Google Drive has" in done.error
+    assert "--archives DIR" in done.error
+
+
+def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path: Path) -> None:
+    archives, out, text = tmp_path / "archives", tmp_path / "out", tmp_path / "text"
+    archives.mkdir()
+    text.mkdir()
+    for name, content in replicas.archives().items():
+        (archives / name).write_bytes(content)
+    done = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google")
+    assert (done.status, done.error) == (0, "")
+    shutil.unpack_archive(archives / "wmt16_en_de.tar.gz", text)
+    symbols = str(replicas.SYMBOLS)
+    preprocess = ["--source-lang", "en", "--target-lang", "de", "--joined-dictionary"]
+    preprocess += ["--nwordssrc", symbols, "--nwordstgt", symbols, "--destdir", str(text / "data-bin")]
+    splits = {"train": "train.tok.clean", "valid": "newstest2013.tok", "test": "newstest2014.tok"}
+    for split, name in splits.items():
+        preprocess += [f"--{split}pref", str(text / f"{name}.bpe.32000")]
+    fairseq_preprocess.main(get_preprocessing_parser().parse_args(preprocess))
+    names = {path.name for path in (text / "data-bin").iterdir()} - {"preprocess.log"}
+    same, other, missing = filecmp.cmpfiles(out / "data-bin", text / "data-bin", names, shallow=False)
+    assert (set(same), other, missing) == (names, [], [])
+    assert (out / "bpe.codes").read_bytes() == (text / "bpe.32000").read_bytes()
+    assert (out / "newstest2014.de").read_text().count("\n") == replicas.SETS["newstest2014"]
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["dictionary"] == replicas.SYMBOLS - 4
+    assert summary["unknown"]["train"]["en"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["en-fr", "--prepared", "wmt16-google"], "has en-de alone, not en-fr"),
+        (["en-de", "--prepared", "wmt16-google", "--symbols", 9], "leave out --subwords and --symbols"),
+        (["en-de", "--symbols", 0], "--symbols 0: must be 1 or more"),
+        (["en-de", "--sample", 0], "--sample 0: must be 1 or more"),
+        (["en-de", "--jobs", 0], "--jobs 0: must be 1 or more"),
+    ],
+)
+def test_bad_options_are_told_before_any_work(
+    run: Run, server: Server, tmp_path: Path, arguments: list[object], message: str
+) -> None:
+    done = run(*arguments, "--out", tmp_path / "out")
+    assert (done.status, done.error.count("\n")) == (1, 1)
+    assert message in done.error
+    assert server.requests == []
+
+
+def test_help(run: Run) -> None:
+    done = run("--help")
+    assert (done.status, done.error) == (0, "")
+    for text in ("--archives DIR", "default: 32000 for en-de, 40000 for en-fr", "newstest2014", "not UTF-8"):
+        assert text in " ".join(done.output.split())

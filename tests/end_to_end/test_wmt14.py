@@ -1,0 +1,46 @@
+"""From replicas of WMT14's archives to a score, by the project's and fairseq's commands, for both pairs."""
+
+import json
+
+import pytest
+from corpora import replicas
+from corpora.misbehaving_server import running
+from corpora.prepare_command import Command
+from fairseq_commands import training
+
+from scripts import in_process
+
+POSITIONS = ("--max-source-positions", 256, "--max-target-positions", 256)
+
+
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_archives_to_score(pair, fairseq, tmp_path, monkeypatch, capsys):
+    work, target = tmp_path / "work", pair[-2:]
+    with running() as server:
+        done = Command(tmp_path, replicas.serve(server), [pair, "--out", work, "--symbols", 100]).run()
+    assert done.status == 0, done.error
+
+    save = work / "resmlp"
+    done = fairseq(
+        "train", *training(work / "data-bin", save), *POSITIONS, "--share-all-embeddings", "--max-update", 9,
+        "--save-interval-updates", 4, "--no-epoch-checkpoints", "--batch-size", 64, "--disable-validation",
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    in_process("average_checkpoints", monkeypatch)(
+        "--inputs", save, "--num-update-checkpoints", 2, "--output", save / "average.pt"
+    )
+    done = fairseq(
+        "generate", work / "data-bin", "--user-dir", training("", "")[4], "--path", save / "average.pt", "--cpu",
+        "--beam", 4, "--lenpen", 0.6, "--max-len-b", 20, "--gen-subset", "test", "--required-batch-size-multiple", 1,
+    )  # fmt: skip
+    assert done.status == 0, done.output
+    (work / "generated").write_text(done.output)
+    capsys.readouterr()
+    in_process("score_bleu", monkeypatch)(
+        work / "generated", "--reference", work / f"newstest2014.{target}", "--target-lang", target, "--json",
+        *(["--split-compounds"] if target == "de" else []),
+    )  # fmt: skip
+    result = json.loads(capsys.readouterr().out)
+    assert result["segments"] == replicas.SETS["newstest2014"]
+    assert all(0 <= score["score"] <= 100 for score in result["scores"].values())
+    assert ("compound_split_bleu" in result["scores"]) == (target == "de")
