@@ -51,7 +51,9 @@ mv "$name.txt.part" "$name.txt"
 cat "${references[@]}" > "$run/$subset.reference"
 subwords=subword_nmt
 if [ -f "$work/sentencepiece.bpe.model" ]; then subwords=sentencepiece; fi
+normalize=()
+if [ -d "$work/tokenized" ]; then normalize=(--normalize-punctuation); fi # as prepare_wmt14.py did, but for --prepared
 python scripts/score_bleu.py "$name.txt" --reference "$run/$subset.reference" --target-lang de --tokenizer moses \
-  --subwords "$subwords" --normalize-punctuation --split-compounds --json > "$name.json.part"
+  --subwords "$subwords" "${normalize[@]}" --split-compounds --json > "$name.json.part"
 mv "$name.json.part" "$name.json"
 if [ "$name" = "$run/test" ]; then python scripts/table5.py "$run"; else cat "$name.json"; fi

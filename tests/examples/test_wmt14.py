@@ -76,6 +76,13 @@ def test_resmlp_is_trained_as_in_the_paper(pair):
         assert found["dropout"] == {"en_de": "0.15", "en_fr": "0.1"}[pair]
 
 
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_readme_shows_the_command(pair):
+    readme = (ROOT / f"examples/wmt14_{pair}/README.md").read_text()
+    block = next(block for block in readme.split("```bash\n") if block.startswith("fairseq-train")).split("```")[0]
+    assert shlex.split(block.replace("\\\n", " ")) == dry_run(pair, "resmlp6")
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_both_pairs_are_trained_alike(system):
     german, french = (settings(dry_run(pair, system)) for pair in PAIRS)
@@ -218,6 +225,7 @@ def test_every_system_trains(linked, pair, system):
     assert all(tensor.isfinite().all() for tensor in checkpoint["model"].values())
 
 
+@pytest.mark.timeout(600)  # eight processes, one after another
 def test_from_training_over_a_break_to_the_table(linked):
     folder, unbroken = linked("en_de", "broken"), linked("en_de", "unbroken")
     more = ("--update-freq", "1", "--lr", "20")  # several updates an epoch, large enough to see
