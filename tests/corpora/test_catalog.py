@@ -1,6 +1,8 @@
 """The catalog names what it should, in the way that it should."""
 
+import io
 import re
+import tarfile
 
 import pytest
 import sacrebleu.dataset
@@ -24,9 +26,16 @@ def test_members_are_in_the_replicas() -> None:
     assert set(ARCHIVES) < set(files)
     for pair, task in TASKS.items():
         assert "-".join(task.langs) == pair
-        for bitext in task.train:
-            assert bitext.archive in ARCHIVES
-            assert {lang for lang in task.langs if lang in bitext.members.format(lang=lang)} == set(task.langs)
+        wanted = [(bitext.archive, bitext.members.format(lang=lang)) for bitext in task.train for lang in task.langs]
+        assert [member for archive, member in wanted if member not in _names(files[archive])] == []
+    for prepared in PREPARED.values():
+        members = {member.format(lang=lang) for member in prepared.splits.values() for lang in prepared.langs}
+        assert members | {prepared.codes} <= _names(files[prepared.archive])
+
+
+def _names(archive: bytes) -> set[str]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return set(tar.getnames())
 
 
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])

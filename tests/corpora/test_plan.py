@@ -41,7 +41,9 @@ def test_what_is_there_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "a.tgz.part").write_bytes(b"x" * 1_000_000)
     (tmp_path / "raw" / "b.tgz").write_bytes(b"x" * 5000)
-    (tmp_path / "train.en").write_bytes(b"x" * 300)
+    for name in ("subwords/train.en", "resmlp6/checkpoint_last.pt"):  # the second is not of the preparation
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"x" * 300)
     plan = Plan(FILES, None, tmp_path, 1000)
     assert (plan.download, plan.work) == (2_000_000, round(1000 * WORK) - 300)
     assert "  a.tgz  3.0 MB, 1.0 MB there\n" in str(plan)

@@ -13,11 +13,12 @@ from scripts import in_process
 POSITIONS = ("--max-source-positions", 256, "--max-target-positions", 256)
 
 
-@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
-def test_archives_to_score(pair, fairseq, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("pair", "subwords", "symbols"), [("en-de", "bpe", 100), ("en-fr", "sentencepiece", 110)])
+def test_archives_to_score(pair, subwords, symbols, fairseq, tmp_path, monkeypatch, capsys):
     work, target = tmp_path / "work", pair[-2:]
     with running() as server:
-        done = Command(tmp_path, replicas.serve(server), [pair, "--out", work, "--symbols", 100]).run()
+        arguments = [pair, "--out", work, "--subwords", subwords, "--symbols", symbols]
+        done = Command(tmp_path, replicas.serve(server), arguments).run()
     assert done.status == 0, done.error
 
     save = work / "resmlp"
@@ -38,6 +39,7 @@ def test_archives_to_score(pair, fairseq, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     in_process("score_bleu", monkeypatch)(
         work / "generated", "--reference", work / f"newstest2014.{target}", "--target-lang", target, "--json",
+        "--subwords", "subword_nmt" if subwords == "bpe" else subwords, "--tokenizer", "moses",
         *(["--split-compounds"] if target == "de" else []),
     )  # fmt: skip
     result = json.loads(capsys.readouterr().out)
