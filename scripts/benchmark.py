@@ -73,6 +73,7 @@ def get_parser() -> argparse.ArgumentParser:
     size.add_argument("--rounds", type=positive, metavar="N", help="how often each is timed")
     size.add_argument("--warmup", type=positive, metavar="N", help="rounds before that")
     size.add_argument("--no-memory", action="store_true", help="time alone")
+    size.add_argument("--profile", action="store_true", help="also show where the time goes, by PyTorch operation")
     size.add_argument("--processes", type=positive, default=2, metavar="N", help="of workers")
     text = parser.add_argument_group("sentences to translate, random ones unless given")
     text.add_argument("--data", metavar="FOLDER", help="what fairseq-preprocess made, with a joined dictionary")
@@ -131,6 +132,7 @@ def adapted(job: Job, args: argparse.Namespace) -> Job:
         size=size,
         conditions=Conditions(args.device, args.fp16, threads, args.beam),
         memory=plan.memory and not args.no_memory,
+        profile=args.profile,
         **{name: given[name] for name in ("padding", "rounds", "warmup", "sentences") if name in given},
     )
     return replace(job, plan=plan)

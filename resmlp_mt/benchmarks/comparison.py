@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from resmlp_mt import flops
+from resmlp_mt.benchmarks.profiling import operations
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
 from resmlp_mt.benchmarks.timing import Spread, Times, measure, per_second, percentile, speed_ratio
 from resmlp_mt.errors import UserError
@@ -20,6 +22,7 @@ class Plan:
         rounds: how often each is timed
         warmup: rounds before that
         memory: also find peak memory
+        profile: also find where the time goes
         sentences: how many are translated a round, at least
     """
 
@@ -31,6 +34,7 @@ class Plan:
     rounds: int = 7
     warmup: int = 1
     memory: bool = True
+    profile: bool = False
     sentences: int = 32
 
     def __post_init__(self) -> None:
@@ -48,7 +52,7 @@ class Row:
     ``rate`` is in target tokens a second, subwords with ``</s>``; ``ratio`` is the speed over the baseline's, pair by
     pair; ``flop_ratio`` what it would be if FLOPs were all; ``flops`` is FLOPs a token; ``memory`` is in bytes;
     ``latency`` has the percentiles 50 and 99 of the seconds that a sentence takes, where the batch is one sentence;
-    ``seconds`` has what was timed, by round and batch.
+    ``seconds`` has what was timed, by round and batch; ``operations`` those of the last batch, by PyTorch operation.
     """
 
     system: str
@@ -62,6 +66,7 @@ class Row:
     memory: int | None
     latency: tuple[float, float] | None
     seconds: list[list[float]]
+    operations: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +141,7 @@ def compare(
                 peaks.get(name),
                 latency,
                 seconds,
+                operations(partial(work[name], workload.pieces - 1), plan.conditions.device) if plan.profile else None,
             )
         )
     return rows

@@ -66,7 +66,10 @@ def by_length(section: Section) -> Any:
             axis.plot(lengths, [predicted(row, rows[0]) for row in rows], "--", color=colour, linewidth=1)
         axis.set_xscale("log", base=2)
         axis.set_xticks(lengths, [str(length) for length in lengths])
-        axis.set_ylim(bottom=0)
+        if axis is axes[1]:
+            axis.set_yscale("log")
+        else:
+            axis.set_ylim(bottom=0)
         axis.set_xlabel("length in subwords")
         axis.set_title(label)
         axis.grid(alpha=0.3)

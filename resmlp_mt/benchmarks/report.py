@@ -57,12 +57,42 @@ def table(section: Section) -> list[list[str]]:
     return [list(line) for line in zip(*(column for column in cells if any(column[1:])), strict=True)]
 
 
+def profiles(section: Section, most: int = 12) -> dict[str, list[list[str]]]:
+    """By workload, where each system's time goes: a header and a line for each of the operations that take most."""
+    tables = {}
+    for workload in dict.fromkeys(row.workload for row in section.rows):
+        rows = {row.system: row.operations for row in section.rows if row.workload == workload and row.operations}
+        if not rows:
+            continue
+        everything = {name for spent in rows.values() for name in spent}
+        names = sorted(everything, key=lambda name: (-max(spent.get(name, 0.0) for spent in rows.values()), name))
+        spent_on = {name: [spent.get(name, 0.0) for spent in rows.values()] for name in names[:most]}
+        spent_on["all others"] = [sum(spent.get(name, 0.0) for name in names[most:]) for spent in rows.values()]
+        spent_on["together"] = [sum(spent.values()) for spent in rows.values()]
+        lines = [[name, *(f"{1e3 * seconds:,.1f}" for seconds in each)] for name, each in spent_on.items()]
+        tables[workload] = [[f"{workload}: ms in", *rows], *lines]
+    return tables
+
+
 def as_text(section: Section) -> str:
     """For the terminal."""
-    lines = table(section)
+    parts = [aligned(lines) for lines in (table(section), *profiles(section).values())]
+    head = [section.title, facts(section.settings), facts(section.machine), *section.notes]
+    return "\n\n".join(["\n".join(head), *parts])
+
+
+def aligned(lines: list[list[str]]) -> str:
+    """A table for the terminal."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join([section.title, facts(section.settings), facts(section.machine), *section.notes, "", *shown])
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def piped(lines: list[list[str]]) -> str:
+    """A table in Markdown."""
+    header, *body = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([header, "|" + " --- |" * len(lines[0]), *body])
 
 
 def facts(mapping: dict[str, str]) -> str:
@@ -77,10 +107,8 @@ def as_markdown(run: Run, pictures: Sequence[str]) -> str:
     """
     parts = ["# Benchmarks", f"Made on {run.date} by", f"    {run.command}", EXPLANATION]
     for number, section in enumerate(run.sections):
-        header, *lines = (f"| {' | '.join(line)} |" for line in table(section))
-        rule = "|" + " --- |" * len(table(section)[0])
         parts += [f"## {section.title}", f"{facts(section.settings)}.", f"On {facts(section.machine)}."]
-        parts += [*section.notes, "\n".join([header, rule, *lines])]
+        parts += [*section.notes, piped(table(section)), *map(piped, profiles(section).values())]
         if pictures:
             parts.append(f"![{section.title}]({pictures[number]})")
     return "\n\n".join(parts) + "\n"

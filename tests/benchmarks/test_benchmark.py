@@ -69,8 +69,9 @@ def test_training(benchmark, tmp_path):
 def test_generation(benchmark, tmp_path):
     result = tmp_path / "result.json"
     shown = benchmark(
-        "generation", *TINY, "--shapes", "5x1", "4x2", "--sentences", 2, "--beam", 2, "--no-memory", "--json", result
-    )
+        "generation", *TINY, "--shapes", "5x1", "4x2", "--sentences", 2, "--beam", 2, "--no-memory", "--json", result,
+        "--profile",
+    )  # fmt: skip
     section, rows = rows_of(result, "generation")
     assert section["by"] == "length"
     assert section["settings"]["beam"] == "2"
@@ -79,6 +80,7 @@ def test_generation(benchmark, tmp_path):
     assert [row["latency"] for row in rows[2:]] == [None, None]
     assert {row["memory"] for row in rows} == {None}
     assert "p99 ms" in shown.out
+    assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
 
 
 def test_workers(benchmark, tmp_path):

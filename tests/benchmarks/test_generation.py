@@ -1,5 +1,7 @@
 """Every system writes translations of the length that it is told, and no other."""
 
+import importlib.util
+
 import pytest
 import torch
 from fairseq.data import Dictionary
@@ -18,6 +20,7 @@ from resmlp_mt.benchmarks.generation import (
     work,
 )
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
+from resmlp_mt.benchmarks.training import Training
 from resmlp_mt.errors import UserError
 from resmlp_mt.flops import ResMLP, Transformer
 
@@ -106,6 +109,26 @@ def test_too_long_is_one_line():
     assert translator.translate(Piece(sources, 8)) == [8]
     with pytest.raises(UserError, match="9 subwords, but the model has 8 positions"):
         translator.translate(Piece(sources, 9))
+
+
+def test_a_checkpoint_is_a_system(tmp_path):
+    one = plan("transformer")
+    task = make_task(one, None)
+    checkpoint = tmp_path / "trained.pt"
+    trainer = Training(one.systems[0], SIZE, one.conditions).trainer
+    trainer.consolidate_optimizer()
+    trainer.save_checkpoint(str(checkpoint), {"train_iterator": {"epoch": 1}})
+    piece = random_piece(Shape(6, 3), 0.2, task.source_dictionary)
+    names = [str(checkpoint), f"{checkpoint}:max_target_positions=5"]
+    two = plan(*names)
+    same, shorter = (build(two, system, task) for system in two.systems)
+    assert same.translate(piece) == [6] * 3
+    assert same.formula == Transformer(40, 16, 16, 2, 2)
+    with pytest.raises(UserError, match="6 subwords, but the model has 5"):
+        shorter.translate(piece)
+    if importlib.util.find_spec("ctranslate2"):
+        converted = build(two, System("ctranslate2:compute_type=float32"), task)
+        assert converted.translate(piece) == [6] * 3
 
 
 def test_work_that_is_not_done_is_no_measurement():
