@@ -1,5 +1,6 @@
 """Sections as pictures; the only module here that needs matplotlib."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,10 @@ def draw(section: Section, path: Path) -> None:
     plt.close(figure)
 
 
-def colours(section: Section) -> dict[str, Any]:
+def colours(section: Section) -> dict[str, str]:
     """The baseline is grey, the others differ."""
     names = list(dict.fromkeys(row.system for row in section.rows))
-    others = iter(plt.get_cmap("tab10").colors)  # type: ignore[attr-defined]
+    others = itertools.cycle(f"C{number}" for number in range(10) if number != 7)  # which is grey itself
     return {name: "0.45" if name == section.baseline else next(others) for name in names}
 
 
@@ -95,7 +96,8 @@ def by_sentences(section: Section) -> Any:
             ]
             bars = axis.bar(left, medians, 0.92 * width, yerr=whiskers, color=colour, capsize=2, label=name)
             if axis is axes[0]:
-                axis.bar_label(bars, fmt="%.2f", padding=3, fontsize="small")
+                axis.bar_label(bars, fmt="%.2f", padding=3, fontsize="small", rotation=90)
+                axis.margins(y=0.15)
                 for x, row in zip(left, rows, strict=True):
                     if row.flop_ratio:
                         axis.hlines(row.flop_ratio, x - width / 2, x + width / 2, color="black", linewidth=2)
