@@ -41,5 +41,6 @@ class Settler:
         if not _SETTLED.fullmatch(line):
             line = self._normalizer.remove_control_chars(_SPACES.sub(" ", line))
         if self._punctuation:
-            line = self._normalizer.normalize(line)
+            # Moses' scripts and sacremoses' command keep the line end, before which a rule moves `."` to `".`
+            line = self._normalizer.normalize(f"{line}\n")
         return " ".join(line.split())

@@ -69,11 +69,12 @@ class ChunkSplitter:
                 continue
             for side in (0, 1):
                 lines[side].append(pieces[side])
-                counts[side].add(SideCounts(_length(words[side]), lengths[side], lengths[side]))
+                counts[side].add(SideCounts(len(words[side].split()), lengths[side], lengths[side]))
         texts = ["".join(f"{line}\n" for line in side) for side in lines]
         symbols = Counter(" ".join(texts).split()) if self._filter else Counter()
         return Split(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts, symbols)
 
 
 def _length(line: str) -> int:
+    # Subwords have single spaces between; Moses' words may have one at the end too.
     return line.count(" ") + 1 if line else 0
