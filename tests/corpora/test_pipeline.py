@@ -15,7 +15,7 @@ import pytest
 
 from resmlp_mt.corpora.binarize import Binarizing
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, format_summary, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
@@ -97,7 +97,7 @@ def test_binarised_sentences_are_those_of_fairseq_interactive(corpus: Corpus, pr
 
 
 def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool:
-    """Prepare in a process that kills itself before or after it gives a file or folder its name for the so-manieth time.
+    """Prepare in a process that kills itself before or after it gives a file or folder its name for the nth time.
 
     Returns:
         whether it was killed
@@ -128,7 +128,7 @@ def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool
 
 @pytest.mark.parametrize("before", [True, False])
 def test_killed_at_any_rename_and_run_again(corpus: Corpus, prepared: Path, tmp_path: Path, before: bool) -> None:
-    # The second run is killed at its second rename, the third at its third: in the end before, amid and after every step.
+    # The second run is killed at its second rename, the third at its third: before, amid and after every step.
     out = tmp_path / "out"
     runs = 1
     while _run_and_kill(corpus, out, runs, before):
@@ -264,6 +264,66 @@ def test_bad_text_is_one_line_and_leaves_nothing(
     left = {name for name in _contents(tmp_path / "out") if not name.startswith("tokenized/")}
     assert left <= {".lock", "steps.json"}
     assert not [name for name in _contents(tmp_path / "out") if split in name]
+
+
+def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
+    sides = [(tmp_path / "more.en"), (tmp_path / "more.de")]
+    sides[0].write_bytes(
+        b"".join(b"one dog sees\xff the man .\n" if n == 1 else b"two men see a dog .\n" for n in range(9))
+    )
+    sides[1].write_bytes(b"zwei Frauen sehen .\n" * 9)
+    more = PlainText(*sides)
+    several = dataclasses.replace(corpus, train=[*corpus.train, more], valid=[*corpus.valid, *corpus.test], sample=7)
+    summary = prepare(several, RECIPE, tmp_path / "out", jobs=2)
+    first = {"name": "train.en", "read": 7, "kept": 4, "dropped": {"empty": 1, "ratio": 1, "too long": 1}}
+    second = {"name": "more.en", "read": 7, "kept": 6, "dropped": {"not UTF-8": 1}}
+    dropped = {"empty": 1, "not UTF-8": 1, "ratio": 1, "too long": 1}
+    assert summary["pairs"]["train"] == {"read": 14, "kept": 10, "dropped": dropped, "sources": [first, second]}
+    assert summary["pairs"]["valid"]["kept"] == 40 + 43
+    assert "more.en" in format_summary(summary) and "1 not UTF-8" in format_summary(summary)
+    subwords = [list(read_lines(tmp_path / "out" / "subwords" / f"train.{lang}")) for lang in ("en", "de")]
+    plain = [[line.replace("@@ ", "") for line in side] for side in subwords]
+    assert plain[1][-6:] == ["zwei Frauen sehen ."] * 6 and plain[0][-6:] == ["two men see a dog ."] * 6
+
+    # Less again: no trace of what is no longer asked for
+    prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "out")
+    prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "anew")
+    assert _contents(tmp_path / "out") == _contents(tmp_path / "anew")
+
+
+def test_counts_are_those_of_the_files(prepared: Path) -> None:
+    text = json.loads((prepared / "summary.json").read_text())["text"]
+    for split, sides in text.items():
+        for lang, side in sides.items():
+            lines = [line.split() for line in read_lines(prepared / "subwords" / f"{split}.{lang}")]
+            assert side["subwords"] == sum(map(len, lines))
+            assert side["longest"] == max(map(len, lines))
+            assert side["words"] == sum(not piece.endswith("@@") for line in lines for piece in line)
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_binarised_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, workers: str) -> None:
+    from fairseq import options
+    from fairseq_cli import preprocess
+
+    command = ["-s", "en", "-t", "de", "--joined-dictionary", "--destdir", str(tmp_path), "--workers", workers]
+    for split in ("train", "valid", "test"):
+        command += [f"--{split}pref", str(prepared / "subwords" / split)]
+    preprocess.main(options.get_preprocessing_parser().parse_args(command))
+    (tmp_path / "preprocess.log").unlink()
+    assert _contents(tmp_path) == _contents(prepared / "data-bin")
+
+
+def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resmlp_mt.corpora.binarize.BLOCK", 7)
+    Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
+    assert _contents(tmp_path / "data-bin") == _contents(prepared / "data-bin")
+
+
+def test_texts_of_another_length_are_not_binarised(prepared: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="subwords/train: 298 lines expected, 297 found"):
+        Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 298})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_empty_files(corpus: Corpus, tmp_path: Path) -> None:

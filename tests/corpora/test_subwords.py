@@ -1,6 +1,7 @@
 """Subwords: learned the same every time, undone without loss, and the same as the tools' own."""
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -76,7 +77,7 @@ def test_sample_is_spread_evenly(total: int, most: int, kept: int) -> None:
     pairs = [(b"%d" % number, b"") for number in range(total)]
     sample = list(evenly(pairs, total, most))
     assert len(sample) == kept
-    distances = {int(b[0]) - int(a[0]) for a, b in zip(sample, sample[1:], strict=False)}
+    distances = {int(b[0]) - int(a[0]) for a, b in pairwise(sample)}
     assert len(distances) <= 1
 
 
