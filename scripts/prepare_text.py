@@ -46,7 +46,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-ratio", type=float, help="drop training pairs with one side that many times longer, in subwords"
     )
-    parser.add_argument("--sample", type=int, metavar="N", help="take the first N pairs of each training text alone")
+    parser.add_argument("--sample", type=int, metavar="N", help="only the first N pairs of each training text")
     parser.add_argument("--jobs", type=int, default=1, help="processes; any number gives the same bytes")
     return parser
 

@@ -1,6 +1,10 @@
-"""What ``fairseq-preprocess --joined-dictionary`` writes, byte for byte, as a stream through several processes."""
+"""What ``fairseq-preprocess --joined-dictionary`` writes, byte for byte, as a stream through several processes.
+
+Without fairseq: with PyTorch behind it, it would take more time and memory than all that is done here.
+"""
 
 import contextlib
+import itertools
 import os
 import struct
 import tempfile
@@ -16,22 +20,21 @@ import numpy as np
 from resmlp_mt.corpora.parallel import Chunk, chunks, ordered_map
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write
+from resmlp_mt.files import PathLike, atomic_write, read_lines
 
 SPLITS = ("train", "valid", "test")
+RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # symbols 0 to 3 of every dictionary of fairseq, not in its file
+END, UNKNOWN = 2, 3
 BLOCK = 1 << 20  # sentences whose positions are computed at once
 
 
 def write_dictionary(counts: Mapping[str, int], path: PathLike) -> None:
     """Write fairseq's dictionary of a text, padded to a multiple of 8 symbols, from the counts of its subwords."""
-    from fairseq.data import Dictionary
-
-    dictionary = Dictionary()
-    for symbol, count in counts.items():
-        dictionary.add_symbol(symbol, count)
-    dictionary.finalize()
+    rows = sorted((-count, symbol) for symbol, count in counts.items() if symbol not in RESERVED)
+    padding = (name for number in itertools.count() if (name := f"madeupword{number:04d}") not in counts)
+    rows += [(0, name) for name in itertools.islice(padding, -(len(RESERVED) + len(rows)) % 8)]
     with atomic_write(path) as file:
-        dictionary.save(file)
+        file.writelines(f"{symbol} {-count}\n" for count, symbol in rows)
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,7 @@ class Binarizing:
         Raises:
             UserError: the texts have other numbers of lines, or the folder cannot be written
         """
-        from fairseq.data import Dictionary
-
-        dictionary = Dictionary.load(str(self.dictionary))
+        symbols = [*RESERVED, *(line.rsplit(" ", 1)[0] for line in read_lines(self.dictionary))]
         unknown = {}
         try:
             with tempfile.TemporaryDirectory(
@@ -86,26 +87,24 @@ class Binarizing:
             ) as temporary:
                 complete = Path(temporary, "new")
                 for lang in self.langs:
-                    with atomic_write(complete / f"dict.{lang}.txt") as file:
-                        dictionary.save(file)
+                    with atomic_write(complete / f"dict.{lang}.txt", "wb") as file:
+                        file.write(self.dictionary.read_bytes())
                 for split in SPLITS:
-                    unknown[split] = self._binarize(complete, split, dictionary, lines[split], progress)
+                    unknown[split] = self._binarize(complete, split, symbols, lines[split], progress)
                 # A folder cannot be exchanged in one go: a kill in between leaves none, never a mixture.
                 if self.folder.exists():
                     os.rename(self.folder, Path(temporary, "old"))
                 os.rename(complete, self.folder)
         except OSError as error:
             raise UserError(f"{self.folder}: cannot be written: {error.strerror or error}") from error
-        return {"dictionary": len(dictionary) - dictionary.nspecial, "unknown": unknown}
+        return {"dictionary": len(symbols) - len(RESERVED), "unknown": unknown}
 
     def _binarize(
-        self, folder: Path, split: str, dictionary: Any, lines: int, progress: Callable[[int], Any]
+        self, folder: Path, split: str, symbols: list[str], lines: int, progress: Callable[[int], Any]
     ) -> dict[str, int]:
-        from fairseq.data.indexed_dataset import best_fitting_int_dtype
-
         text = PlainText(*(self.texts / f"{split}.{lang}" for lang in self.langs))
-        dtype = best_fitting_int_dtype(len(dictionary))
-        encoder = partial(ChunkEncoder, dictionary.indices, dtype)
+        dtype = np.dtype(np.uint16 if len(symbols) < 65500 else np.uint32)
+        encoder = partial(ChunkEncoder, {symbol: number for number, symbol in enumerate(symbols)}, dtype)
         unknown: Counter[str] = Counter()
         done = 0
         with contextlib.ExitStack() as stack:
@@ -138,11 +137,11 @@ class ChunkEncoder:
     """Looks the subwords of chunks up and ends each line with ``</s>``.
 
     Args:
-        indices: the number of each symbol of a fairseq dictionary
-        dtype: numpy's type of the numbers
+        indices: the number of each symbol of a dictionary
+        dtype: of the numbers
     """
 
-    def __init__(self, indices: Mapping[str, int], dtype: Any):
+    def __init__(self, indices: Mapping[str, int], dtype: np.dtype):
         self._indices = indices
         self._dtype = dtype
 
@@ -150,23 +149,21 @@ class ChunkEncoder:
         return [self._encode(lines) for lines in zip(*chunk.pairs, strict=True)]
 
     def _encode(self, lines: tuple[bytes, ...]) -> Encoded:
-        unknown, end = self._indices["<unk>"], self._indices["</s>"]
         numbers: list[int] = []
         sizes = []
         for line in lines:
             words = line.decode().split()
-            numbers += [self._indices.get(word, unknown) for word in words]
-            numbers.append(end)
+            numbers += [self._indices.get(word, UNKNOWN) for word in words]
+            numbers.append(END)
             sizes.append(len(words) + 1)
-        return Encoded(np.array(numbers, self._dtype), np.array(sizes, np.int32), numbers.count(unknown))
+        return Encoded(np.array(numbers, self._dtype), np.array(sizes, np.int32), numbers.count(UNKNOWN))
 
 
 @contextlib.contextmanager
-def _dataset(paths: tuple[Path, Path], dtype: Any, lines: int) -> Iterator[Callable[[Encoded], None]]:
+def _dataset(paths: tuple[Path, Path], dtype: np.dtype, lines: int) -> Iterator[Callable[[Encoded], None]]:
     """A function that adds one side of a chunk to fairseq's memory-mapped dataset of so many ``lines``."""
-    from fairseq.data.indexed_dataset import _dtype_header_code
-
-    header = struct.pack("<9sQBQ", b"MMIDIDX\x00\x00", 1, _dtype_header_code(dtype), lines)
+    # Magic, version, fairseq's number of the type (8: uint16, 9: uint32), sentences
+    header = struct.pack("<9sQBQ", b"MMIDIDX\x00\x00", 1, {2: 8, 4: 9}[dtype.itemsize], lines)
     with atomic_write(paths[0], "wb") as data, atomic_write(paths[1], "w+b") as index:
         index.write(header)
 
@@ -175,7 +172,7 @@ def _dataset(paths: tuple[Path, Path], dtype: Any, lines: int) -> Iterator[Calla
             index.write(side.sizes.tobytes())
 
         yield write
-        _add_positions(index, len(header), lines, dtype().itemsize)
+        _add_positions(index, len(header), lines, dtype.itemsize)
 
 
 def _add_positions(index: IO[bytes], sizes: int, lines: int, width: int) -> None:

@@ -210,7 +210,7 @@ class _Preparation:
             inputs=[*(path for text in texts for path in text.inputs), learned],
             outputs=[*self._subwords(split), *([self.out / "subwords" / "dict.txt"] if pair_filter else [])],
             options=asdict(pair_filter) if pair_filter else {},
-            libraries=[subwords.library, "fairseq-fixed|fairseq"],
+            libraries=[subwords.library],
         )
         splitter = partial(ChunkSplitter, subwords, learned, pair_filter)
 
@@ -253,7 +253,6 @@ class _Preparation:
             inputs=[*(path for split in SPLITS for path in self._subwords(split)), binarizing.dictionary],
             outputs=binarizing.outputs,
             options={"langs": self.corpus.langs},
-            libraries=["fairseq-fixed|fairseq"],
         )
 
         def work() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.corpora.binarize import Binarizing
+from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, format_summary, prepare
 from resmlp_mt.corpora.sources import PlainText
@@ -312,6 +312,41 @@ def test_binarised_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, work
     preprocess.main(options.get_preprocessing_parser().parse_args(command))
     (tmp_path / "preprocess.log").unlink()
     assert _contents(tmp_path) == _contents(prepared / "data-bin")
+
+
+@pytest.mark.parametrize("symbols", [9, 12, 65_495, 65_496])
+def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbols: int) -> None:
+    from fairseq.data import Dictionary
+    from fairseq.data.indexed_dataset import MMapIndexedDataset, make_builder
+
+    counts = {f"w{number}": number % 7 + 1 for number in range(symbols - 4)} | {
+        "madeupword0001": 3,
+        "<s>": 1,
+        "</s>": 2,
+    }
+    theirs = Dictionary()
+    for symbol, count in counts.items():
+        theirs.add_symbol(symbol, count)
+    theirs.finalize()
+    theirs.save(str(tmp_path / "theirs.txt"))
+    (tmp_path / "subwords").mkdir()
+    write_dictionary(counts, tmp_path / "subwords" / "dict.txt")
+    assert (tmp_path / "subwords" / "dict.txt").read_bytes() == (tmp_path / "theirs.txt").read_bytes()
+
+    lines = ["w0 w1 </s> w2", "<unk> w3 <s> <pad> unseen", f"w{symbols - 5}"]
+    for split in ("train", "valid", "test"):
+        for lang in ("en", "de"):
+            (tmp_path / "subwords" / f"{split}.{lang}").write_text("".join(f"{line}\n" for line in lines))
+    binarizing = Binarizing(tmp_path / "subwords", tmp_path / "data-bin", ("en", "de"))
+    assert binarizing.run({"train": 3, "valid": 3, "test": 3})["unknown"]["test"] == {"en": 2, "de": 2}
+    builder = make_builder(str(tmp_path / "theirs.bin"), "mmap", vocab_size=len(theirs))
+    for line in lines:
+        builder.add_item(theirs.encode_line(line, add_if_not_exist=False))
+    builder.finalize(str(tmp_path / "theirs.idx"))
+    for kind in ("bin", "idx"):
+        ours = tmp_path / "data-bin" / f"train.en-de.de.{kind}"
+        assert ours.read_bytes() == (tmp_path / f"theirs.{kind}").read_bytes()
+    assert len(MMapIndexedDataset(str(tmp_path / "data-bin" / "train.en-de.de"))) == 3
 
 
 def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
