@@ -123,12 +123,14 @@ def adapted(job: Job, args: argparse.Namespace) -> Job:
     )
     threads = args.threads or (1 if job.kind == "workers" else len(os.sched_getaffinity(0)))
     systems = tuple(map(System, args.system)) if args.system else plan.systems
+    # of workers every system is compared with itself
+    baseline = systems[0].name if job.kind == "workers" else args.baseline or plan.baseline
     if not args.system and not importlib.util.find_spec("ctranslate2"):
         systems = tuple(system for system in systems if system.arch != "ctranslate2")
     plan = replace(
         plan,
         systems=systems,
-        baseline=args.baseline or plan.baseline,
+        baseline=baseline,
         size=size,
         conditions=Conditions(args.device, args.fp16, threads, args.beam),
         memory=plan.memory and not args.no_memory,
@@ -146,12 +148,12 @@ def section_of(job: Job, args: argparse.Namespace) -> Section:
         "dtype": "fp16" if plan.conditions.fp16 else "fp32",
         "padding": f"{plan.padding:.0%}",
         "rounds": str(plan.rounds),
-        "baseline": plan.baseline,
     }
     if job.kind == "generation":
         settings |= {"beam": str(plan.conditions.beam), "sentences": args.data or "random"}
     described = machine.describe(plan.conditions.device, plan.conditions.threads)
-    section = Section(job.title, job.kind, job.by, plan.baseline, settings, described)
+    baseline = "one process" if job.kind == "workers" else plan.baseline
+    section = Section(job.title, job.kind, job.by, baseline, settings, described)
     if job.kind == "generation" and not args.system and not importlib.util.find_spec("ctranslate2"):
         section.notes.append("CTranslate2 is not installed, and not compared.")
     return section

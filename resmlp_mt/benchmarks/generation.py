@@ -3,7 +3,7 @@
 import importlib
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -54,8 +54,8 @@ class FairseqTranslator:
         self.generator = SequenceGenerator([model], task.target_dictionary, plan.conditions.beam, max_len_a=0)
         self.formula = counted(config, len(task.target_dictionary))
 
-    def translate(self, piece: Piece) -> list[int]:
-        """The length of each sentence's best translation.
+    def prepare(self, piece: Piece) -> Callable[[], list[int]]:
+        """What translates a piece, ready on the device, and tells the length of each sentence's best translation.
 
         Raises:
             UserError: the model has fewer positions
@@ -65,11 +65,15 @@ class FairseqTranslator:
                 f"{self.name}: {piece.length} subwords, but the model has {self.generator.max_len} positions: give "
                 f"shorter sentences, or an untrained model max_source_positions and max_target_positions"
             )
-        self.generator.min_len = self.generator.max_len_b = piece.length - 1
         sample = batch(piece.sources, piece.sources, self.dictionary)
         if self.device == "cuda":
             sample = utils.move_to_cuda(sample)
-        return [len(best["tokens"]) for best, *_ in self.generator.generate([], sample)]
+
+        def translate() -> list[int]:
+            self.generator.min_len = self.generator.max_len_b = piece.length - 1
+            return [len(best["tokens"]) for best, *_ in self.generator.generate([], sample)]
+
+        return translate
 
 
 class CTranslate2Translator:
@@ -103,13 +107,17 @@ class CTranslate2Translator:
             except (TypeError, ValueError) as error:
                 raise UserError(f"{system.name}, of {plan.baseline}: {str(error).splitlines()[0]}") from error
 
-    def translate(self, piece: Piece) -> list[int]:
-        """The length of each sentence's best translation; the last step, fairseq's ``</s>``, gives a word here."""
+    def prepare(self, piece: Piece) -> Callable[[], list[int]]:
+        """As fairseq's; the last step, its ``</s>``, gives a word here."""
         words = [[self.dictionary[index] for index in source[:-1]] for source in piece.sources]
-        results = self.translator.translate_batch(
-            words, beam_size=self.beam, min_decoding_length=piece.length, max_decoding_length=piece.length
-        )
-        return [len(result.hypotheses[0]) for result in results]
+
+        def translate() -> list[int]:
+            results = self.translator.translate_batch(
+                words, beam_size=self.beam, min_decoding_length=piece.length, max_decoding_length=piece.length
+            )
+            return [len(result.hypotheses[0]) for result in results]
+
+        return translate
 
 
 Translator = FairseqTranslator | CTranslate2Translator
@@ -200,7 +208,7 @@ def translate(plan: Plan, shapes: Sequence[Shape], text: RealText | None = None)
                 tokens,
                 len(pieces),
             ),
-            {name: partial(work, translator, pieces) for name, translator in translators.items()},
+            {name: checked(name, list(map(each.prepare, pieces)), pieces) for name, each in translators.items()},
             {name: flops_per_token(plan, translator.formula, pieces) for name, translator in translators.items()},
             peaks(plan, text, pieces[-1]),
         )
@@ -214,12 +222,15 @@ def make_task(plan: Plan, text: RealText | None) -> TranslationTask:
     return TranslationTask(TranslationConfig(), dictionary, dictionary)
 
 
-def work(translator: Translator, pieces: Sequence[Piece], number: int) -> None:
-    """Translate piece ``number``, and see that nobody got away with less."""
-    lengths = translator.translate(pieces[number])
-    expected = [pieces[number].length] * len(pieces[number].sources)
-    if lengths != expected:
-        raise RuntimeError(f"{translator}: translations of {lengths} subwords, not {expected}")
+def checked(name: str, prepared: Sequence[Callable[[], list[int]]], pieces: Sequence[Piece]) -> Callable[[int], None]:
+    """What translates piece ``number`` and sees that no less was done than was asked for."""
+
+    def translate(number: int) -> None:
+        lengths, piece = prepared[number](), pieces[number]
+        if lengths != [piece.length] * len(piece.sources):
+            raise RuntimeError(f"{name}: translations of {lengths} subwords, not {piece.length}")
+
+    return translate
 
 
 def peaks(plan: Plan, text: RealText | None, piece: Piece) -> dict[str, int]:
@@ -235,7 +246,7 @@ def peaks(plan: Plan, text: RealText | None, piece: Piece) -> dict[str, int]:
 
 
 def translate_alone(plan: Plan, system: System, text: RealText | None, piece: Piece) -> None:
-    build(plan, system, make_task(plan, text)).translate(piece)
+    build(plan, system, make_task(plan, text)).prepare(piece)()
 
 
 def flops_per_token(plan: Plan, formula: TranslationModel | None, pieces: Sequence[Piece]) -> float | None:

@@ -8,10 +8,10 @@ from resmlp_mt.benchmarks.comparison import Row, Section
 from resmlp_mt.benchmarks.timing import Spread
 
 EXPLANATION = """\
-Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is the
-ratio to the baseline, formed round by round from measurements that follow each other; "FLOPs alone" is what it would be
-if only matrix products took time. Tokens are target subwords with `</s>`, padding not counted. Memory is the most that
-a process takes for model, optimizer and batch. Generation forces every translation of a batch to the same length."""
+Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a
+ratio formed round by round from measurements that follow each other; "FLOPs alone" is what it would be if only matrix
+products took time. Tokens are target subwords with `</s>`, padding not counted. Memory is the most that a process takes
+for model, optimizer and batch. Generation forces every translation of a batch to the same length."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ def table(section: Section) -> list[list[str]]:
         "length x sentences": lambda row: row.workload,
         "system": lambda row: row.system,
         "tokens/s": lambda row: bracketed(row.rate),
-        "times as fast": lambda row: bracketed(row.ratio, 2),
+        f"times as fast as {section.baseline}": lambda row: bracketed(row.ratio, 2),
         "FLOPs alone": lambda row: "" if row.flop_ratio is None else f"{row.flop_ratio:.2f}",
         "sentences/s": lambda row: f"{row.rate.median / row.length:.2f}" if section.kind == "generation" else "",
         "p50 ms": lambda row: "" if row.latency is None else f"{1e3 * row.latency[0]:.1f}",
         "p99 ms": lambda row: "" if row.latency is None else f"{1e3 * row.latency[1]:.1f}",
         "peak MB": lambda row: "" if row.memory is None else f"{row.memory / 1e6:,.0f}",
-        "of the baseline's": memory_ratio,
+        f"of {section.baseline}'s": memory_ratio,
     }
     cells = [[name, *map(show, section.rows)] for name, show in columns.items()]
     return [list(line) for line in zip(*(column for column in cells if any(column[1:])), strict=True)]

@@ -13,11 +13,11 @@ from resmlp_mt.benchmarks.generation import (
     Piece,
     RealText,
     build,
+    checked,
     flops_per_token,
     make_task,
     random_piece,
     step_by_step,
-    work,
 )
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
 from resmlp_mt.benchmarks.training import Training
@@ -40,7 +40,7 @@ def test_outputs_are_as_long_as_told(name, sentences):
     translator = build(one, System(name), task)
     for length in 2, 9, 5:
         piece = random_piece(Shape(length, sentences), 0.2, task.source_dictionary)
-        assert translator.translate(piece) == [length] * sentences
+        assert translator.prepare(piece)() == [length] * sentences
     best = translator.generator.generate([], collated(piece, task))[0]
     assert all(len(beam["tokens"]) == 5 and beam["tokens"][-1] == task.target_dictionary.eos() for beam in best)
     assert len(best) == 4
@@ -59,7 +59,7 @@ def test_ctranslate2_writes_as_much(kind):
     task = make_task(one, None)
     translator = build(one, one.systems[1], task)
     for length in 2, 9:
-        assert translator.translate(random_piece(Shape(length, 3), 0.2, task.source_dictionary)) == [length] * 3
+        assert translator.prepare(random_piece(Shape(length, 3), 0.2, task.source_dictionary))() == [length] * 3
 
 
 def test_ctranslate2_is_the_same_transformer():
@@ -68,7 +68,7 @@ def test_ctranslate2_is_the_same_transformer():
     task = make_task(one, None)
     ours, theirs = (build(one, system, task) for system in one.systems)
     piece = random_piece(Shape(6, 4), 0.2, task.source_dictionary)
-    ours.translate(piece)
+    ours.prepare(piece)()
     best = [beams[0]["tokens"] for beams in ours.generator.generate([], collated(piece, task))]
     words = [[task.source_dictionary[index] for index in source[:-1]] for source in piece.sources]
     results = theirs.translator.translate_batch(words, beam_size=4, min_decoding_length=6, max_decoding_length=6)
@@ -106,9 +106,9 @@ def test_too_long_is_one_line():
     one = plan("resmlp_transformer:max_source_positions=8,max_target_positions=8")
     translator = build(one, one.systems[0], make_task(one, None))
     sources = [torch.tensor([5, 2])]
-    assert translator.translate(Piece(sources, 8)) == [8]
+    assert translator.prepare(Piece(sources, 8))() == [8]
     with pytest.raises(UserError, match="9 subwords, but the model has 8 positions"):
-        translator.translate(Piece(sources, 9))
+        translator.prepare(Piece(sources, 9))()
 
 
 def test_a_checkpoint_is_a_system(tmp_path):
@@ -122,22 +122,21 @@ def test_a_checkpoint_is_a_system(tmp_path):
     names = [str(checkpoint), f"{checkpoint}:max_target_positions=5"]
     two = plan(*names)
     same, shorter = (build(two, system, task) for system in two.systems)
-    assert same.translate(piece) == [6] * 3
+    assert same.prepare(piece)() == [6] * 3
     assert same.formula == Transformer(40, 16, 16, 2, 2)
     with pytest.raises(UserError, match="6 subwords, but the model has 5"):
-        shorter.translate(piece)
+        shorter.prepare(piece)()
     if importlib.util.find_spec("ctranslate2"):
         converted = build(two, System("ctranslate2:compute_type=float32"), task)
-        assert converted.translate(piece) == [6] * 3
+        assert converted.prepare(piece)() == [6] * 3
 
 
 def test_work_that_is_not_done_is_no_measurement():
-    class Lazy:
-        def translate(self, piece):
-            return [piece.length - 1] * len(piece.sources)
-
-    with pytest.raises(RuntimeError, match="not"):
-        work(Lazy(), [Piece([torch.tensor([2])], 4)], 0)
+    pieces = [Piece([torch.tensor([2])] * 2, length) for length in (3, 4)]
+    work = checked("lazy", [lambda: [3, 3], lambda: [4, 3]], pieces)
+    work(0)
+    with pytest.raises(RuntimeError, match=r"lazy: translations of \[4, 3\] subwords, not 4"):
+        work(1)
 
 
 @pytest.fixture
@@ -161,8 +160,7 @@ def test_real_sentences_are_batched_by_length(data_bin):
     assert [[len(source) for source in piece.sources] for piece in pieces] == [[4, 5], [6, 7], [8]]
     assert [piece.length for piece in pieces] == [6, 8, 9]  # the references' means, 5.5, 7.5 and 9
     translator = build(one, one.systems[0], task)
-    for number in range(3):
-        work(translator, pieces, number)
+    assert [translator.prepare(piece)() for piece in pieces] == [[6, 6], [8, 8], [9]]
     assert [len(piece.sources) for piece in text.pieces(task, count=3, batch_size=4)] == [3]
 
 
