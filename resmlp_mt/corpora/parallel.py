@@ -1,5 +1,6 @@
 """Work over a stream by several processes: in order, and without holding it all in memory."""
 
+import gc
 import multiprocessing
 import os
 import threading
@@ -76,6 +77,8 @@ def ordered_map(
 
 def _start_worker(make_function: Callable[[], Callable[[Any], Any]]) -> None:
     global _function
+    # What was there before the fork stays shared with the parent: the garbage collector would copy it by looking at it.
+    gc.freeze()
     _function = make_function()
     # A worker would wait for ever for a parent that `kill -9` took away.
     threading.Thread(target=_end_with_parent, daemon=True).start()
