@@ -42,7 +42,7 @@ examples:
   python scripts/benchmark.py training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
   python scripts/benchmark.py training --device cuda --fp16 --shapes 32x256 --vocabulary 32000
   python scripts/benchmark.py generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
-    --baseline transformer.pt --system ctranslate2:compute_type=int8 --shapes 1x1 1x64 --sentences 256
+    --baseline transformer.pt --system ctranslate2:compute_type=int8 --sentences 256
 """
 
 
@@ -64,17 +64,19 @@ def get_parser() -> argparse.ArgumentParser:
     size.add_argument("--size", choices=SIZES, help="; ".join(f"{name}: {size}" for name, size in SIZES.items()))
     for name in "width", "mlp", "layers", "heads", "vocabulary":
         size.add_argument(f"--{name}", type=positive, metavar="N")
-    size = parser.add_argument_group("conditions")
-    size.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    size.add_argument("--fp16", action="store_true", help="on CUDA")
-    size.add_argument("--threads", type=positive, metavar="N", help="of a process (cores; 1 for workers)")
-    size.add_argument("--beam", type=positive, default=4, metavar="N")
-    size.add_argument("--padding", type=fraction, metavar="X", help="part of a batch that is padding (0.1)")
-    size.add_argument("--rounds", type=positive, metavar="N", help="how often each is timed")
-    size.add_argument("--warmup", type=positive, metavar="N", help="rounds before that")
-    size.add_argument("--no-memory", action="store_true", help="time alone")
-    size.add_argument("--profile", action="store_true", help="also show where the time goes, by PyTorch operation")
-    size.add_argument("--processes", type=positive, default=2, metavar="N", help="of workers")
+    conditions = parser.add_argument_group("conditions")
+    conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has not been tried yet")
+    conditions.add_argument("--fp16", action="store_true", help="on CUDA")
+    conditions.add_argument("--threads", type=positive, metavar="N", help="of a process (cores; 1 for workers)")
+    conditions.add_argument("--beam", type=positive, default=4, metavar="N")
+    conditions.add_argument("--padding", type=fraction, metavar="X", help="part of a batch that is padding (0.1)")
+    conditions.add_argument("--rounds", type=positive, metavar="N", help="how often each is timed")
+    conditions.add_argument("--warmup", type=positive, metavar="N", help="rounds before that")
+    conditions.add_argument("--no-memory", action="store_true", help="time alone")
+    conditions.add_argument(
+        "--profile", action="store_true", help="also show where the time goes, by PyTorch operation"
+    )
+    conditions.add_argument("--processes", type=positive, default=2, metavar="N", help="of workers")
     text = parser.add_argument_group("sentences to translate, random ones unless given")
     text.add_argument("--data", metavar="FOLDER", help="what fairseq-preprocess made, with a joined dictionary")
     text.add_argument("--split", default="test")
@@ -105,11 +107,13 @@ def fraction(text: str) -> float:
 def jobs(args: argparse.Namespace) -> list[Job]:
     """The comparisons that the options ask for."""
     chosen = [job for job in (QUICK if args.quick else FULL) if args.what in ("all", job.kind)]
+    if args.data:  # has lengths of its own
+        chosen = [job for job in chosen if job.kind != "generation" or job.by != "length"]
     if args.shapes:
         if args.what == "all":
             raise UserError("--shapes: say training, generation or workers, not all")
         shapes = tuple(map(Shape.parse, args.shapes))
-        by = "length" if len({shape.length for shape in shapes}) > 1 else "sentences"
+        by = "length" if len({shape.length for shape in shapes}) > 1 and not args.data else "sentences"
         chosen = [replace(chosen[0], title=args.what.capitalize(), by=by, shapes=shapes)]
     return [adapted(job, args) for job in chosen]
 

@@ -174,9 +174,17 @@ def made_up_dictionary(entries: int) -> Dictionary:
 
 
 def build_model(config: Any, task: TranslationTask) -> BaseFairseqModel:
-    """An untrained model, the same one every time."""
+    """An untrained model, the same one every time.
+
+    Raises:
+        UserError: sizes that do not go together, or dictionaries that are not joined
+    """
     torch.manual_seed(1)
-    return task.build_model(config.model)
+    try:
+        return task.build_model(config.model)
+    except (AssertionError, RuntimeError, ValueError) as error:
+        reason, *_ = str(error).split("\n")
+        raise UserError(f"{config.model.arch}: {reason}") from error
 
 
 def load_model(

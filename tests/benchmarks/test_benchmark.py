@@ -80,6 +80,15 @@ def test_generation(benchmark, tmp_path):
     assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
 
 
+def test_generation_of_real_sentences(benchmark, data_bin, tmp_path):
+    result = tmp_path / "result.json"
+    benchmark("generation", "--quick", "--data", data_bin, *TINY, "--no-memory", "--json", result)
+    section, rows = rows_of(result, "generation")
+    assert section["settings"]["sentences"] == str(data_bin)
+    assert [row["workload"] for row in rows[::2]] == ["5 by 1", "5 by 32"]
+    assert [len(row["seconds"][0]) for row in rows[::2]] == [5, 1]
+
+
 def test_workers(benchmark, tmp_path):
     result = tmp_path / "result.json"
     benchmark("workers", *TINY[:-2], "--rounds", 1, "--shapes", "4x2", "--json", result)

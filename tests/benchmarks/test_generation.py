@@ -4,8 +4,6 @@ import importlib.util
 
 import pytest
 import torch
-from fairseq.data import Dictionary
-from fairseq.data.indexed_dataset import make_builder
 
 from resmlp_mt.benchmarks.batches import Shape
 from resmlp_mt.benchmarks.comparison import Plan
@@ -139,20 +137,6 @@ def test_work_that_is_not_done_is_no_measurement():
         work(1)
 
 
-@pytest.fixture
-def data_bin(tmp_path):
-    dictionary = Dictionary()
-    for n in range(30):
-        dictionary.add_symbol(f"w{n}")
-    for language in "en", "de":
-        dictionary.save(str(tmp_path / f"dict.{language}.txt"))
-        builder = make_builder(str(tmp_path / f"test.en-de.{language}.bin"), "mmap", len(dictionary))
-        for length in 3, 7, 4, 6, 5:
-            builder.add_item(torch.tensor([*[4 + length] * (length + (language == "de")), dictionary.eos()]))
-        builder.finalize(str(tmp_path / f"test.en-de.{language}.idx"))
-    return tmp_path
-
-
 def test_real_sentences_are_batched_by_length(data_bin):
     one, text = plan("resmlp_transformer"), RealText(str(data_bin))
     task = text.task(one)
@@ -172,6 +156,15 @@ def test_bad_data_is_one_line(data_bin, tmp_path):
     text = RealText(str(data_bin), "valid")
     with pytest.raises(UserError, match="no split 'valid'"):
         text.pieces(text.task(one), 4, 2)
+
+
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_dictionaries_that_are_not_joined_are_one_line(data_bin, name):
+    (data_bin / "dict.de.txt").write_text("another 1\n")
+    one = plan(name)
+    with pytest.raises(UserError, match=rf"^{name}: .*joined dictionary") as error:
+        build(one, one.systems[0], RealText(str(data_bin)).task(one))
+    assert "\n" not in str(error.value)
 
 
 def test_flops_of_decoding_step_by_step():
