@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
@@ -66,6 +67,22 @@ class ResMLPEncoder(TransformerEncoderBase):
             "encoder_embedding": [placement.back(out["encoder_embedding"][0])],
             "encoder_states": placement.states_back(out["encoder_states"]),
         }
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Give each beam the sentence of the beam that it continues; ``new_order`` (B') indexes the batch.
+
+        The search asks for it at every step, mostly to exchange beams of one sentence, whose rows are the same. So the
+        output remembers, as ``"sentence"`` [B], which sentence each row began as. (Not on a GPU, where a look at the
+        order would have to wait for it.)
+        """
+        if not new_order.is_cpu:
+            return super().reorder_encoder_out(encoder_out, new_order)
+        rows = encoder_out["encoder_out"][0].size(1)
+        (sentence,) = encoder_out.get("sentence", [torch.arange(rows)])
+        new_sentence = sentence[new_order]
+        if torch.equal(new_sentence, sentence):
+            return encoder_out
+        return {**super().reorder_encoder_out(encoder_out, new_order), "sentence": [new_sentence]}
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """No checkpoint of this encoder is older than the base class's naming."""

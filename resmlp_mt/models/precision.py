@@ -1,45 +1,70 @@
-"""Inference in fewer bits than training: bfloat16, or 8-bit integers where the processor has no bfloat16.
+"""Inference on a CPU with fewer bits than training: bfloat16, or 8-bit integers where there is no bfloat16.
 
-Scores then differ from those of fp32 by more than rounding of fp32; what it does to BLEU has to be measured.
+Only linear layers over channels change, which are most of the arithmetic. Scores then differ from those of fp32 by more
+than its rounding; what that does to BLEU has to be measured.
 """
 
 import logging
-from typing import Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 
 logger = logging.getLogger(__name__)
 
-Precision = Literal["fp32", "bf16", "int8"]
-PRECISIONS: tuple[str, ...] = get_args(Precision)
+PRECISIONS = "fp32", "bf16", "int8"
 
 
 def lower_precision_(model: nn.Module, precision: str) -> None:
     """Give a folded model the precision that it shall infer with, in place.
 
-    - ``fp32`` leaves the model as it is (also as ``--fp16`` made it).
-    - ``bf16`` stores and computes everything in bfloat16; fairseq normalises the scores in fp32.
-    - ``int8`` makes every linear layer over channels but the projection to the vocabulary an ``Int8Linear``. CPU only.
+    Args:
+        model: in fp32, on a CPU; ``fp32`` leaves any model as it is, on a GPU or in ``--fp16`` too
+        precision: one of PRECISIONS
 
     Raises:
-        UserError: int8 for a model that is on a GPU or not in fp32
+        UserError: another precision than fp32 for a model that is on a GPU or not in fp32
     """
+    if precision == "fp32":
+        return
     parameter = next(model.parameters())
-    if precision == "bf16":
-        if parameter.device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-            logger.warning("this processor has no bfloat16 arithmetic: bf16 will be slower than fp32")
-        model.to(torch.bfloat16)
-    elif precision == "int8":
-        if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
-            raise UserError("inference precision int8 is for fp32 models on a CPU: leave out --fp16 and give --cpu")
-        for parent in list(model.modules()):
-            for name, child in parent.named_children():
+    if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
+        raise UserError(f"inference precision {precision} is for fp32 on a CPU: leave out --fp16 and give --cpu")
+    if precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        logger.warning("this processor has no bfloat16 arithmetic: bf16 will be slower than fp32, int8 may be faster")
+    for parent in list(model.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, nn.Linear):
+                if precision == "bf16":
+                    setattr(parent, name, BFloat16Linear(child))
                 # The vocabulary is so wide that rescaling the products would cost more than 8 bits save.
-                if isinstance(child, nn.Linear) and name != "output_projection":
+                elif name != "output_projection":
                     setattr(parent, name, Int8Linear(child))
+
+
+class BFloat16Linear(nn.Module):
+    """A linear layer computed in bfloat16 between activations in fp32.
+
+    (In bfloat16 the small products of attention and mixing would be slower, and the sum of the branches worse.)
+
+    Args:
+        linear: the trained layer
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__()
+        self.register_buffer("weight", linear.weight.detach().bfloat16())
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach().bfloat16())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``... x C -> ... x C'``"""
+        rows = x.reshape(-1, x.size(-1)).bfloat16()  # PyTorch has no fast product for three dimensions with odd strides
+        return F.linear(rows, self.weight, self.bias).to(x.dtype).view(*x.shape[:-1], -1)
 
 
 class Int8Linear(nn.Module):

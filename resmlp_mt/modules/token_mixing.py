@@ -96,7 +96,7 @@ class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
     """Token mixing with a lower-triangular A: position t reads positions 1 to t only (section 2).
 
     While decoding step by step it keeps its past inputs, and nothing else, in a buffer that doubles when full; a step
-    writes one row of it and reads each past row once.
+    writes one row of it and reads each past row once. Beams that change places go through a second buffer.
     """
 
     INITIAL_CAPACITY = 16
@@ -127,25 +127,31 @@ class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
 
     def _append(self, incremental_state: IncrementalState, x: Tensor) -> Tensor:
         """Write x behind the positions so far and return all of them."""
-        state = self.get_incremental_state(incremental_state, "past")
-        start = 0 if state is None else int(state["length"])
+        state = self.get_incremental_state(incremental_state, "past") or {}
+        start = int(state["length"]) if state else 0
         end = start + x.size(0)
         check_length(end, self.max_positions, "target")
-        past = x.new_empty(0, *x.shape[1:]) if state is None else state["past"]
+        past = state["past"] if state else x.new_empty(0, *x.shape[1:])
         if end > past.size(0):
             capacity = min(max(2 * past.size(0), end, self.INITIAL_CAPACITY), self.max_positions)
             past, full = x.new_empty(capacity, *x.shape[1:]), past
             past[:start] = full[:start]
         past[start:end] = x.detach()
-        self.set_incremental_state(incremental_state, "past", {"past": past, "length": torch.tensor(end)})
+        self.set_incremental_state(incremental_state, "past", {**state, "past": past, "length": torch.tensor(end)})
         return past[:end]
 
     def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
         """Give each beam the past of the beam that it continues; ``new_order`` (B') indexes the batch."""
         state = self.get_incremental_state(incremental_state, "past")
-        if state is None:
+        if state is None or keeps_order(new_order, state["past"].size(1)):
             return
-        length, past = int(state["length"]), state["past"]
-        reordered = past.new_empty(past.size(0), new_order.numel(), past.size(2))
-        torch.index_select(past[:length], 1, new_order, out=reordered[:length])
-        self.set_incremental_state(incremental_state, "past", {**state, "past": reordered})
+        length, past, spare = int(state["length"]), state["past"], state.get("spare")
+        if spare is None or spare.shape != (past.size(0), new_order.numel(), past.size(2)):
+            spare = past.new_empty(past.size(0), new_order.numel(), past.size(2))
+        torch.index_select(past[:length], 1, new_order, out=spare[:length])
+        self.set_incremental_state(incremental_state, "past", {**state, "past": spare, "spare": past})
+
+
+def keeps_order(new_order: Tensor, rows: int) -> bool:
+    """Whether ``new_order`` leaves all rows where they are; on a GPU, which would have to be waited for, not asked."""
+    return new_order.is_cpu and new_order.numel() == rows and torch.equal(new_order, torch.arange(rows))

@@ -8,7 +8,7 @@ from builders import build, decode_in_steps, logits, pairs
 from torch import nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.models.precision import Int8Linear, lower_precision_
+from resmlp_mt.models.precision import BFloat16Linear, Int8Linear, lower_precision_
 
 CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
 SIZES = (5, 9), (3, 9), (7, 2)
@@ -34,17 +34,25 @@ def test_scores_are_nearly_those_of_fp32(precision, preset):
     assert all((one != other).any() for one, other in zip(got, expected, strict=True))
 
 
-def test_bf16_is_bf16_throughout():
-    assert {value.dtype for value in prepared("bf16").state_dict().values() if value.is_floating_point()} == {
-        torch.bfloat16
-    }
+@pytest.mark.parametrize(
+    ("precision", "kind", "left"), [("bf16", BFloat16Linear, []), ("int8", Int8Linear, ["decoder.output_projection"])]
+)
+def test_every_linear_layer_over_channels_is_lowered(precision, kind, left):
+    model = prepared(precision)
+    assert [name for name, module in model.named_modules() if isinstance(module, nn.Linear)] == left
+    layers = 2 * 2 + 2 * (4 + 2) + 1  # MLPs of both sides, attention's four, the projection to the vocabulary
+    assert sum(isinstance(module, kind) for module in model.modules()) == layers - len(left)
 
 
-def test_int8_leaves_no_linear_layer_but_the_last():
-    model = prepared("int8")
-    names = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    assert names == ["decoder.output_projection"]
-    assert sum(isinstance(module, Int8Linear) for module in model.modules()) == 2 * 2 + 2 * (4 + 2)
+@pytest.mark.parametrize("bias", [True, False])
+def test_bf16_is_the_product_of_rounded_numbers(bias):
+    torch.manual_seed(0)
+    linear, x = nn.Linear(24, 10, bias=bias), torch.randn(3, 2, 24)
+    weight, rounded = linear.weight.bfloat16().double(), x.bfloat16().double()
+    expected = rounded @ weight.t() + (linear.bias.double() if bias else 0)
+    got = BFloat16Linear(linear)(x)
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got.double(), expected, rtol=2**-7, atol=2**-7)  # the sum is rounded too
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -82,9 +90,10 @@ def test_steps_equal_teacher_forcing(precision):
         assert_near([rows], [logits(model, [sources[i]], [beams[i][j]])[0][: len(rows)]], 0.02)
 
 
-def test_int8_is_for_fp32_only():
-    with pytest.raises(UserError, match="fp32 models on a CPU"):
-        lower_precision_(build().half(), "int8")
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_only_fp32_is_lowered(precision):
+    with pytest.raises(UserError, match=f"{precision} is for fp32 on a CPU"):
+        lower_precision_(build().half(), precision)
 
 
 def test_no_other_precision():

@@ -87,6 +87,23 @@ def test_the_cache_holds_past_inputs_only_and_grows_by_doubling():
     assert [len(buffer) for buffer in buffers] == [16, 32, 40]
 
 
+def test_beams_change_places_between_two_buffers_and_only_if_they_must():
+    module, state, seen = mixing(CausalTokenMixing, 16), {}, []
+    past = torch.empty(0, 3, 3, dtype=torch.double)
+    for step in range(16):
+        new = torch.randn(1, 3, 3, dtype=torch.double)
+        past = torch.cat([past, new])
+        assert torch.allclose(module(new, state), module(past)[-1:])
+        order = [0, 1, 2] if step % 3 else [1, 1, 0]
+        past = past[:, order]
+        (before,) = (cache["past"].data_ptr() for cache in state.values())
+        module.reorder_incremental_state(state, torch.tensor(order))
+        (after,) = (cache["past"].data_ptr() for cache in state.values())
+        assert (before == after) == bool(step % 3)
+        seen.append(after)
+    assert len(set(seen)) == 2
+
+
 def test_a_step_beyond_the_last_position_is_refused():
     module, state = mixing(CausalTokenMixing, 4), {}
     module(torch.randn(4, 1, 3, dtype=torch.double), state)
