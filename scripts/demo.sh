@@ -31,6 +31,8 @@ train=(
   --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --share-all-embeddings --dropout 0.1
   --optimizer adagrad --lr 0.1 --lr-scheduler fixed --warmup-updates 300 --clip-norm 1.0
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 --max-epoch 7 --seed 1
+  --required-batch-size-multiple 1 # no sentence is left out of validation
+  --update-epoch-batch-itr True    # broken off and run again, it ends with the same weights
   --save-dir "$work/checkpoints" --keep-last-epochs 3
 )
 if [ -t 2 ]; then # fairseq's log goes to stdout, its progress bar to stderr
