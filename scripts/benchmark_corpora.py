@@ -33,6 +33,8 @@ from importlib import metadata
 from itertools import cycle, islice
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninstalled
+
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, read_lines, read_parallel
 

@@ -1,8 +1,11 @@
 """Prepare parallel text for fairseq: words, joint subwords, binarised data. `--help` tells the options."""
 
 import argparse
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninstalled
 
 from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.filtering import PairFilter

@@ -4,7 +4,10 @@ Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions":
 """
 
 import argparse
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, format_summary, prepare

@@ -10,10 +10,13 @@ import hashlib
 import itertools
 import random
 import re
+import sys
 from pathlib import Path
 
 from lexicon import ADJECTIVES, NOUNS, VERBS, adjectives_for, overlap
 from sentences import KINDS, Sampler, Sentence
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, read_lines, read_parallel

@@ -7,8 +7,11 @@ lacks is all that makes a sentence German: order, agreement, words that fall apa
 
 import argparse
 import re
+import sys
 from collections import Counter
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, read_lines, read_parallel
