@@ -18,3 +18,15 @@ def in_process(name, monkeypatch):
         script.main()
 
     return run
+
+
+def printed(name, monkeypatch, capsys):
+    """The same, but it returns what the command prints."""
+    script = in_process(name, monkeypatch)
+
+    def run(*args):
+        capsys.readouterr()
+        script(*args)
+        return capsys.readouterr().out
+
+    return run

@@ -3,19 +3,12 @@ import json
 import pytest
 
 from resmlp_mt.flops import Transformer
-from scripts import SCRIPTS, in_process
+from scripts import SCRIPTS, printed
 
 
 @pytest.fixture
 def estimate_cost(monkeypatch, capsys):
-    script = in_process("estimate_cost", monkeypatch)
-
-    def run(*args):
-        capsys.readouterr()
-        script(*args)
-        return capsys.readouterr().out
-
-    return run
+    return printed("estimate_cost", monkeypatch, capsys)
 
 
 def test_the_costs_of_all_systems_by_hand(estimate_cost):

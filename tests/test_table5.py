@@ -3,20 +3,13 @@ import json
 import pytest
 
 from resmlp_mt.errors import UserError
-from scripts import in_process
+from scripts import printed
 
 
 @pytest.fixture
 def table5(monkeypatch, capsys):
     """Run scripts/table5.py with these arguments; return what it prints."""
-    script = in_process("table5", monkeypatch)
-
-    def run(*args):
-        capsys.readouterr()
-        script(*args)
-        return capsys.readouterr().out
-
-    return run
+    return printed("table5", monkeypatch, capsys)
 
 
 def scores(target="de", tokenized=26.04, split=26.55, sacrebleu=25.91, segments=3003):
