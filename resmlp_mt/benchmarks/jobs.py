@@ -68,7 +68,7 @@ FULL = (
 QUICK = (
     Job("training", "Training", "sentences", shapes("24x16"), Plan(TWO, rounds=3)),
     Job("generation", "Generation by a small model", "sentences", shapes("16x1 16x32"),
-        Plan(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=3)),
+        Plan(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=3, memory=False)),
     Job("workers", "Two processes in training", "sentences", shapes("16x8"),
         Plan(TWO, size=SIZES["small"], memory=False, rounds=2)),
 )  # fmt: skip
