@@ -124,8 +124,8 @@ def _strings(options: Any, name: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(options, Namespace):
         options = vars(options)
     if isinstance(options, Mapping):
-        for key, value in options.items():
-            yield from _strings(value, str(key))
+        for key in options:  # items() of an old omegaconf's mapping needs values that can be hashed
+            yield from _strings(options[key], str(key))
     elif isinstance(options, str):
         yield name, options
 
