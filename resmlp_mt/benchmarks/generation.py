@@ -51,6 +51,9 @@ class FairseqTranslator:
             model.half()
         model.to(self.device)
         model.prepare_for_inference_(config)
+        for module in model.modules():
+            if hasattr(module, "can_use_fastpath"):  # fairseq 0.12.2 calls a fused layer as PyTorch 1 had it
+                module.can_use_fastpath = False
         self.generator = SequenceGenerator([model], task.target_dictionary, plan.conditions.beam, max_len_a=0)
         self.formula = counted(config, len(task.target_dictionary))
 
