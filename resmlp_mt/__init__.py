@@ -14,6 +14,7 @@ from resmlp_mt.checkpoints import (  # noqa: E402
     refuse_bad_checkpoints,
 )
 from resmlp_mt.command_line_help import show_model_options  # noqa: E402
+from resmlp_mt.fairseq_mistakes import tell_mistakes_in_one_line  # noqa: E402
 from resmlp_mt.models import ResMLPTransformerModel  # noqa: E402
 
 __version__ = "0.1.0"
@@ -23,3 +24,4 @@ allow_fairseq_checkpoints()
 refuse_bad_checkpoints()
 copy_checkpoints_atomically()
 show_model_options()
+tell_mistakes_in_one_line()

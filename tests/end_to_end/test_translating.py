@@ -74,3 +74,4 @@ def test_interactive_refuses_what_is_too_long(interactive, known):
     done = interactive([" ".join(source for source, _ in known)])
     assert done.status == 1
     assert re.search(TOO_LONG, done.last_line)
+    assert "Traceback" not in done.output

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 
 import pytest
 import torch
@@ -119,7 +120,27 @@ def test_a_training_does_not_go_on_from_a_broken_checkpoint(train, trained, tmp_
     assert os.listdir(tmp_path) == ["checkpoint_last.pt"]
 
 
-def test_a_missing_data_bin_is_named(train, tmp_path):
-    done = train(tmp_path / "checkpoints", data=tmp_path / "nowhere")
+def test_missing_data_is_named_in_one_line(train, data_bin, tmp_path):
+    (tmp_path / "empty").mkdir()
+    partial = tmp_path / "partial"
+    shutil.copytree(data_bin, partial)
+    for path in partial.glob("train.*.bin"):
+        path.unlink()
+    for folder, message in (
+        ("nowhere", "nowhere"),
+        ("empty", "Could not infer language pair"),
+        ("partial", r"Dataset not found: train \(.*partial"),
+    ):
+        done = train(tmp_path / "checkpoints", data=tmp_path / folder)
+        assert done.status == 1
+        assert re.search(message, done.last_line)
+        assert "Traceback" not in done.output
+
+
+def test_a_sentence_too_long_for_the_model_ends_generation_in_one_line(fairseq, data_bin, trained):
+    path = trained[0] / "checkpoint_best.pt"
+    command = ("--user-dir", USER_DIR, "--path", path, "--cpu", "--gen-subset", "valid", "--max-source-positions", 3)
+    done = fairseq("generate", data_bin, *command)
     assert done.status == 1
-    assert "nowhere" in done.output.split("Traceback")[-1]
+    assert re.search(r"Size of sample #\d+ is invalid .* max_positions=\(3, .*--skip-invalid-size", done.last_line)
+    assert "Traceback" not in done.output
