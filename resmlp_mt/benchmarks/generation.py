@@ -169,10 +169,7 @@ class RealText:
         Raises:
             UserError: there is no such split
         """
-        try:
-            task.load_dataset(self.split)
-        except FileNotFoundError as error:
-            raise UserError(f"{self.data}: no split '{self.split}'") from error
+        task.load_dataset(self.split)
         dataset = task.dataset(self.split)
         chosen = torch.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().long().tolist()
         pairs = sorted((dataset[index] for index in chosen), key=lambda pair: len(pair["source"]))

@@ -154,7 +154,7 @@ def test_bad_data_is_one_line(data_bin, tmp_path):
         RealText(str(tmp_path / "nowhere")).task(one)
     assert "\n" not in str(error.value)
     text = RealText(str(data_bin), "valid")
-    with pytest.raises(UserError, match="no split 'valid'"):
+    with pytest.raises(UserError, match="Dataset not found: valid"):
         text.pieces(text.task(one), 4, 2)
 
 
