@@ -9,9 +9,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninst
 
 from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, format_summary, prepare
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.corpora.tokens import Words
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.corpora.download import PublicFile
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, format_summary, prepare
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.files import atomic_write, read_lines
 

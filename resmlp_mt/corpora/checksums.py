@@ -12,12 +12,17 @@ SETTLED = 2.0  # seconds after which a further change of a file shows in its tim
 
 
 def sha256_of(path: PathLike) -> str:
-    """The sha256 of a file's bytes, in hexadecimal.
+    """``digest_of(path, "sha256")``"""
+    return digest_of(path, "sha256")
+
+
+def digest_of(path: PathLike, algorithm: str) -> str:
+    """The checksum of a file's bytes, in hexadecimal.
 
     Raises:
         UserError: the file cannot be read
     """
-    digest = hashlib.sha256()
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     try:
         with open(path, "rb") as file:
             while block := file.read(1 << 20):

@@ -1,7 +1,6 @@
 """Public files, fetched over the network or taken from a folder, and checked."""
 
 import contextlib
-import hashlib
 import http.client
 import re
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from resmlp_mt.corpora.checksums import digest_of
 from resmlp_mt.corpora.part import Part
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
@@ -83,7 +83,9 @@ class PublicFile:
                 raise UserError(f"{self.url}: sent other bytes than expected ({wrong}): {self.advice}")
             if not (self.sha256 or self.md5):
                 with atomic_write(self._record(path)) as record:
-                    record.write(f"{_digest(part.path, 'sha256')}  {self.name}\n")  # as sha256sum writes and checks it
+                    record.write(
+                        f"{digest_of(part.path, 'sha256')}  {self.name}\n"
+                    )  # as sha256sum writes and checks it
             part.become_whole()
         return path
 
@@ -99,7 +101,7 @@ class PublicFile:
         if self.size is not None and size != self.size:
             return f"{size:,} bytes, not {self.size:,}"
         for algorithm, expected in self._expected(path).items():
-            found = _digest(path, algorithm)
+            found = digest_of(path, algorithm)
             if found != expected:
                 return f"{algorithm} is {found}, not {expected}"
         return None
@@ -203,14 +205,3 @@ def _total(response: http.client.HTTPResponse, part: Part) -> int | None:
         return None if found[2] == "*" else int(found[2])
     part.clear()
     return response.length
-
-
-def _digest(path: Path, algorithm: str) -> str:
-    digest = hashlib.new(algorithm, usedforsecurity=False)
-    try:
-        with open(path, "rb") as file:
-            while block := file.read(BLOCK):
-                digest.update(block)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return digest.hexdigest()

@@ -18,7 +18,6 @@ from resmlp_mt.corpora.sources import PlainText, Source
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords, WordCounter, evenly, learn_bpe, learn_pieces
-from resmlp_mt.corpora.summary import format_summary as format_summary
 from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.corpora.archives import opened_member
-from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
+from resmlp_mt.corpora.binarize import RESERVED, SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.pipeline import Corpus
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.sources import Source
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
-
-SPECIAL = 4  # symbols of every fairseq dictionary: <s>, <pad>, </s>, <unk>
 
 
 def prepare_subwords(corpus: Corpus, codes: tuple[Path, str], symbols: int, out: Path, jobs: int = 1) -> dict[str, Any]:
@@ -97,7 +95,7 @@ def _take(step: Step, source: Source, sample: int | None, symbols: int) -> dict[
                 counts.update(words)
     if len(step.outputs) > 2:
         # Of equally frequent ones, fairseq keeps the first in the alphabet.
-        most = Counter(dict(sorted(counts.items()))).most_common(symbols - SPECIAL)
+        most = Counter(dict(sorted(counts.items()))).most_common(symbols - len(RESERVED))
         write_dictionary(dict(most), step.outputs[2])
     return {"pairs": progress.pairs}
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.corpora.checksums import Checksums
-from resmlp_mt.corpora.checksums import sha256_of as sha256_of
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import JsonFile, PathLike
 

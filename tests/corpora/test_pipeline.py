@@ -15,10 +15,11 @@ import pytest
 
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, format_summary, prepare
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_lines
