@@ -86,12 +86,11 @@ def _reason(path: PathLike, error: Exception) -> str:
 
 
 def refuse_bad_checkpoints() -> None:
-    """Give fairseq a loading of checkpoints that refuses bad and missing ones in one line.
+    """Give fairseq a loading of checkpoints that refuses bad ones in one line.
 
-    Wraps the two functions through which training, generation and ``from_pretrained`` load.
+    Wraps ``checkpoint_utils.load_checkpoint_to_cpu``, through which training, generation and ``from_pretrained`` load.
     """
     checkpoint_utils.load_checkpoint_to_cpu = _refusing(checkpoint_utils.load_checkpoint_to_cpu)
-    checkpoint_utils.load_model_ensemble_and_task = _missing_named(checkpoint_utils.load_model_ensemble_and_task)
 
 
 def _refusing(load: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -105,19 +104,6 @@ def _refusing(load: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, An
         return state
 
     return refusing_load
-
-
-def _missing_named(load: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(load)
-    def naming_load(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return load(*args, **kwargs)
-        except OSError as error:
-            if error.errno is None:  # fairseq's own "Model file not found: PATH"
-                raise UserError(f"{error}: give a file that fairseq-train or average_checkpoints.py wrote") from error
-            raise
-
-    return naming_load
 
 
 def _strings(options: Any, name: str = "") -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from fairseq import checkpoint_utils
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
@@ -11,25 +12,37 @@ from resmlp_mt.errors import UserError
 
 
 def tell_mistakes_in_one_line() -> None:
-    """Let missing data and over-long sentences end fairseq's commands without a traceback.
+    """Let missing data, missing checkpoints and over-long sentences end fairseq's commands without a traceback.
 
     fairseq raises a bare ``Exception`` or a ``FileNotFoundError`` for them, with a message that says what is wrong: no
-    data-bin or no dictionary, no languages in its file names, a sentence with more positions than the model.
+    data-bin or no dictionary, no languages in its file names, a sentence with more positions than the model; and for a
+    checkpoint an ``OSError`` without a number.
     """
     setup_task = TranslationTask.__dict__["setup_task"].__func__
     TranslationTask.setup_task = classmethod(_in_one_line(setup_task))
     TranslationTask.load_dataset = _in_one_line(TranslationTask.load_dataset)
     FairseqTask.filter_indices_by_size = _in_one_line(FairseqTask.filter_indices_by_size)
+    checkpoint_utils.load_model_ensemble_and_task = _in_one_line(
+        checkpoint_utils.load_model_ensemble_and_task,
+        lambda error: isinstance(error, OSError) and error.errno is None,
+        ": give a file that fairseq-train or average_checkpoints.py wrote",
+    )
 
 
-def _in_one_line(function: Callable[..., Any]) -> Callable[..., Any]:
+def _is_bare(error: Exception) -> bool:
+    return type(error) in (Exception, FileNotFoundError)
+
+
+def _in_one_line(
+    function: Callable[..., Any], is_message: Callable[[Exception], bool] = _is_bare, advice: str = ""
+) -> Callable[..., Any]:
     @functools.wraps(function)
     def telling(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if type(error) not in (Exception, FileNotFoundError):  # anything else is no message for a user
+            if not is_message(error):  # anything else is nothing for a user
                 raise
-            raise UserError(" ".join(str(error).split())) from error
+            raise UserError(" ".join(str(error).split()) + advice) from error
 
     return telling
