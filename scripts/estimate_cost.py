@@ -22,6 +22,7 @@ from fairseq import options
 import resmlp_mt  # noqa: F401  (registers the model)
 from resmlp_mt import flops
 from resmlp_mt.errors import UserError
+from resmlp_mt.tables import markdown_table, text_table
 
 SYSTEMS = ("lstm", "convs2s", "transformer", "resmlp6", "resmlp12")
 
@@ -129,13 +130,7 @@ def main() -> None:
         ]
         for cost in costs
     ]
-    if args.markdown:
-        table.insert(1, ["---"] * len(table[0]))
-        print("\n".join(f"| {' | '.join(row)} |" for row in table) + f"\n\nEstimates, for {assumed}.")
-        return
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for name, *cells in table:
-        print("  ".join([name.ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells, widths[1:], strict=True))]))
+    print((markdown_table if args.markdown else text_table)(table))
     print(f"\nEstimates, for {assumed}.")
 
 

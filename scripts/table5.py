@@ -10,6 +10,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.tables import markdown_table, text_table
 
 PAPER: dict[str, tuple[str, float, float]] = {
     # run: name, En-De, En-Fr
@@ -171,14 +172,10 @@ def main() -> None:
         return
     table = rows(found)
     if args.markdown:
-        table.insert(1, ["---"] * len(table[0]))
-        print("\n".join(f"| {' | '.join(row)} |" for row in table))
+        print(markdown_table(table))
         print("\n" + "\n".join(f"- {note}" for note in notes(found)))
         return
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        print("  ".join(cells).rstrip())
+    print(text_table(table))
     print("\n" + "\n".join(notes(found)))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from resmlp_mt.benchmarks.comparison import Row, Section
 from resmlp_mt.benchmarks.timing import Spread
+from resmlp_mt.tables import markdown_table, text_table
 
 EXPLANATION = """\
 Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a
@@ -76,23 +77,9 @@ def profiles(section: Section, most: int = 12) -> dict[str, list[list[str]]]:
 
 def as_text(section: Section) -> str:
     """For the terminal."""
-    parts = [aligned(lines) for lines in (table(section), *profiles(section).values())]
+    parts = [text_table(lines, left=len(lines[0])) for lines in (table(section), *profiles(section).values())]
     head = [section.title, facts(section.settings), facts(section.machine), *section.notes]
     return "\n\n".join(["\n".join(head), *parts])
-
-
-def aligned(lines: list[list[str]]) -> str:
-    """A table for the terminal."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
-
-
-def piped(lines: list[list[str]]) -> str:
-    """A table in Markdown."""
-    header, *body = (f"| {' | '.join(line)} |" for line in lines)
-    return "\n".join([header, "|" + " --- |" * len(lines[0]), *body])
 
 
 def facts(mapping: dict[str, str]) -> str:
@@ -108,7 +95,7 @@ def as_markdown(run: Run, pictures: Sequence[str]) -> str:
     parts = ["# Benchmarks", f"Made on {run.date} by", f"    {run.command}", EXPLANATION]
     for number, section in enumerate(run.sections):
         parts += [f"## {section.title}", f"{facts(section.settings)}.", f"On {facts(section.machine)}."]
-        parts += [*section.notes, piped(table(section)), *map(piped, profiles(section).values())]
+        parts += [*section.notes, *map(markdown_table, (table(section), *profiles(section).values()))]
         if pictures:
             parts.append(f"![{section.title}]({pictures[number]})")
     return "\n\n".join(parts) + "\n"

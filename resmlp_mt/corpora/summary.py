@@ -1,9 +1,10 @@
 """What a preparation came to, for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from resmlp_mt.corpora.progress import reasons
+from resmlp_mt.tables import text_table
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
@@ -21,20 +22,11 @@ def format_summary(summary: Mapping[str, Any]) -> str:
             text.append((f"{split}.{lang}", *numbers, f"{side['unknown']:.3%}", f"{side['longest']:,}"))
     return "\n".join(
         [
-            *_aligned(pairs),
+            text_table(pairs),
             "",
-            *_aligned(text),
+            text_table(text),
             "",
             f"subwords: {summary['learned']:,} learned; dictionary: {summary['dictionary']:,} symbols",
             "raw text, in this folder: fairseq-interactive data-bin " + " ".join(summary["fairseq_options"]),
         ]
     )
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.rjust(width) if number else cell.ljust(width) for number, (cell, width) in enumerate(
-            zip(row, widths, strict=True)))
-        for row in rows
-    ]  # fmt: skip

@@ -1,0 +1,25 @@
+import pytest
+
+from resmlp_mt.tables import markdown_table, text_table
+
+ROWS = [["system", "BLEU"], ["ResMLP-6", "26.4"], ["GNMT", ""]]
+
+
+def test_names_begin_and_numbers_end_below_each_other():
+    assert text_table(ROWS) == "system    BLEU\nResMLP-6  26.4\nGNMT"
+    assert text_table([("a", "bb", "c"), ("aa", "b", "10")], left=2) == "a   bb   c\naa  b   10"
+    assert text_table([("a", "b"), ("aa", "10")], left=0) == " a   b\naa  10"
+
+
+def test_markdown():
+    assert markdown_table(ROWS).splitlines() == [
+        "| system | BLEU |",
+        "| --- | --- |",
+        "| ResMLP-6 | 26.4 |",
+        "| GNMT |  |",
+    ]
+
+
+def test_rows_of_other_lengths_are_a_mistake_in_the_code():
+    with pytest.raises(ValueError, match="zip"):
+        text_table([["a", "b"], ["a"]])
