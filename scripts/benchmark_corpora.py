@@ -17,7 +17,6 @@ import argparse
 import filecmp
 import json
 import os
-import platform
 import resource
 import shlex
 import shutil
@@ -29,19 +28,21 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from itertools import cycle, islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninstalled
 
+from resmlp_mt.benchmarks import machine
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, read_lines, read_parallel
+from resmlp_mt.files import atomic_write, read_parallel
+from resmlp_mt.tables import text_table
 
 ROOT = Path(__file__).resolve().parents[1]
 LANGS = ("en", "de")
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
 MIB = 1 << 20
+THREADS = 1  # of each process
 UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; s/&lt;/</g; s/&#124;/|/g; s/&amp;/\&/g"
 # What each part of a chain is called in the table: the names of our steps begin so.
 PARTS = ("tokenize", "learn", "split", "binarise")
@@ -110,7 +111,7 @@ def _measured(command: Sequence[object], measured: Measured) -> float:
     """Run a command, add to what was measured, and return its seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.monotonic()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(THREADS), "PYTHONWARNINGS": "ignore"}
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                env=environment)  # fmt: skip
     watch = MemoryWatch(process.pid)
@@ -214,20 +215,12 @@ def _table(plain: list[Measured], ours: list[Measured], pairs: int) -> str:
     rows.append(("CPU time", f"{statistics.median(a):.1f} s", f"{statistics.median(b):.1f} s", _ratios(a, b)))
     a, b = ([run.memory / MIB for run in runs] for runs in (plain, ours))
     rows.append(("peak memory", f"{max(a):,.0f} MiB", f"{max(b):,.0f} MiB", _ratios(a, b)))
-    return "\n".join("".join(cell.ljust(20) for cell in row).rstrip() for row in rows)
+    return text_table(rows)
 
 
 def _ratios(plain: list[float], ours: list[float]) -> str:
     ratios = [a / b for a, b in zip(plain, ours, strict=True)]
     return f"{statistics.median(ratios):.2f} ({', '.join(f'{ratio:.2f}' for ratio in ratios)})"
-
-
-def _machine() -> dict[str, object]:
-    names = ("sacremoses", "subword-nmt", "fairseq-fixed", "fairseq", "torch", "numpy")
-    versions = {name: metadata.version(name) for name in names if any(metadata.distributions(name=name))}
-    model = next((line.split(": ")[1] for line in read_lines("/proc/cpuinfo") if line.startswith("model name")), "?")
-    load = f"{os.getloadavg()[0]:.1f}"
-    return {"python": platform.python_version(), **versions, "cpu": model, "cores": os.cpu_count(), "load": load}
 
 
 def get_parser() -> argparse.ArgumentParser:
@@ -252,8 +245,9 @@ def main() -> None:
     args = get_parser().parse_args()
     if args.quick:
         args.pairs, args.rounds = 29_000, 1
-    result: dict[str, object] = {"machine": _machine(), "pairs": args.pairs, "jobs": args.jobs, "symbols": args.symbols}
-    print(", ".join(f"{name} {value}" for name, value in _machine().items()))
+    described = machine.describe(threads=THREADS, packages=("sacremoses", "subword-nmt", "numpy"))
+    result: dict[str, object] = {"machine": described, "pairs": args.pairs, "jobs": args.jobs, "symbols": args.symbols}
+    print(", ".join(f"{name} {value}" for name, value in described.items()))
     with tempfile.TemporaryDirectory(dir=args.work) as temporary:
         work = Path(temporary)
         if args.flatness:

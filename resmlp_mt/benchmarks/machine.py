@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -28,12 +29,15 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def describe(device: str = "cpu", threads: int | None = None) -> dict[str, str]:
+def describe(
+    device: str = "cpu", threads: int | None = None, packages: Sequence[str] = ("ctranslate2",)
+) -> dict[str, str]:
     """Versions, processor or GPU, threads, and how busy the machine is.
 
     Args:
         device: ``cpu`` or ``cuda``
         threads: of a process (default: PyTorch's)
+        packages: whose versions are told beside PyTorch's and fairseq's
     """
     gpu = {}
     if device == "cuda":
@@ -42,7 +46,7 @@ def describe(device: str = "cpu", threads: int | None = None) -> dict[str, str]:
         "Python": platform.python_version(),
         "torch": torch.__version__,
         "fairseq": version_of("fairseq", "fairseq-fixed"),
-        "ctranslate2": version_of("ctranslate2"),
+        **{package: version_of(package) for package in packages},
         **gpu,
         "processor": processor(),
         "cores": str(len(os.sched_getaffinity(0))),
