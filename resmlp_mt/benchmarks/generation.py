@@ -157,9 +157,8 @@ class RealText:
         config.data = self.data
         try:
             return TranslationTask.setup_task(config)
-        except Exception as error:  # fairseq raises a bare Exception
-            reason = str(error).splitlines()[0]
-            raise UserError(f"{self.data}: no folder of fairseq-preprocess with one language pair: {reason}") from error
+        except UserError as error:
+            raise UserError(f"{self.data}: no folder of fairseq-preprocess with one language pair: {error}") from error
 
     def pieces(self, task: TranslationTask, count: int, batch_size: int) -> list[Piece]:
         """Sentences taken evenly from the split, in batches of similar length, shortest first.
