@@ -1,6 +1,7 @@
 """What ``fairseq-preprocess --joined-dictionary`` writes, byte for byte, as a stream through several processes.
 
-Without fairseq: with PyTorch behind it, it would take more time and memory than all that is done here.
+Not by the command itself, which counts the subwords in a pass of its own, holds the sizes of all sentences in memory, and
+leaves half a folder where it is killed.
 """
 
 import contextlib

@@ -82,10 +82,8 @@ class PublicFile:
                 part.clear()
                 raise UserError(f"{self.url}: sent other bytes than expected ({wrong}): {self.advice}")
             if not (self.sha256 or self.md5):
-                with atomic_write(self._record(path)) as record:
-                    record.write(
-                        f"{digest_of(part.path, 'sha256')}  {self.name}\n"
-                    )  # as sha256sum writes and checks it
+                with atomic_write(self._record(path)) as record:  # as sha256sum writes and checks it
+                    record.write(f"{digest_of(part.path, 'sha256')}  {self.name}\n")
             part.become_whole()
         return path
 
@@ -139,9 +137,8 @@ class PublicFile:
             part.clear()  # nothing would tell whether the rest belongs to it
         if part.size and part.size == self.size:
             return
-        request = urllib.request.Request(
-            self.url, headers={"User-Agent": "resmlp_mt"}
-        )  # urllib's own is refused by some
+        headers = {"User-Agent": "resmlp_mt"}  # urllib's own is refused by some
+        request = urllib.request.Request(self.url, headers=headers)
         if part.size:
             request.add_header("Range", f"bytes={part.size}-")
             if part.version:
