@@ -1,7 +1,7 @@
 """What ``fairseq-preprocess --joined-dictionary`` writes, byte for byte, as a stream through several processes.
 
-Not by the command itself, which counts the subwords in a pass of its own, holds the sizes of all sentences in memory, and
-leaves half a folder where it is killed.
+Not by the command itself, which counts the subwords in a pass of its own, holds the sizes of all sentences in memory,
+and leaves half a folder where it is killed.
 """
 
 import contextlib
