@@ -10,50 +10,7 @@
 # AVERAGE=...   how many checkpoints to average (default: 10 for ResMLP, 5 for the Transformer)
 # LENPEN=...    the length penalty (default: 0.6); another than the default goes to files of its own
 set -euo pipefail
-system=${1:?give a system: resmlp6, resmlp12, transformer, convs2s or lstm}
-shift
-work=work/wmt14_en_de subset=test
-if [ $# -gt 0 ] && [ "$1" != -- ]; then work=$1 && shift; fi
-if [ $# -gt 0 ] && [ "$1" != -- ]; then subset=$1 && shift; fi
-if [ $# -gt 0 ]; then
-  [ "$1" = -- ] || { echo "evaluate.sh: $1 where -- should stand, before more options of fairseq-generate" >&2; exit 2; }
-  shift
-fi
-run=$work/$system
-case $system in
-  resmlp6 | resmlp12) average=${AVERAGE:-10} ;;
-  transformer) average=${AVERAGE:-5} ;;
-  convs2s) checkpoint=$run/checkpoint_best.pt ;;
-  lstm) checkpoint=$run/checkpoint_last.pt ;;
-  *) echo "evaluate.sh: no system $system: give resmlp6, resmlp12, transformer, convs2s or lstm" >&2; exit 2 ;;
-esac
-case $subset in # the official text of the sets, by prepare_wmt14.py
-  test) references=("$work/newstest2014.de") ;;
-  valid) references=("$work/newstest2013.de") ;;
-  *) echo "evaluate.sh: no subset $subset: give test or valid" >&2; exit 2 ;;
-esac
-for file in "${references[@]}"; do
-  [ -f "$file" ] || { echo "evaluate.sh: no $file: run scripts/prepare_wmt14.py first" >&2; exit 2; }
-done
-[ -f "$run/checkpoint_last.pt" ] || { echo "evaluate.sh: no checkpoint in $run: run train.sh first" >&2; exit 2; }
-lenpen=${LENPEN:-0.6}
-name=$run/$subset${LENPEN:+.lenpen$LENPEN}
-
-if [ -n "${average:-}" ]; then
-  checkpoint=$run/average$average.pt
-  python scripts/average_checkpoints.py --inputs "$run" --num-update-checkpoints "$average" --output "$checkpoint"
-fi
-
-fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$checkpoint" --gen-subset "$subset" \
-  --beam 4 --lenpen "$lenpen" --max-tokens 4096 --required-batch-size-multiple 1 "$@" > "$name.txt.part"
-mv "$name.txt.part" "$name.txt"
-
-cat "${references[@]}" > "$run/$subset.reference"
-subwords=subword_nmt
-if [ -f "$work/sentencepiece.bpe.model" ]; then subwords=sentencepiece; fi
-normalize=()
-if [ -d "$work/tokenized" ]; then normalize=(--normalize-punctuation); fi # as prepare_wmt14.py did, but for --prepared
-python scripts/score_bleu.py "$name.txt" --reference "$run/$subset.reference" --target-lang de --tokenizer moses \
-  --subwords "$subwords" "${normalize[@]}" --split-compounds --json > "$name.json.part"
-mv "$name.json.part" "$name.json"
-if [ "$name" = "$run/test" ]; then python scripts/table5.py "$run"; else cat "$name.json"; fi
+work=work/wmt14_en_de target=de
+declare -A sets=([test]=newstest2014 [valid]=newstest2013) # whose official text are the references
+compounds=(--split-compounds) # as the paper's table scores German
+source examples/wmt14/translate_and_score.sh
