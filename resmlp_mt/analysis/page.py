@@ -1,0 +1,74 @@
+"""Pictures and tables on one HTML page that needs no other file and no network."""
+
+import base64
+from collections.abc import Sequence
+from html import escape
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; }
+body { max-width: 70rem; margin: 0 auto; padding: 1rem; }
+h1, h2, h3 { line-height: 1.2; overflow-wrap: anywhere; }
+h2 { margin-top: 2.5rem; border-top: 1px solid #ccc; padding-top: 1rem; }
+p { max-width: 45rem; }
+.wide { overflow-x: auto; margin: 1rem 0; }
+.wide img { display: block; max-width: 100%; height: auto; }
+@media (max-width: 45rem) { .wide img { max-width: none; width: 45rem; } .wide img.small { width: 100%; } }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.2rem 0.8rem 0.2rem 0; text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+th { border-bottom: 1px solid #999; }
+nav a { margin-right: 1rem; }
+"""
+
+
+def heading(text: str, anchor: str) -> str:
+    return f'<h2 id="{escape(anchor)}">{escape(text)}</h2>'
+
+
+def subheading(text: str) -> str:
+    return f"<h3>{escape(text)}</h3>"
+
+
+def paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def picture(png: bytes, description: str, small: bool = False) -> str:
+    """A picture inside the page; on a narrow window it is scrolled sideways unless ``small``, which shrinks."""
+    data = base64.b64encode(png).decode("ascii")
+    kind = ' class="small"' if small else ""
+    return f'<div class="wide"><img{kind} src="data:image/png;base64,{data}" alt="{escape(description)}"></div>'
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """A header and a line a row."""
+    header, *body = rows
+    lines = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in header)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in body]
+    return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
+
+
+def page(title: str, parts: Sequence[str], contents: Sequence[tuple[str, str]]) -> str:
+    """The whole page.
+
+    Args:
+        parts: HTML
+        contents: text and anchor of each heading
+    """
+    links = "".join(f'<a href="#{escape(anchor)}">{escape(text)}</a> ' for text, anchor in contents)
+    body = "\n".join(parts)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+<nav>{links}</nav>
+{body}
+</body>
+</html>
+"""

@@ -1,0 +1,214 @@
+"""Pictures of mixing matrices (Touvron et al. 2021, figures 2, 3, B.1 and B.2, for sequences); needs matplotlib."""
+
+import io
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
+
+from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.profile import profiles
+from resmlp_mt.analysis.sparsity import Sparsity
+
+MOST_COLUMNS = 6
+COLOURS = "RdBu_r"  # zero is white
+UNREAD = "0.85"  # what a causal A does not read
+
+Image = NDArray[np.float32]
+
+
+def png(figure: Figure) -> bytes:
+    """The same bytes for the same picture."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def overview(mixings: Sequence[Mixing]) -> Figure:
+    """Every A, on one scale; the heads of a layer beside each other."""
+    figure, axes = _panels(mixings, 2.5)
+    scale = _scale(mixings)
+    for axis, mixing in zip(axes, mixings, strict=True):
+        _show(axis, mixing, scale)
+        axis.set_title(mixing.name)
+        axis.tick_params(labelsize="small")
+    _colour_bar(figure, axes, scale, "weight")
+    return figure
+
+
+def layer(mixing: Mixing) -> Figure:
+    """One A, as large as it gets; every head a picture of its own."""
+    heads = len(mixing.weights)
+    columns = math.ceil(math.sqrt(heads))
+    rows = math.ceil(heads / columns)
+    side = 6.5 if heads == 1 else max(6.5 / columns, 2.2)
+    figure = Figure(figsize=(columns * side + 1.2, rows * (side + 0.15)), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    scale = _scale([mixing])
+    for axis in axes[heads:]:
+        axis.set_axis_off()
+    for head, axis in enumerate(axes[:heads]):
+        _show(axis, replace(mixing, weights=mixing.weights[head : head + 1]), scale)
+        if heads > 1:
+            axis.set_title(f"head {head + 1}", fontsize="medium")
+            axis.tick_params(labelsize="small")
+    figure.suptitle(mixing.name)
+    figure.supxlabel("position j that is read")
+    figure.supylabel("position i that reads")
+    _colour_bar(figure, axes, scale, "weight")
+    return figure
+
+
+def profile(mixings: Sequence[Mixing]) -> Figure:
+    """The mean of each diagonal of each A, a line a head; with one head, its spread too."""
+    figure, axes = _panels(mixings, 2.7)
+    for axis, mixing in zip(axes, mixings, strict=True):
+        found = profiles(mixing)
+        for each in found:
+            axis.plot(each.offsets, each.mean, linewidth=1.5 if len(found) == 1 else 0.8)
+        if len(found) == 1:
+            (only,) = found
+            axis.fill_between(only.offsets, only.mean - only.spread, only.mean + only.spread, alpha=0.25, linewidth=0)
+        explained = [each.explained for each in found]
+        share = f"{np.mean(explained):.0%}"
+        if len(found) > 1:
+            share += f" ({min(explained):.0%} to {max(explained):.0%})"
+        axis.set_title(f"{mixing.name}\n{share} explained", fontsize="medium")
+        axis.axhline(0, color="0.6", linewidth=0.8, zorder=0)
+        axis.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axis.tick_params(labelsize="small")
+        axis.grid(alpha=0.25)
+    figure.supxlabel("relative position j - i")
+    figure.supylabel("weight")
+    return figure
+
+
+def sparsity(found: Sequence[Sparsity]) -> Figure:
+    """The share of small weights of each matrix, layer by layer."""
+    sides = list(dict.fromkeys(each.side for each in found))
+    figure = Figure(figsize=(4.6 * len(sides), 4.6), layout="constrained")
+    axes = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
+    names = list(dict.fromkeys(each.matrix for each in found))
+    labels = {"A": "A (mixing)", "W1": "W1 (MLP)", "W2": "W2 (MLP)"}
+    for axis, side in zip(axes, sides, strict=True):
+        for number, name in enumerate(names):
+            points = [(each.layer, each.share) for each in found if (each.side, each.matrix) == (side, name)]
+            label = labels.get(name, f"{name} (cross-attention)")
+            style = "o-" if name == "A" else "s--" if name.startswith("W") else "^:"
+            axis.plot(*zip(*points, strict=True) if points else ([], []), style, color=f"C{number}", label=label)
+        axis.set_title(side)
+        axis.set_xlabel("layer")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axis.set_ylim(0, max(0.5, 1.1 * max(each.share for each in found)))
+        axis.grid(alpha=0.25)
+    axes[0].set_ylabel("weights below 5% of the largest")
+    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
+    return figure
+
+
+def change(series: Sequence[Mixing], labels: Sequence[str]) -> Figure:
+    """One A in several checkpoints, and below each picture what has changed since the checkpoint before.
+
+    Args:
+        series: oldest first
+        labels: one a checkpoint
+    """
+    steps = [replace(after, weights=after.weights - before.weights) for before, after in itertools.pairwise(series)]
+    scale, step_scale = _scale(series), _scale(steps)
+    columns = min(len(series), MOST_COLUMNS)
+    rows = math.ceil(len(series) / columns)
+    figure = Figure(figsize=(2.1 * columns + 2.0, 4.9 * rows + 0.4), layout="constrained")
+    axes = figure.subplots(2 * rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+        axis.tick_params(labelsize="x-small")
+    for number, (mixing, label) in enumerate(zip(series, labels, strict=True)):
+        row, column = divmod(number, columns)
+        whole, changed = axes[2 * row : 2 * row + 2, column]
+        whole.set_axis_on()
+        whole.set_title(label, fontsize="small")
+        _show(whole, mixing, scale)
+        if number:
+            step = steps[number - 1]
+            relative = float(step.weights.norm() / series[number - 1].weights.norm().clamp_min(1e-12))
+            changed.set_axis_on()
+            changed.set_title(f"changed by {relative:.1%}", fontsize="small")
+            _show(changed, step, step_scale)
+    _colour_bar(figure, axes.flat, scale, "weight")
+    _colour_bar(figure, axes.flat, step_scale, "change")
+    figure.suptitle(series[0].name)
+    return figure
+
+
+def _panels(mixings: Sequence[Mixing], size: float) -> tuple[Figure, list[Axes]]:
+    """A panel for each layer, in rows that start anew with the decoder."""
+    sides = list(dict.fromkeys(mixing.side for mixing in mixings))
+    count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}
+    columns = min(MOST_COLUMNS, max(count.values()))
+    rows = sum(math.ceil(number / columns) for number in count.values())
+    figure = Figure(figsize=(size * columns + 0.9, (size + 0.2) * rows + 0.2), layout="constrained")
+    free = figure.subplots(rows, columns, squeeze=False)
+    chosen, row = [], 0
+    for side in sides:
+        needed = math.ceil(count[side] / columns)
+        chosen += list(free[row : row + needed].flat)[: count[side]]
+        row += needed
+    for axis in free.flat:
+        if axis not in chosen:
+            axis.set_axis_off()
+    return figure, chosen
+
+
+def _scale(mixings: Sequence[Mixing]) -> Normalize:
+    """White at zero, equal on both sides; the one weight in two hundred that is largest may be beyond it."""
+    sizes = np.concatenate([mixing.weights[:, mixing.counts].abs().flatten().numpy() for mixing in mixings])
+    largest = float(np.quantile(sizes, 0.995)) or 1.0
+    return Normalize(-largest, largest)
+
+
+def _show(axis: Axes, mixing: Mixing, scale: Normalize) -> None:
+    heads, length = len(mixing.weights), mixing.length
+    pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
+    axis.set_facecolor(UNREAD)
+    if heads == 1:
+        extent = (0.5, length + 0.5, length + 0.5, 0.5)  # positions are counted from 1
+        axis.imshow(pictures[0], cmap=COLOURS, norm=scale, extent=extent, interpolation="nearest")
+        for each in axis.xaxis, axis.yaxis:
+            each.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
+        axis.set_xlim(0.5, length + 0.5)
+        axis.set_ylim(length + 0.5, 0.5)
+    else:
+        axis.imshow(_mosaic(pictures), cmap=COLOURS, norm=scale, interpolation="nearest")
+        axis.set_xticks([])
+        axis.set_yticks([])
+
+
+def _mosaic(pictures: Image) -> Image:
+    """H x T x T as one picture, with gaps between the heads."""
+    heads, length, _ = pictures.shape
+    columns = math.ceil(math.sqrt(heads))
+    rows = math.ceil(heads / columns)
+    gap = max(length // 12, 1)
+    step = length + gap
+    tiled = np.full((rows * step - gap, columns * step - gap), np.nan, pictures.dtype)
+    for head, picture in enumerate(pictures):
+        row, column = divmod(head, columns)
+        tiled[row * step : row * step + length, column * step : column * step + length] = picture
+    return tiled
+
+
+def _colour_bar(figure: Figure, axes: Iterable[Axes], scale: Normalize, label: str) -> None:
+    mappable = ScalarMappable(scale, matplotlib.colormaps[COLOURS])
+    bar = figure.colorbar(mappable, ax=list(axes), extend="both", shrink=0.8, aspect=40, label=label)
+    bar.ax.tick_params(labelsize="small")
