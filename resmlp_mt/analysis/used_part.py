@@ -13,7 +13,7 @@ from torch import Tensor
 from resmlp_mt.analysis.matrices import Mixing
 
 SHARE = 0.01
-"""A position is used whose bias had at least this share of the squared gradients of the position that had most."""
+"""Used are positions up to the first whose bias had less than this share of the squared gradients of the loudest one."""
 
 BUFFERS = "version", "_float_tensor"
 """Ends of names that fairseq's models keep beside their parameters."""
@@ -47,7 +47,7 @@ def found(lengths_by_gradient: Lengths | None, lengths_by_bias: Lengths, mixings
     if lengths_by_gradient:
         return UsedPart(
             lengths_by_gradient,
-            "found from the optimizer's state: up to the last position whose bias b had at least "
+            "found from the optimizer's state: each position's bias b had at least "
             f"{SHARE:.0%} of the squared gradients of the position that had most",
         )
     if lengths_by_bias:
@@ -79,8 +79,8 @@ def by_gradient(checkpoint: Mapping[str, Any], mixings: Iterable[Mixing]) -> Len
     for mixing in mixings:
         by_position = squared[bias_of(mixing)].reshape(-1, mixing.length).sum(0)
         if by_position.max() > 0:
-            last = int((by_position >= SHARE * by_position.max()).nonzero().max())
-            lengths[mixing.side] = max(lengths.get(mixing.side, 0), last + 1)
+            often = by_position >= SHARE * by_position.max()  # a single sentence far behind may be loud, too
+            lengths[mixing.side] = max(lengths.get(mixing.side, 1), int(often.long().cumprod(0).sum()))
     return lengths if {mixing.side for mixing in mixings} == lengths.keys() else None
 
 

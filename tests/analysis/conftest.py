@@ -1,0 +1,34 @@
+"""small_models.py can be imported; a trained checkpoint and the command as fixtures."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from scripts import printed
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from small_models import checkpoint, train, untrained  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def before_training():
+    """The state dict with which the training of ``trained`` begins."""
+    return {key: tensor.clone() for key, tensor in untrained().state_dict().items()}
+
+
+@pytest.fixture(scope="session")
+def trained():
+    """A checkpoint whose training saw sources of 6 and targets of 8 positions often, of 11 and 13 once."""
+    model = untrained()
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.05)
+    train(model, optimizer, [*[(6, 8)] * 400, (11, 13)])
+    return checkpoint(model, optimizer.state_dict())
+
+
+@pytest.fixture
+def plot_mixing(monkeypatch, capsys):
+    """Run scripts/plot_mixing.py with these arguments; return what it prints."""
+    return printed("plot_mixing", monkeypatch, capsys)

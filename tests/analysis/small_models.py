@@ -1,0 +1,40 @@
+"""Checkpoints of small models, trained or made up."""
+
+from argparse import Namespace
+
+import builders
+import torch
+
+HISTORY = {"criterion_name": "C", "optimizer_name": "Adagrad", "num_updates": 7}
+
+
+def checkpoint(model, optimizer=None, arch="resmlp_transformer_tiny", **more):
+    """What fairseq's trainer saves, in little."""
+    return {
+        "args": None,
+        "cfg": {"model": Namespace(arch=arch)},
+        "model": model if isinstance(model, dict) else model.state_dict(),
+        "criterion": None,
+        "optimizer_history": [dict(HISTORY)],
+        "task_state": {},
+        "extra_state": {"train_iterator": {"epoch": 1}},
+        "last_optimizer_state": optimizer,
+        **more,
+    }
+
+
+def untrained(seed=0, **options):
+    """A model as training begins: A uniform, b zero."""
+    return builders.build(seed=seed, scatter=0, share_all_embeddings=True, **options).float()
+
+
+def train(model, optimizer, lengths, seed=0):
+    """An update for each pair of lengths, source and target, on random sentences, padded ones among them."""
+    for number, pair in enumerate(lengths):
+        sources, targets = builders.pairs(pair, pair, (2, 2), seed=seed + number)
+        target = builders.batch(targets)
+        optimizer.zero_grad()
+        out, _ = model(builders.batch(sources, left_pad=True), None, builders.batch(builders.shifted(targets)))
+        loss = torch.nn.functional.cross_entropy(out.transpose(1, 2), target, ignore_index=builders.PAD)
+        loss.backward()
+        optimizer.step()

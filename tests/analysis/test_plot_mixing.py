@@ -1,0 +1,166 @@
+"""scripts/plot_mixing.py: what it writes and what it refuses."""
+
+import base64
+import csv
+import importlib.util
+import json
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from small_models import checkpoint, untrained
+
+from resmlp_mt.errors import UserError
+
+pytest.importorskip("matplotlib")
+
+LAYERS = ["encoder-1", "encoder-2", "decoder-1", "decoder-2"]
+
+
+class Page(HTMLParser):
+    """The parts of a page; fails where a tag is not closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.pictures, self.links, self.anchors, self.addresses = [], [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.addresses += [attrs[name] for name in ("src", "href", "srcset", "data") if name in attrs]
+        self.anchors += [attrs["id"]] if "id" in attrs else []
+        if tag == "img":
+            assert attrs["alt"]
+            self.pictures.append(attrs["src"])
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def saved(trained, tmp_path):
+    path = tmp_path / "checkpoint9.pt"
+    torch.save(trained, path)
+    return path
+
+
+def test_everything_is_written_and_gathered_on_one_page(plot_mixing, saved, tmp_path):
+    out = tmp_path / "deep" / "mixing"
+    printed = plot_mixing(saved, "--out", out)
+    assert printed.splitlines()[:2] == ["encoder: positions 1 to 6", "decoder: positions 1 to 8"]
+    pictures = {f"{name}.png" for name in ("overview", "profiles", "sparsity", *LAYERS)}
+    assert {path.name for path in out.iterdir()} == pictures | {"index.html", "mixing.json", "sparsity.csv"}
+
+    text = (out / "index.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert all(address.startswith(("data:image/png;base64,", "#")) for address in page.addresses)
+    assert "url(" not in text and "@import" not in text and "<script" not in text
+    shown = {base64.b64decode(source.partition(",")[2]) for source in page.pictures}
+    assert shown == {(out / name).read_bytes() for name in pictures}
+    assert [address[1:] for address in page.addresses if address.startswith("#")] == page.anchors
+    assert "encoder, 1 to 6 of 64; decoder, 1 to 8 of 64, found from the optimizer&#x27;s state" in text
+
+
+def test_figures_are_those_of_the_weights(plot_mixing, saved, trained, tmp_path):
+    plot_mixing(saved, "--out", tmp_path, "--length", 7)
+    found = json.loads((tmp_path / "mixing.json").read_text())
+    assert found["used"] == {"encoder": 7, "decoder": 7, "how": "as given by --length"}
+    (one,) = found["checkpoints"]
+    assert (one["updates"], one["architecture"]) == (7, "resmlp_transformer_tiny")
+    assert [(each["side"], each["layer"]) for each in one["mixing"]] == [
+        ("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2),
+    ]  # fmt: skip
+    (profile,) = one["mixing"][2]["heads"]
+    weight = trained["model"]["decoder.layers.0.mixing.mixing.weight"]
+    assert profile["offsets"] == list(range(-6, 1))
+    assert profile["mean"][-2] == pytest.approx(sum(weight[i + 1, i].item() for i in range(6)) / 6)
+
+    with open(tmp_path / "sparsity.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 4 * 3 + 2 * 4
+    for row, listed in zip(rows, one["sparsity"], strict=True):
+        assert row["checkpoint"] == str(saved)
+        assert (row["side"], int(row["layer"]), row["matrix"]) == (listed["side"], listed["layer"], listed["matrix"])
+        assert float(row["share"]) == pytest.approx(listed["share"], abs=1e-6)
+    values = sorted(abs(weight[i, j].item()) for i in range(7) for j in range(i + 1))
+    small = sum(value < 0.05 * values[-1] for value in values) / 28
+    assert ("decoder", 1, "A", pytest.approx(small)) in [tuple(each.values()) for each in one["sparsity"]]
+
+
+def test_several_checkpoints_show_their_change(plot_mixing, saved, before_training, tmp_path):
+    torch.save(checkpoint(before_training), tmp_path / "checkpoint1.pt")
+    out = tmp_path / "out"
+    plot_mixing(tmp_path / "checkpoint1.pt", saved, "--out", out)
+    assert {path.stem for path in out.glob("change-*.png")} == {f"change-{name}" for name in LAYERS}
+    page = Page((out / "index.html").read_text())
+    assert len(page.pictures) == 3 + 2 * len(LAYERS)
+    assert [each["checkpoint"] for each in json.loads((out / "mixing.json").read_text())["checkpoints"]] == [
+        str(tmp_path / "checkpoint1.pt"),
+        str(saved),
+    ]
+
+
+def test_an_average_takes_its_length_from_a_checkpoint_beside_it(plot_mixing, saved, trained, tmp_path):
+    torch.save({**trained, "last_optimizer_state": {}}, tmp_path / "average.pt")
+    alone = plot_mixing(tmp_path / "average.pt", "--out", tmp_path / "a")
+    assert alone.splitlines()[:2] == ["encoder: positions 1 to 11", "decoder: positions 1 to 13"]
+    assert "--length" in alone
+    beside = plot_mixing(saved, tmp_path / "average.pt", "--out", tmp_path / "b")
+    assert beside.splitlines()[:2] == ["encoder: positions 1 to 6", "decoder: positions 1 to 8"]
+
+
+def test_the_same_checkpoint_gives_the_same_bytes(plot_mixing, saved, tmp_path):
+    for name in "a", "b":
+        plot_mixing(saved, "--out", tmp_path / name, "--prune", 0.5)
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+
+
+def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path):
+    plot_mixing(saved, "--out", tmp_path / "out", "--prune", "0.25", "1")
+    for share, zeros in ("0.25", 9), ("1", 36):
+        model = torch.load(tmp_path / "out" / f"pruned-{share}.pt")["model"]
+        assert (model["decoder.layers.1.mixing.mixing.weight"][:8, :8].tril() == 0).sum() == 28 + zeros
+        assert (model["encoder.layers.1.mixing.mixing.weight"] == 0).sum() == zeros
+    with pytest.raises(UserError, match=r"pruned-1\.pt: is one of the checkpoints"):
+        plot_mixing(tmp_path / "out" / "pruned-1.pt", "--out", tmp_path / "out", "--prune", "1")
+
+
+def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, trained, tmp_path, monkeypatch):
+    def refused(message, *names, options=()):
+        with pytest.raises(UserError, match=message) as error:
+            plot_mixing(*[tmp_path / name for name in names], "--out", tmp_path / "out", *options)
+        assert "\n" not in str(error.value)
+        assert not (tmp_path / "out").exists()
+
+    attention = {"encoder.layers.0.self_attn.q_proj.weight": torch.randn(8, 8)}
+    torch.save(checkpoint(attention, arch="transformer_iwslt_de_en"), tmp_path / "transformer.pt")
+    torch.save(checkpoint(attention, cfg={"model": {"_name": "fconv"}}), tmp_path / "fconv.pt")
+    torch.save(checkpoint(untrained(max_source_positions=9)), tmp_path / "smaller.pt")
+    torch.save({"weights": torch.ones(2)}, tmp_path / "other.pt")
+    broken = {**trained["model"], "decoder.layers.1.mixing.mixing.weight": torch.full((64, 64), float("nan"))}
+    torch.save(checkpoint(broken), tmp_path / "broken.pt")
+    (tmp_path / "half.pt").write_bytes(saved.read_bytes()[:1000])
+
+    refused(r"transformer\.pt: no matrix A over positions in this transformer_iwslt_de_en", "transformer.pt")
+    refused(r"fconv\.pt: no matrix A over positions in this fconv", "fconv.pt")
+    refused(r"smaller\.pt: not the matrices of .*checkpoint9\.pt", saved.name, "smaller.pt")
+    refused(r"other\.pt: not a checkpoint of fairseq-train", "other.pt")
+    refused(r"broken\.pt: A of decoder 2 is not finite", "broken.pt")
+    refused(r"half\.pt: not loaded: truncated", "half.pt")
+    refused(r"nowhere\.pt: cannot be read: No such file", "nowhere.pt")
+    refused(r"--length 65: the model has 64 positions: give 2 to 64", saved.name, options=("--length", 65))
+    refused(r"--length 1: ", saved.name, options=("--length", 1))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    refused(r"needs matplotlib: pip install", saved.name)
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "half", "nan"])
+def test_shares_that_are_none_are_refused(plot_mixing, saved, capsys, share):
+    with pytest.raises(SystemExit) as error:
+        plot_mixing(saved, "--out", "out", "--prune", share)
+    assert error.value.code == 2
+    assert f"--prune {share}: give a share of the weights" in capsys.readouterr().err
