@@ -48,11 +48,9 @@ def smallest(mixing: Mixing, share: float) -> Tensor:
 
 
 def _without(chosen: Tensor, model: Mapping[str, Tensor], mixing: Mixing) -> Tensor:
-    """The weight with which A is zero at the chosen entries."""
-    weight = model[mixing.key].clone()
+    """The weight with which A is zero at the chosen entries of its first positions."""
     length = chosen.size(-1)
-    part = weight.view(mixing.weights.shape)[:, :length, :length]
-    part[chosen] = (0 - beside_the_weight(model, mixing.key).expand_as(mixing.weights))[:, :length, :length][chosen].to(
-        part
-    )
+    weight, beside = model[mixing.key].clone(), beside_the_weight(model, mixing.key).expand_as(mixing.weights)
+    part = weight.view_as(mixing.weights)[:, :length, :length]
+    part[chosen] = (0 - beside[:, :length, :length])[chosen].to(part)
     return weight

@@ -13,7 +13,7 @@ from torch import Tensor
 from resmlp_mt.analysis.matrices import Mixing
 
 SHARE = 0.01
-"""Used are positions up to the first whose bias had less than this share of the squared gradients of the loudest one."""
+"""Used are the positions before the first whose bias had less than this share of the largest squared gradients."""
 
 BUFFERS = "version", "_float_tensor"
 """Ends of names that fairseq's models keep beside their parameters."""

@@ -10,7 +10,7 @@ from scripts import printed
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from small_models import checkpoint, train, untrained  # noqa: E402
+from small_models import checkpoint, train, untrained
 
 
 @pytest.fixture(scope="session")

@@ -44,5 +44,5 @@ def test_dense_matrices_are_the_linear_layers_of_mlp_and_cross_attention():
     mlp = {(side, layer, name) for side in ("encoder", "decoder") for layer in (1, 2) for name in ("W1", "W2")}
     assert found.keys() == mlp | {("decoder", layer, name) for layer in (1, 2) for name in ("q", "k", "v", "out")}
     layer = model.decoder.layers[1]
-    assert found["decoder", 2, "W2"] is not None and torch.equal(found["decoder", 2, "W2"], layer.mlp.fc2.weight)
+    assert torch.equal(found["decoder", 2, "W2"], layer.mlp.fc2.weight)
     assert torch.equal(found["decoder", 2, "k"], layer.cross_attention.attention.k_proj.weight)

@@ -9,12 +9,12 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
-from PIL import Image  # noqa: E402
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
 
-from resmlp_mt.analysis import pictures  # noqa: E402
-from resmlp_mt.analysis.matrices import Mixing  # noqa: E402
-from resmlp_mt.analysis.sparsity import Sparsity  # noqa: E402
+from resmlp_mt.analysis import pictures
+from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.sparsity import Sparsity
 
 
 def mixings(layers=2, heads=1, length=9):
