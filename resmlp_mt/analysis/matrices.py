@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from resmlp_mt.errors import UserError
+
 StateDict = Mapping[str, Tensor]
 
 _MIXING = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.mixing\.mixing\.weight")
@@ -85,7 +87,15 @@ def effective_matrix(model: StateDict, key: str) -> Tensor:
 
 
 def beside_the_weight(model: StateDict, key: str) -> Tensor:
-    """What a mixing adds to its weight before it is applied, H x N x N or of a shape that broadcasts to it."""
+    """What a mixing adds to its weight before it is applied, H x N x N or of a shape that broadcasts to it.
+
+    Raises:
+        UserError: the mixing has a parameter that nothing here knows, so that A would be shown wrongly
+    """
+    mixing = key.removesuffix("weight")
+    for other in model:
+        if other.startswith(mixing) and other.removeprefix(mixing) not in ("weight", "bias"):
+            raise UserError(f"{other}: a parameter of the mixing that is not understood, and A may depend on it")
     return torch.zeros(1, 1, 1)
 
 

@@ -3,6 +3,7 @@ import torch
 from small_models import untrained
 
 from resmlp_mt.analysis.matrices import dense_matrices, mixing_matrices
+from resmlp_mt.errors import UserError
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
@@ -36,6 +37,12 @@ def test_other_models_have_none():
     convolution = {"encoder.layers.0.mixing.mixing.weight": torch.randn(8, 8, 3)}
     attention = {"encoder.layers.0.self_attn.q_proj.weight": torch.randn(8, 8)}
     assert mixing_matrices(convolution) == mixing_matrices(attention) == []
+
+
+def test_what_is_not_understood_is_not_shown():
+    key = "encoder.layers.0.mixing.mixing.weight"
+    with pytest.raises(UserError, match=r"mixing\.mixing\.other: a parameter of the mixing that is not understood"):
+        mixing_matrices({key: torch.randn(8, 8), key.replace("weight", "other"): torch.randn(8)})
 
 
 def test_dense_matrices_are_the_linear_layers_of_mlp_and_cross_attention():
