@@ -1,0 +1,76 @@
+"""A table as a picture; the only module here that needs matplotlib."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from resmlp_mt.ablations.table import Table
+from resmlp_mt.files import atomic_write
+
+
+def draw(table: Table, path: Path) -> None:
+    """Draw score, perplexity and speed of every row, with a line at the row that all are compared with.
+
+    The whiskers are the 95 % interval of each row's score over the resamples of the paired bootstrap.
+
+    Raises:
+        UserError: the file cannot be written
+    """
+    rows = table.figures
+    height = 1.7 + 0.36 * len(rows)
+    figure, axes = plt.subplots(1, 3, figsize=(12, height), sharey=True, layout="constrained")
+    _dots(axes[0], table, [row.scores["sacrebleu"]["score"] for row in rows], "{:.1f}", whiskers(table))
+    axes[0].set_title("sacreBLEU, higher is better", fontsize="medium")
+    _dots(axes[1], table, [row.training.perplexity for row in rows], "{:.2f}", None)
+    axes[1].set_title("valid. perplexity, lower is better", fontsize="medium")
+    _bars(axes[2], table, [row.training.words_per_second for row in rows])
+    axes[2].set_title("target words a second, in training", fontsize="medium")
+    axes[0].set_yticks(range(len(rows)), [row.name for row in rows])
+    axes[0].set_ylim(len(rows) - 0.5, -0.6)
+    figure.suptitle(f"{table.title} ({table.budget})", fontsize="large")
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format="png", dpi=120)
+    plt.close(figure)
+
+
+def whiskers(table: Table) -> list[float]:
+    """Half of the 95 % interval of each row's sacreBLEU; 0 where nothing was compared."""
+    compared = [row.bootstrap["sacrebleu"] for row in table.figures if row.bootstrap]
+    against = compared[0]["baseline"]["ci"] if compared else 0.0
+    return [
+        row.bootstrap["sacrebleu"]["system"]["ci"] if row.bootstrap else against if row.name == table.against else 0.0
+        for row in table.figures
+    ]
+
+
+def _colours(table: Table) -> list[str]:
+    return ["0.45" if row.name == table.against else "C0" for row in table.figures]
+
+
+def _dots(axis: Any, table: Table, values: list[float], form: str, errors: list[float] | None) -> None:
+    for place, (value, colour) in enumerate(zip(values, _colours(table), strict=True)):
+        axis.errorbar(value, place, xerr=errors and errors[place], fmt="o", color=colour, capsize=3)
+        axis.annotate(
+            form.format(value), (value, place), (0, 6), textcoords="offset points", ha="center", fontsize="small"
+        )
+    axis.grid(axis="x", alpha=0.3)
+    _finish(axis, table, values)
+
+
+def _bars(axis: Any, table: Table, values: list[float]) -> None:
+    bars = axis.barh(range(len(values)), values, color=_colours(table), height=0.5)
+    axis.bar_label(bars, [f"{value:,.0f}" for value in values], padding=3, fontsize="small")
+    _finish(axis, table, values)
+
+
+def _finish(axis: Any, table: Table, values: list[float]) -> None:
+    for row, value in zip(table.figures, values, strict=True):
+        if row.name == table.against:
+            axis.axvline(value, color="0.45", linewidth=1, linestyle=":", zorder=0)
+    axis.margins(x=0.15)
+    axis.spines[["top", "right"]].set_visible(False)

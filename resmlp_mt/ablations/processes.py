@@ -1,0 +1,103 @@
+"""fairseq's commands as processes of their own, with their processor time, one thread each."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event
+from typing import IO
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import PathLike
+
+PAUSE = 15.0  # seconds after which a command's processor time is told again
+BEAT = 0.2  # seconds between two looks at a command
+
+
+class Stopped(Exception):
+    """The whole run was told to stop."""
+
+
+def locked(folder: Path) -> IO[str]:
+    """Open a folder for one run at a time.
+
+    The lock is held as long as anybody has the file open: also by a command that has outlived its killed parent.
+
+    Raises:
+        UserError: another run works in the folder, or it cannot be written
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / ".lock", "w")  # noqa: SIM115 (closed by the caller)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise UserError(f"{folder}: another run, or a training left over from one, works here: let it end") from error
+    return lock
+
+
+def run(
+    command: Sequence[PathLike],
+    output: Path,
+    log: Path,
+    lock: IO[str],
+    stop: Event,
+    tell: Callable[[float], None] = lambda seconds: None,
+) -> None:
+    """Run ``python -m MODULE ARGUMENTS`` to its end.
+
+    Args:
+        command: module and arguments
+        output: where stdout goes, added at its end
+        log: where stderr goes, added at its end; may be the same
+        lock: a file that the command keeps open
+        stop: ends the command when set
+        tell: told the command's processor time (user and system, in seconds) every now and then and at the end
+
+    Raises:
+        UserError: it failed, with the end of its log
+        Stopped: it was ended
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with open(output, "ab") as out, open(log, "ab") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *map(str, command)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=environment,
+            pass_fds=[lock.fileno()],
+        )
+    try:
+        beats = 0
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if stop.wait(BEAT):
+                raise Stopped
+            beats += 1
+            if beats % round(PAUSE / BEAT) == 0:
+                tell(processor_seconds(process.pid))
+        tell(processor_seconds(process.pid))  # it has ended, but nobody has collected it yet
+    finally:
+        process.terminate()
+        status = process.wait()
+    if status != 0:
+        name = str(command[0]).replace("fairseq_cli.", "fairseq-")
+        end = f"killed by signal {-status}" if status < 0 else f"failed: {last_line(log)}"
+        raise UserError(f"{name} {end} (see {log})")
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process, with its finished children, has had of the processor; Linux only."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # utime, stime, cutime, cstime
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log, which is where a command says what went wrong."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if line), "no message")

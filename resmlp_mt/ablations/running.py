@@ -1,0 +1,222 @@
+"""One row of a table in a folder of its own: trained, averaged, translated; each only if it was not done already."""
+
+import contextlib
+import datetime
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import IO, Any
+
+import resmlp_mt
+from resmlp_mt.ablations.processes import locked, run
+from resmlp_mt.ablations.recipe import Recipe
+from resmlp_mt.ablations.training_log import check_updates
+from resmlp_mt.checkpoint_averaging import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.corpora.checksums import sha256_of
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import JsonFile, PathLike
+
+USER_DIR = Path(resmlp_mt.__file__).parent
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The checksums of the files of a folder of binarized data.
+
+    Raises:
+        UserError: there is none
+    """
+    paths = sorted(path for path in folder.glob("*") if path.suffix in (".bin", ".idx", ".txt"))
+    if not paths:
+        raise UserError(f"{folder}: no binarized data: prepare it first (for Multi30k, examples/multi30k/prepare.py)")
+    return {path.name: sha256_of(path) for path in paths}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row's folder.
+
+    Attributes:
+        name: the row's
+        recipe: the table's
+        data: the binarized data
+        sums: its checksums
+        folder: where everything of the row is: checkpoints, logs, ``average.pt``, the translation, and what it was made
+            from (``row.json``)
+    """
+
+    name: str
+    recipe: Recipe
+    data: Path
+    sums: dict[str, str] = field(repr=False)
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What fairseq-train printed."""
+        return self.folder / "train.log"
+
+    @property
+    def translation(self) -> Path:
+        """What fairseq-generate printed."""
+        return self.folder / f"{self.recipe.subset}.txt"
+
+    @property
+    def average(self) -> Path:
+        """The checkpoint that translates."""
+        return self.folder / "average.pt"
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is a translation, and by what the recipe says."""
+        state = self._state.values
+        return (
+            state.get("training") == self._training
+            and state.get("search") == self._search
+            and self.translation.is_file()
+        )
+
+    @property
+    def processor_seconds(self) -> float:
+        """The processor time of the training, that of its broken-off runs included."""
+        return sum(self._state.values["processor_seconds"])
+
+    @property
+    def trained(self) -> dict[str, str]:
+        """Date and circumstances of the training."""
+        return self._state.values["trained"]
+
+    def finish(self, stop: Event, anew: bool = False, about: dict[str, str] | None = None) -> None:
+        """Do what is not done yet.
+
+        Args:
+            stop: ends it when set; run again, it goes on
+            anew: forget all that is there
+            about: the circumstances of a training, to be kept with it
+
+        Raises:
+            UserError: a step failed, or the folder holds a row of other options or data
+            Stopped: it was ended
+        """
+        with contextlib.closing(locked(self.folder)) as lock:
+            if anew:
+                self._empty()
+            state = self._state
+            self._check(state.values.get("training"))
+            if not state.values.get("trained"):
+                self._train(state, lock, stop, about or {})
+            if not self.finished:
+                self._translate(state, lock, stop)
+
+    @property
+    def _state(self) -> JsonFile:
+        return JsonFile(self.folder / "row.json")
+
+    @property
+    def _training(self) -> dict[str, Any]:
+        return {"options": self.recipe.training_options(self.name), "data": self.sums}
+
+    @property
+    def _search(self) -> list[str]:
+        return [*self.recipe.search, "--gen-subset", self.recipe.subset]
+
+    def _check(self, before: dict[str, Any] | None) -> None:
+        if before is None or before == self._training:
+            return
+        if before["data"] != self.sums:
+            changed = f"other data than {self.data} has now"
+        else:
+            then, now = _by_name(before["options"]), _by_name(self._training["options"])
+            different = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+            was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
+            changed = f"other options ({was}, now {now_is})"
+        raise UserError(
+            f"{self.folder}: trained with {changed}: --anew {self.name} trains it again, another --out keeps both"
+        )
+
+    def _train(self, state: JsonFile, lock: IO[str], stop: Event, about: dict[str, str]) -> None:
+        state.values["training"] = self._training
+        earlier = state.values.setdefault("processor_seconds", [])
+
+        def tell(seconds: float) -> None:
+            state.values["processor_seconds"] = [*earlier, seconds]
+            state.save()
+            if self.log.exists():
+                check_updates(self.log, self.recipe.updates_per_epoch)
+
+        tell(0.0)
+        command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
+        run([*command, *self.recipe.training_options(self.name)], self.log, self.log, lock, stop, tell)
+        state.values["trained"] = {"on": datetime.date.today().isoformat(), **about}
+        state.save()
+
+    def _translate(self, state: JsonFile, lock: IO[str], stop: Event) -> None:
+        recipe = self.recipe
+        paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.max_epoch)
+        save_checkpoint(average_checkpoints(paths), self.average)
+        part, log = self.translation.with_suffix(".txt.part"), self.folder / "generate.log"
+        for path in part, log:
+            path.unlink(missing_ok=True)
+        source, target = recipe.langs
+        command: list[PathLike] = [
+            *("fairseq_cli.generate", self.data, "--user-dir", USER_DIR, "--path", self.average),
+            *("--source-lang", source, "--target-lang", target, "--required-batch-size-multiple", "1", *self._search),
+        ]
+        run(command, part, log, lock, stop)
+        os.replace(part, self.translation)
+        state.values["search"] = self._search
+        state.save()
+
+    def _empty(self) -> None:
+        if not (self.folder / "row.json").exists() and any(path.name != ".lock" for path in self.folder.iterdir()):
+            raise UserError(f"{self.folder}: not the folder of a row: choose another --out")
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != ".lock":
+                path.unlink()
+
+
+def _by_name(options: list[str]) -> dict[str, str]:
+    """Each option with its values; the last one of a kind counts."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in options:
+        if word.startswith("--"):
+            name = found[word] = word
+        else:
+            name = found[name.split()[0]] = f"{name} {word}"
+    return found
+
+
+def finish_rows(
+    rows: Sequence[Row], jobs: int, anew: frozenset[str] = frozenset(), about: dict[str, str] | None = None
+) -> Iterator[tuple[Row, str]]:
+    """Finish rows, several at a time, and say so.
+
+    Args:
+        jobs: how many at a time, each of one thread
+        anew: the names of those that are trained again
+        about: the circumstances of a training, to be kept with it
+
+    Yields:
+        each row as it ends, with what went wrong or nothing; the others go on
+    """
+    stop = Event()
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            running = {
+                pool.submit(row.finish, stop, row.name in anew, {"rows at a time": str(jobs), **(about or {})}): row
+                for row in rows
+            }
+            for done in as_completed(running):
+                error = done.exception()
+                if error is not None and not isinstance(error, UserError):
+                    raise error
+                yield running[done], str(error or "")
+        finally:  # also where the caller was told to end
+            stop.set()
+            pool.shutdown(cancel_futures=True)
