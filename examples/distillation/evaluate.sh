@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Average, translate and score a student as examples/multi30k/evaluate.sh does, and compare it with the undistilled ResMLP
+# where that has been scored.
+#
+#   bash examples/distillation/evaluate.sh distilled|both [WORK] [SUBSET]      SUBSET: test (default) or valid
+#
+# LENPEN=...   fairseq-generate's length penalty (default: 1, fairseq's own)
+set -euo pipefail
+student=${1:?give a student: distilled or both}
+work=${2:-work/multi30k}
+subset=${3:-test}
+case $student in
+  distilled | both) ;;
+  *) echo "evaluate.sh: no student $student: give distilled or both" >&2; exit 2 ;;
+esac
+bash examples/multi30k/evaluate.sh "distillation/$student" "$work" "$subset"
+
+name=$subset.lenpen${LENPEN:-1}.txt
+declare -A references=([test]=test_2016_flickr.de [valid]=val.de)
+if [ -f "$work/resmlp/$name" ]; then
+  python scripts/score_bleu.py "$work/distillation/$student/$name" --baseline "$work/resmlp/$name" \
+    --reference "$work/${references[$subset]}" --target-lang de
+fi

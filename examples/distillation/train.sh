@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Train a student on the data that translate.sh made, as examples/multi30k/train.sh trains the undistilled ResMLP.
+# Run again after a break, it goes on from the last checkpoint.
+#
+#   bash examples/distillation/train.sh distilled|both [WORK] [-- more options of fairseq-train]
+#
+# distilled   the teacher's translations alone
+# both        the teacher's translations and the original ones: twice the pairs, half the epochs
+# WORK        as for translate.sh, default work/multi30k; checkpoints and train.log go to WORK/distillation/STUDENT
+set -euo pipefail
+student=${1:?give a student: distilled or both}
+shift
+work=work/multi30k
+if [ $# -gt 0 ] && [ "$1" != -- ]; then work=$1 && shift; fi
+if [ $# -gt 0 ]; then
+  [ "$1" = -- ] || { echo "train.sh: $1 where -- should stand, before more options of fairseq-train" >&2; exit 2; }
+  shift
+fi
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+case $student in
+  distilled) epochs=30 ;;
+  both) epochs=15 ;;
+  *) echo "train.sh: no student $student: give distilled or both" >&2; exit 2 ;;
+esac
+data=$work/distillation/data-bin.$student run=$work/distillation/$student
+[ -d "$data" ] || { echo "train.sh: no $data: run examples/distillation/translate.sh first" >&2; exit 2; }
+
+mkdir -p "$run"
+fairseq-train "$data" --user-dir resmlp_mt --source-lang en --target-lang de \
+  --arch resmlp_transformer_multi30k --share-all-embeddings --dropout 0.2 \
+  --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+  --optimizer adagrad --clip-norm 1.0 \
+  --lr 0.05 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 16800 \
+  --max-tokens 1024 --max-epoch "$epochs" --seed 1 --num-workers 0 --required-batch-size-multiple 1 \
+  --update-epoch-batch-itr True --save-dir "$run" --keep-last-epochs 5 --log-format simple --log-interval 100 \
+  "$@" 2>&1 | tee -a "$run/train.log"
