@@ -50,15 +50,17 @@ class Row:
     """One system on one workload.
 
     ``rate`` is in target tokens a second, subwords with ``</s>``; ``ratio`` is the speed over the baseline's, pair by
-    pair; ``flop_ratio`` what it would be if FLOPs were all; ``flops`` is FLOPs a token; ``memory`` is in bytes;
-    ``latency`` has the percentiles 50 and 99 of the seconds that a sentence takes, where the batch is one sentence;
-    ``seconds`` has what was timed, by round and batch; ``operations`` those of the last batch, by PyTorch operation.
+    pair; ``flop_ratio`` what it would be if FLOPs were all; ``flops`` is FLOPs a token; ``memory`` is in bytes, found
+    with a batch of ``batch_tokens`` target tokens; ``latency`` has the percentiles 50 and 99 of the seconds that a
+    sentence takes, where the batch is one sentence; ``seconds`` has what was timed, by round and batch; ``operations``
+    those of the last batch, by PyTorch operation.
     """
 
     system: str
     workload: str
     length: int
     sentences: int
+    batch_tokens: int
     rate: Spread
     ratio: Spread
     flop_ratio: float | None
@@ -67,6 +69,11 @@ class Row:
     latency: tuple[float, float] | None
     seconds: list[list[float]]
     operations: dict[str, float] | None = None
+
+    @property
+    def memory_per_token(self) -> float | None:
+        """Bytes, what the model itself takes included."""
+        return None if self.memory is None else self.memory / self.batch_tokens
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,7 @@ class Workload:
         sentences: in a batch
         tokens: target tokens of all pieces
         pieces: batches
+        batch_tokens: target tokens of the last piece, which memory is found with
     """
 
     label: str
@@ -104,6 +112,7 @@ class Workload:
     sentences: int
     tokens: int
     pieces: int
+    batch_tokens: int
 
 
 def compare(
@@ -134,6 +143,7 @@ def compare(
                 workload.label,
                 workload.length,
                 workload.sentences,
+                workload.batch_tokens,
                 per_second(workload.tokens, seconds),
                 speed_ratio(seconds, times[plan.baseline]),
                 theirs / ours if ours and theirs else None,

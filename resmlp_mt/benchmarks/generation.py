@@ -206,6 +206,7 @@ def translate(plan: Plan, shapes: Sequence[Shape], text: RealText | None = None)
                 shape.sentences,
                 tokens,
                 len(pieces),
+                pieces[-1].tokens,
             ),
             {name: checked(name, list(map(each.prepare, pieces)), pieces) for name, each in translators.items()},
             {name: flops_per_token(plan, translator.formula, pieces) for name, translator in translators.items()},

@@ -1,7 +1,9 @@
 """Sections as pictures; the only module here that needs matplotlib."""
 
 import itertools
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.benchmarks.comparison import Row, Section
+from resmlp_mt.benchmarks.timing import Spread
 from resmlp_mt.files import atomic_write
 
 
@@ -40,42 +44,84 @@ def legend(figure: Any, axis: Any, title: str) -> None:
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small", title=title)
 
 
-def by_length(section: Section) -> Any:
-    """Speed over the baseline's, time a token and peak memory against length; dashed what FLOPs predict.
+def predicted_time(row: Row, first: Row) -> float | None:
+    """Microseconds a token that FLOPs predict, where those of the shortest length are taken for granted."""
+    return 1e6 / first.rate.median * row.flops / first.flops if row.flops and first.flops else None
 
-    The prediction of a time takes the time of the shortest length for granted.
+
+@dataclass(frozen=True)
+class Panel:
+    """A figure of every row against its length: the median with its quartiles, or one number, and what FLOPs predict.
+
+    The prediction is told the row and that of the shortest length.
     """
-    panels: list[tuple[str, Callable[[Row], float | None], Callable[[Row, Row], float | None]]] = [
-        ("times as fast as " + section.baseline, lambda row: row.ratio.median, lambda row, _: row.flop_ratio),
-        (
-            "microseconds a token",
-            lambda row: 1e6 / row.rate.median,
-            lambda row, first: 1e6 / first.rate.median * row.flops / first.flops if row.flops and first.flops else None,
-        ),
-        (
-            "peak MB",
-            lambda row: None if row.memory is None else row.memory / 1e6,
-            lambda row, first: None,
-        ),
+
+    title: str
+    measured: Callable[[Row], Spread | float | None]
+    predicted: Callable[[Row, Row], float | None] = lambda row, first: None
+
+
+def time_per_token(row: Row) -> Spread:
+    """Microseconds; the quickest quarter is the rate's upper one."""
+    return Spread(1e6 / row.rate.median, 1e6 / row.rate.high, 1e6 / row.rate.low)
+
+
+def by_length(section: Section) -> Any:
+    """Speed over the baseline's, and what a token costs in time and in memory, against length."""
+    panels = [
+        Panel(f"times as fast as {section.baseline}", lambda row: row.ratio, lambda row, _: row.flop_ratio),
+        Panel("time a token (microseconds)", time_per_token, predicted_time),
+        Panel("peak memory a token (kB)", lambda row: row.memory_per_token and row.memory_per_token / 1e3),
+        Panel("peak memory (MB)", lambda row: row.memory and row.memory / 1e6),
     ]
-    figure, axes = plt.subplots(1, len(panels), figsize=(15, 5), layout="constrained")
-    for axis, (label, measured, predicted) in zip(axes, panels, strict=True):
-        for name, colour in colours(section).items():
-            rows = [row for row in section.rows if row.system == name]
-            lengths = [row.length for row in rows]
-            axis.plot(lengths, [measured(row) for row in rows], "o-", color=colour, label=name)
-            axis.plot(lengths, [predicted(row, rows[0]) for row in rows], "--", color=colour, linewidth=1)
+    panels = [panel for panel in panels if any(panel.measured(row) for row in section.rows)]
+    deep = math.ceil(len(panels) / 2)
+    figure, axes = plt.subplots(deep, 2, figsize=(13, 4.5 * deep), layout="constrained")
+    lengths = sorted({row.length for row in section.rows})
+    for axis, panel in zip(axes.flat, panels, strict=True):
+        for (name, colour), marker in zip(colours(section).items(), itertools.cycle("osD^vP*X")):
+            rows = sorted((row for row in section.rows if row.system == name), key=lambda row: row.length)
+            line(axis, panel, rows, color=colour, marker=marker, label=name)
         axis.set_xscale("log", base=2)
-        axis.set_xticks(lengths, [str(length) for length in lengths])
-        if axis is axes[1]:
-            axis.set_yscale("log")
-        else:
-            axis.set_ylim(bottom=0)
-        axis.set_xlabel("length in subwords")
-        axis.set_title(label)
+        axis.set_xticks(lengths, map(str, lengths))
+        axis.xaxis.set_minor_locator(NullLocator())
+        plain_log(axis)
+        axis.set_xlabel("length (subwords)")
+        axis.set_title(panel.title)
         axis.grid(alpha=0.3)
-    legend(figure, axes[0], "dashed: FLOPs alone")
+    legend(figure, axes.flat[0], "dashed: what FLOPs alone predict")
     return figure
+
+
+def line(axis: Any, panel: Panel, rows: list[Row], **style: Any) -> None:
+    """One system in a panel, over its lengths."""
+    lengths = [row.length for row in rows if panel.measured(row)]
+    values = [value for row in rows if (value := panel.measured(row))]
+    spreads = [value if isinstance(value, Spread) else Spread.of([value]) for value in values]
+    medians = [spread.median for spread in spreads]
+    axis.errorbar(lengths, medians, whiskers(spreads), capsize=2, elinewidth=1, markersize=5, **style)
+    predictions = [panel.predicted(row, rows[0]) for row in rows]
+    axis.plot([row.length for row in rows], predictions, "--", color=style["color"], linewidth=1)
+
+
+def whiskers(spreads: list[Spread]) -> list[list[float]]:
+    """How far the quartiles are below and above the medians."""
+    return [
+        [spread.median - spread.low for spread in spreads],
+        [spread.high - spread.median for spread in spreads],
+    ]
+
+
+def plain_log(axis: Any) -> None:
+    """A logarithmic axis with numbers as people write them, more of them where the range is small."""
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    steps: list[float] = [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, *range(3, 10)]
+    if high > 12 * low:
+        steps = [1, 2, 3, 5] if high < 100 * low else [1]
+    axis.yaxis.set_major_locator(LogLocator(subs=steps))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.yaxis.set_minor_locator(NullLocator())
 
 
 def by_sentences(section: Section) -> Any:
@@ -84,23 +130,30 @@ def by_sentences(section: Section) -> Any:
     figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
     shades = colours(section)
     width = 0.8 / len(shades)
+    highest = max(max(row.ratio.high, row.flop_ratio or 0) for row in section.rows)
     for axis, label in zip(axes, ("times as fast as " + section.baseline, "tokens a second"), strict=True):
         for place, (name, colour) in enumerate(shades.items()):
             rows = [row for row in section.rows if row.system == name]
             spreads = [row.ratio if axis is axes[0] else row.rate for row in rows]
             left = [workloads.index(row.workload) - 0.4 + (place + 0.5) * width for row in rows]
             medians = [spread.median for spread in spreads]
-            whiskers = [
-                [spread.median - spread.low for spread in spreads],
-                [spread.high - spread.median for spread in spreads],
-            ]
-            bars = axis.bar(left, medians, 0.92 * width, yerr=whiskers, color=colour, capsize=2, label=name)
+            axis.bar(left, medians, 0.92 * width, yerr=whiskers(spreads), color=colour, capsize=2, label=name)
             if axis is axes[0]:
-                axis.bar_label(bars, fmt="%.2f", padding=3, fontsize="small", rotation=90)
-                axis.margins(y=0.15)
+                axis.margins(y=0.2)
                 for x, row in zip(left, rows, strict=True):
                     if row.flop_ratio:
                         axis.hlines(row.flop_ratio, x - width / 2, x + width / 2, color="black", linewidth=2)
+                    tick, room = row.flop_ratio or 0, 0.13 * highest  # a number is about so tall
+                    above_tick = row.ratio.high - 0.2 * room < tick < row.ratio.high + room
+                    axis.annotate(
+                        f"{row.ratio.median:.2f}",
+                        (x, max(tick, row.ratio.high) if above_tick else row.ratio.high),
+                        xytext=(0, 4),
+                        textcoords="offset points",
+                        ha="center",
+                        rotation=90,
+                        fontsize="small",
+                    )
         axis.set_xticks(range(len(workloads)), workloads)
         axis.set_xlabel("length x sentences")
         axis.set_title(label)

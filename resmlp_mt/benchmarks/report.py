@@ -12,7 +12,9 @@ EXPLANATION = """\
 Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a
 ratio formed round by round from measurements that follow each other; "FLOPs alone" is what it would be if only matrix
 products took time. Tokens are target subwords with `</s>`, padding not counted. Memory is the most that a process takes
-for model, optimizer and batch. Generation forces every translation of a batch to the same length."""
+for model, optimizer and batch; a token's is that over the tokens of the batch. Generation forces every translation of
+a batch to the same length. In pictures over lengths the dashed time a token is that of the shortest length times what
+the FLOPs of a token are of those there: above it, time grows faster than FLOPs do."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ def table(section: Section) -> list[list[str]]:
         "p99 ms": lambda row: "" if row.latency is None else f"{1e3 * row.latency[1]:.1f}",
         "peak MB": lambda row: "" if row.memory is None else f"{row.memory / 1e6:,.0f}",
         f"of {section.baseline}'s": memory_ratio,
+        "kB a token": lambda row: "" if row.memory_per_token is None else f"{row.memory_per_token / 1e3:,.0f}",
     }
     cells = [[name, *map(show, section.rows)] for name, show in columns.items()]
     return [list(line) for line in zip(*(column for column in cells if any(column[1:])), strict=True)]
@@ -77,7 +80,7 @@ def profiles(section: Section, most: int = 12) -> dict[str, list[list[str]]]:
 
 def as_text(section: Section) -> str:
     """For the terminal."""
-    parts = [text_table(lines, left=len(lines[0])) for lines in (table(section), *profiles(section).values())]
+    parts = [text_table(table(section), left=2), *map(text_table, profiles(section).values())]
     head = [section.title, facts(section.settings), facts(section.machine), *section.notes]
     return "\n\n".join(["\n".join(head), *parts])
 

@@ -57,7 +57,7 @@ def train(plan: Plan, shapes: Sequence[Shape]) -> Iterator[Row]:
         tokens = batch["ntokens"]
         yield from compare(
             plan,
-            Workload(str(shape), shape.length, shape.sentences, tokens, 1),
+            Workload(str(shape), shape.length, shape.sentences, tokens, 1, tokens),
             {name: partial(training.step, batch) for name, training in trainings.items()},
             {name: training.flops_per_token(shape, tokens) for name, training in trainings.items()},
             peaks,

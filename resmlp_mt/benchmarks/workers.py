@@ -37,6 +37,7 @@ def train_together(plan: Plan, shapes: Sequence[Shape], processes: int) -> Itera
                     str(shape),
                     shape.length,
                     shape.sentences,
+                    tokens // STEPS,
                     per_second(tokens, times),
                     speed_ratio(times, seconds[1]),
                     flop_ratio=float(count),

@@ -10,10 +10,12 @@ from resmlp_mt.benchmarks.comparison import Row, Section
 from resmlp_mt.benchmarks.timing import Spread
 
 ROWS = [
-    Row("new", "8x1", 8, 1, Spread(200, 150, 250), Spread(2, 1.5, 2.5), 1.4, 10.0, 3_000_000, (0.04, 0.05), [[0.04]]),
-    Row("old", "8x1", 8, 1, Spread(100, 90, 110), Spread(1, 1, 1), 1.0, 14.0, 4_000_000, (0.08, 0.09), [[0.08]]),
-    Row("new", "16x4", 16, 4, Spread(900, 800, 1000), Spread(3, 2, 4), None, None, None, None, [[0.07]]),
-    Row("old", "16x4", 16, 4, Spread(300, 290, 310), Spread(1, 1, 1), None, None, None, None, [[0.21]]),
+    Row(
+        "new", "8x1", 8, 1, 8, Spread(200, 150, 250), Spread(2, 1.5, 2.5), 1.4, 10.0, 3_000_000, (0.04, 0.05), [[0.04]]
+    ),
+    Row("old", "8x1", 8, 1, 8, Spread(100, 90, 110), Spread(1, 1, 1), 1.0, 14.0, 4_000_000, (0.08, 0.09), [[0.08]]),
+    Row("new", "16x4", 16, 4, 60, Spread(900, 800, 1000), Spread(3, 2, 4), None, None, None, None, [[0.07]]),
+    Row("old", "16x4", 16, 4, 60, Spread(300, 290, 310), Spread(1, 1, 1), None, None, None, None, [[0.21]]),
 ]
 SECTION = Section("A title", "generation", "length", "old", {"width": "8"}, {"torch": "2"}, ["A note."], ROWS)
 
@@ -31,9 +33,10 @@ def test_a_table_has_a_column_for_what_was_measured():
         "p99 ms": "50.0",
         "peak MB": "3",
         "of old's": "0.75",
+        "kB a token": "375",
     }
-    assert second[-1] == "1.00"
-    assert third[header.index("FLOPs alone") :] == ["", "56.25", "", "", "", ""]
+    assert second[-2:] == ["1.00", "500"]
+    assert third[header.index("FLOPs alone") :] == ["", "56.25", "", "", "", "", ""]
     header, *_ = report.table(replace(SECTION, kind="training", rows=ROWS[2:]))
     assert header == ["length x sentences", "system", "tokens/s", "times as fast as old"]
 
@@ -86,3 +89,22 @@ def test_pictures_are_made(by, tmp_path):
     draw(replace(SECTION, by=by), path)
     assert path.read_bytes().startswith(b"\x89PNG")
     assert path.stat().st_size > 5000
+
+
+def test_pictures_show_the_cost_of_a_token_beside_what_flops_predict():
+    pytest.importorskip("matplotlib")
+    from resmlp_mt.benchmarks.plots import by_length
+
+    short, *_ = ROWS
+    long = replace(short, length=16, batch_tokens=16, rate=Spread(100, 80, 125), flops=15.0, flop_ratio=1.6)
+    figure = by_length(replace(SECTION, rows=[long, short]))
+    drawn = {axis.get_title(): [list(line.get_ydata()) for line in axis.lines] for axis in figure.axes}
+    assert list(figure.axes[0].lines[0].get_xdata()) == [8, 16]
+    ratios, times = drawn["times as fast as old"], drawn["time a token (microseconds)"]
+    assert (ratios[0], ratios[-1]) == ([2, 2], [1.4, 1.6])
+    assert times[0] == pytest.approx([5_000, 10_000])
+    assert times[-1] == pytest.approx([5_000, 7_500])  # 1.5 times the FLOPs
+    assert drawn["peak memory a token (kB)"][0] == pytest.approx([375, 187.5])
+    assert drawn["peak memory (MB)"][0] == pytest.approx([3, 3])
+    without = [replace(row, memory=None) for row in (short, long)]
+    assert len(by_length(replace(SECTION, rows=without)).axes) == 2
