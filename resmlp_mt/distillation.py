@@ -84,8 +84,8 @@ class Distilled:
 def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_original: bool = False) -> Distilled:
     """Make binarized data whose training targets are a teacher's.
 
-    Dictionaries, sources, ``valid`` and ``test`` are copied byte for byte. With the original pairs kept, they follow the
-    teacher's in ``train``. (A second part, ``train1``, fairseq would take only with ``--upsample-primary 1``.)
+    Dictionaries, sources, ``valid`` and ``test`` are copied byte for byte. With the original pairs kept, they follow
+    the teacher's in ``train``. (A second part, ``train1``, fairseq would take only with ``--upsample-primary 1``.)
 
     Args:
         generated: what fairseq-generate printed for ``--gen-subset train``, one file a shard

@@ -12,6 +12,9 @@ import matplotlib.pyplot as plt
 from resmlp_mt.ablations.table import Table
 from resmlp_mt.files import atomic_write
 
+_PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+"""The ground of a number, which keeps lines out of it."""
+
 
 def draw(table: Table, path: Path) -> None:
     """Draw score, perplexity and speed of every row, with a line at the row that all are compared with.
@@ -55,8 +58,9 @@ def _colours(table: Table) -> list[str]:
 def _dots(axis: Any, table: Table, values: list[float], form: str, errors: list[float] | None) -> None:
     for place, (value, colour) in enumerate(zip(values, _colours(table), strict=True)):
         axis.errorbar(value, place, xerr=errors and errors[place], fmt="o", color=colour, capsize=3)
+        text = form.format(value)
         axis.annotate(
-            form.format(value), (value, place), (0, 6), textcoords="offset points", ha="center", fontsize="small"
+            text, (value, place), (0, 7), textcoords="offset points", ha="center", fontsize="small", bbox=_PLAIN
         )
     axis.grid(axis="x", alpha=0.3)
     _finish(axis, table, values)
@@ -64,7 +68,7 @@ def _dots(axis: Any, table: Table, values: list[float], form: str, errors: list[
 
 def _bars(axis: Any, table: Table, values: list[float]) -> None:
     bars = axis.barh(range(len(values)), values, color=_colours(table), height=0.5)
-    axis.bar_label(bars, [f"{value:,.0f}" for value in values], padding=3, fontsize="small")
+    axis.bar_label(bars, [f"{value:,.0f}" for value in values], padding=3, fontsize="small", bbox=_PLAIN)
     _finish(axis, table, values)
 
 

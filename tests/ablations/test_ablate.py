@@ -1,0 +1,172 @@
+"""The command, from data to table: killed, run again, and its figures beside those of other commands."""
+
+import json
+import os
+import re
+import signal
+import statistics
+import time
+
+import pytest
+import torch
+from fairseq_commands import USER_DIR, start
+
+import resmlp_mt  # noqa: F401  (makes the checkpoints that the tests look at loadable)
+from resmlp_mt.ablations.recipe import read_recipe
+from scripts import printed
+
+
+def until(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def finished(work, ablate, write_recipe, tmp_path_factory):
+    """A table whose run was killed in the middle of two trainings, and run again; what it printed."""
+    folder = tmp_path_factory.mktemp("table")
+    recipe, out = write_recipe(folder / "recipe.yaml"), folder / "out"
+    arguments = (recipe, "--work", work, "--out", out, "--jobs", 2)
+    first = ablate(*arguments, "--rows", "paper", "relu")
+    until(lambda: all((out / row / "checkpoint2.pt").exists() for row in ("paper", "relu")))
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    assert not (out / "paper" / "test.txt").exists()
+    again = ablate(*arguments)
+    output, errors = again.communicate()
+    return recipe, out, again.returncode, output, errors
+
+
+def test_a_killed_run_goes_on_to_the_weights_of_an_unbroken_training(finished, work, tmp_path):
+    recipe, out, *_ = finished
+    log = (out / "paper" / "train.log").read_text()
+    assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch \d+ @ \d+ updates\)", log)
+    options = read_recipe(recipe).training_options("paper")
+    done = start(
+        tmp_path / "log", "train", work / "data-bin", "--user-dir", USER_DIR, "--save-dir", tmp_path / "run", *options
+    ).finish()
+    assert done.status == 0, done.output
+    found, expected = (torch.load(each / "checkpoint_last.pt")["model"] for each in (out / "paper", tmp_path / "run"))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
+
+
+def test_a_row_that_fails_is_told_and_does_not_stop_the_others(finished):
+    _, out, status, output, errors = finished
+    assert status == 1
+    assert re.search(r"^broken: fairseq-train failed: --dropout is 2\.0: .*\(see .*train\.log\)$", errors, re.MULTILINE)
+    assert errors.rstrip().endswith("not finished: broken")
+    assert "paper: finished" in output and "relu: finished" in output
+    assert {"table.json", "table.md", "table.png"} <= {path.name for path in out.iterdir()}
+    assert (out / "table.png").read_bytes().startswith(b"\x89PNG")
+    table = (out / "table.md").read_text()
+    assert re.search(r"^\| broken \|( +\|)+$", table, re.MULTILINE)
+    assert re.search(r"^\| relu \| `--activation-fn relu` \|$", table, re.MULTILINE)
+    assert "Trained (paper, relu): on 20" in table
+
+
+def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monkeypatch, capsys):
+    _, out, *_ = finished
+    table = json.loads((out / "table.json").read_text())
+    figures = {row["name"]: row for row in table["figures"]}
+    score = printed("score_bleu", monkeypatch, capsys)
+    for name, row in figures.items():
+        folder = out / name
+        generated = ("--reference", work / "test.en", "--target-lang", "en", "--json")
+        expected = json.loads(score(folder / "test.txt", "--baseline", out / "paper" / "test.txt", *generated))
+        for metric in "sacrebleu", "chrf2":
+            assert row["scores"][metric] == expected["scores"][metric]
+            if name != "paper":
+                assert row["bootstrap"][metric] == expected["paired_bootstrap"][metric]
+        assert row["scores"]["chrf2"]["score"] > 10  # something was learned
+
+        checkpoint = torch.load(folder / "checkpoint_last.pt")
+        seen = {tensor.data_ptr(): tensor.numel() for tensor in checkpoint["model"].values() if tensor.numel() > 1}
+        assert row["training"]["parameters"] == sum(seen.values())
+        done = start(
+            tmp_path / f"{name}.log", "validate", work / "data-bin", "--user-dir", USER_DIR, "--cpu",
+            "--path", folder / "checkpoint_last.pt", "--task", "translation", "--log-format", "simple",
+            "--batch-size", 7, "--required-batch-size-multiple", 1,
+        ).finish()  # fmt: skip
+        assert done.status == 0, done.output
+        perplexity = float(re.findall(r"\| ppl (\S+)", done.output)[-1])
+        assert row["training"]["perplexity"] == pytest.approx(perplexity, abs=0.011)
+
+        log = (folder / "train.log").read_text()
+        speeds = dict(re.findall(r'train_inner \| .*"wps": "(\S+)".*"num_updates": "(\d+)"', log))
+        by_update = {update: float(speed) for speed, update in speeds.items()}
+        assert row["training"]["words_per_second"] == pytest.approx(statistics.median(by_update.values()), rel=0.2)
+        assert 1 < row["processor_seconds"] < 600
+    assert figures["paper"]["bootstrap"] is None
+
+
+def test_run_again_only_what_is_not_finished_is_done(finished, work, ablate, write_recipe, tmp_path):
+    recipe, out, *_ = finished
+
+    def times():
+        return {path: path.stat().st_mtime_ns for row in ("paper", "relu") for path in (out / row).iterdir()}
+
+    before = times()
+    again = ablate(recipe, "--work", work, "--out", out, "--rows", "paper", "relu")
+    _, errors = again.communicate()
+    assert (again.returncode, errors) == (0, "")
+    assert {path: each for path, each in times().items() if path.name != ".lock"} == {
+        path: each for path, each in before.items() if path.name != ".lock"
+    }
+
+    changed = write_recipe(tmp_path / "changed.yaml", relu=" --dropout 0.2")
+    again = ablate(changed, "--work", work, "--out", out, "--rows", "paper", "relu")
+    output, errors = again.communicate()
+    assert again.returncode == 1
+    assert (
+        f"relu: {out / 'relu'}: trained with other options (--dropout 0.1 --activation-fn relu, "
+        "now --dropout 0.2 --activation-fn relu)"
+        in errors
+        or f"relu: {out / 'relu'}: trained with other options (--dropout 0.1, now --dropout 0.2): --anew relu" in errors
+    )
+    assert re.search(r"^relu *$", output, re.MULTILINE)  # not what the table's file says: an empty line
+
+    trained = (out / "relu" / "average.pt").read_bytes()
+    again = ablate(changed, "--work", work, "--out", out, "--rows", "relu", "--anew", "relu")
+    _, errors = again.communicate()
+    assert (again.returncode, errors) == (0, "")
+    assert (out / "relu" / "average.pt").read_bytes() != trained
+    assert "Loaded checkpoint" not in (out / "relu" / "train.log").read_text()
+
+
+def test_other_batches_than_the_table_says_end_the_training(work, ablate, write_recipe, tmp_path):
+    recipe = write_recipe(tmp_path / "recipe.yaml", max_epoch=2, updates_per_epoch=4)
+    done = ablate(recipe, "--work", work, "--out", tmp_path / "out", "--rows", "paper")
+    _, errors = done.communicate()
+    assert done.returncode == 1
+    assert "paper/train.log: 5 updates after epoch 1, not 4" in errors
+
+
+def test_told_to_end_it_ends_its_trainings(work, ablate, write_recipe, tmp_path):
+    recipe = write_recipe(tmp_path / "recipe.yaml", max_epoch=2000)
+    process = ablate(recipe, "--work", work, "--out", tmp_path / "out", "--rows", "paper")
+    until((tmp_path / "out" / "paper" / "checkpoint1.pt").exists)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # nobody of its group is left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
+        (["--work", "nowhere"], "nowhere/test.en: no such file: prepare the data first"),
+        (["--table"], "A table: no row is finished"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(work, ablate, write_recipe, tmp_path, arguments, message):
+    recipe = write_recipe(tmp_path / "recipe.yaml")
+    done = ablate(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
+    _, errors = done.communicate()
+    assert done.returncode == 1
+    assert message in errors
+    assert errors.count("\n") == 1

@@ -1,0 +1,84 @@
+"""The files of tables."""
+
+from pathlib import Path
+
+import pytest
+from fairseq import options
+
+import resmlp_mt
+from resmlp_mt.ablations.recipe import read_recipe
+from resmlp_mt.errors import UserError
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "ablations"
+TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
+
+
+def parsed(recipe, row):
+    arguments = ["data", "--user-dir", str(Path(resmlp_mt.__file__).parent), *recipe.training_options(row)]
+    return options.parse_args_and_arch(options.get_training_parser(), arguments)
+
+
+def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_path):
+    write_recipe(tmp_path / "base.yaml")
+    (tmp_path / "own.yaml").write_text("base: base.yaml\nmax_epoch: 7\nrows: {deep: --encoder-layers 3}\n")
+    recipe = read_recipe(tmp_path / "own.yaml")
+    assert (recipe.max_epoch, recipe.updates, recipe.langs) == (7, 35, ("de", "en"))
+    assert recipe.rows["deep"] == ["--encoder-layers", "3"]
+    assert recipe.rows["paper"] == []
+    words = recipe.training_options("deep")
+    assert words[words.index("--total-num-update") + 1] == "35"
+    assert words[-2:] == ["--encoder-layers", "3"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title: A table", "titel: A table", "titel: no such setting"),
+        ("languages: de-en", "", "languages is missing"),
+        ("max_epoch: 24", "max_epoch: 0", "max_epoch is 0: give a whole number from 1"),
+        ("max_epoch: 24", "max_epoch: 1", "average is 2, but there are only 1 epochs"),
+        ("against: paper", "against: nobody", "against: nobody: no such row; there are: paper, relu, broken"),
+        ("languages: de-en", "languages: german", "languages: german: give source-target"),
+        ("--dropout 2", "--seed 2", "rows: broken: --seed: one for all rows"),
+        ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: one for all rows"),
+        ("--dropout 2", "--adam-betas '(", "rows: broken: No closing quotation"),
+        ("  broken: --dropout 2", "  a/b: --dropout 2", "'a/b': a row is also a folder"),
+        ("${updates}", "${nothing}", "not read: "),
+        ("  relu:", "  paper:", "not read: "),  # twice
+        ("title: A table", "title: [", "not read: "),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(write_recipe, tmp_path, old, new, message):
+    path = write_recipe(tmp_path / "recipe.yaml")
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        read_recipe(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_or_base_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.yaml: cannot be read: No such file"):
+        read_recipe(tmp_path / "none.yaml")
+    (tmp_path / "own.yaml").write_text("base: none.yaml\n")
+    with pytest.raises(UserError, match=r"none\.yaml: cannot be read: No such file"):
+        read_recipe(tmp_path / "own.yaml")
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_fairseq_understands_every_row_and_all_have_the_same_batches_and_budget(path):
+    recipe = read_recipe(path)
+    rows = {row: parsed(recipe, row) for row in recipe.rows}
+    for name in "max_tokens", "batch_size", "update_freq", "max_epoch", "max_update", "seed", "dropout":
+        assert len({str(getattr(args, name)) for args in rows.values()}) == 1, name
+
+
+def test_the_paper_s_model_is_trained_alike_in_every_table():
+    found = []
+    for name in "mixing", "components", "heads":
+        recipe = read_recipe(EXAMPLES / f"{name}.yaml")
+        found.append(vars(parsed(recipe, recipe.against)))
+    assert found[0] == found[1] == found[2]
