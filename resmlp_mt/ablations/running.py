@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,15 @@ def digests(folder: Path) -> dict[str, str]:
     if not paths:
         raise UserError(f"{folder}: no binarized data: prepare it first (for Multi30k, examples/multi30k/prepare.py)")
     return {path.name: sha256_of(path) for path in paths}
+
+
+def code_digest() -> str:
+    """The first digits of a checksum of the models' code, which shows rows that other code has trained."""
+    code = hashlib.sha256()
+    for room in "models", "modules":
+        for path in sorted((USER_DIR / room).glob("*.py")):
+            code.update(path.read_bytes())
+    return code.hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -150,7 +160,11 @@ class Row:
         tell(0.0)
         command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
         run([*command, *self.recipe.training_options(self.name)], self.log, self.log, lock, stop, tell)
-        state.values["trained"] = {"on": datetime.date.today().isoformat(), **about}
+        state.values["trained"] = {
+            "on": datetime.date.today().isoformat(),
+            "the models' code": code_digest(),
+            **about,
+        }
         state.save()
 
     def _translate(self, state: JsonFile, lock: IO[str], stop: Event) -> None:
