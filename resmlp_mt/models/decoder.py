@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import torch
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.encoder import wrap_layer
 from resmlp_mt.modules.affine import Aff
-from resmlp_mt.modules.padding import Placement
+from resmlp_mt.modules.cross_attention import remember_beams
+from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
 from resmlp_mt.modules.resmlp_layer import ResMLPDecoderLayer
 from resmlp_mt.modules.token_mixing import IncrementalState, check_length
 
@@ -42,7 +44,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         full_context_alignment: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """Decode up to the vocabulary projection.
 
         Args:
@@ -61,18 +63,34 @@ class ResMLPDecoder(TransformerDecoderBase):
         """
         if full_context_alignment:
             raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")
-        arguments = (encoder_out, incremental_state, False, alignment_layer, alignment_heads)
+        length, limit = prev_output_tokens.size(1), self.max_target_positions
         if incremental_state is not None:  # never padded: fairseq's search starts every sentence in the first column
-            check_length(prev_output_tokens.size(1), self.max_target_positions, "target")
-            return super().extract_features(prev_output_tokens, *arguments)
-        placement = Placement.of(prev_output_tokens, self.padding_idx, self.max_target_positions, "target")
-        if placement.at_left:
-            return super().extract_features(prev_output_tokens, *arguments)
-        x, extra = super().extract_features(placement.to_left(prev_output_tokens), *arguments)
-        return placement.back(x), {
-            "attn": [None if attention is None else placement.back(attention) for attention in extra["attn"]],
-            "inner_states": placement.states_back(extra["inner_states"]),
-        }
+            check_length(length, limit, "target")
+            if encoder_out is not None and "sentence" in encoder_out:
+                remember_beams(incremental_state, encoder_out["sentence"][0])
+            return self.extract_features_scriptable(
+                prev_output_tokens, encoder_out, incremental_state, False, alignment_layer, alignment_heads
+            )
+        shift = leading_padding(prev_output_tokens, self.padding_idx, limit, "target")
+        if length <= limit and not bool(shift.any()):
+            return self.extract_features_scriptable(
+                prev_output_tokens, encoder_out, None, False, alignment_layer, alignment_heads
+            )
+        tokens = to_left(prev_output_tokens, shift, limit)
+        x, extra = self.extract_features_scriptable(tokens, encoder_out, None, False, alignment_layer, alignment_heads)
+        attention: list[Tensor | None] = []
+        for weights in extra["attn"]:
+            attention.append(weights if weights is None else back(weights, shift, length))
+        states: list[Tensor | None] = []
+        for state in extra["inner_states"]:
+            states.append(state if state is None else states_back([state], shift, length)[0])
+        return back(x, shift, length), {"attn": attention, "inner_states": states}
+
+    @torch.jit.export
+    def reorder_incremental_state_scripting(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
+        """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch."""
+        for layer in self.layers:
+            layer.reorder(incremental_state, new_order)
 
     def buffered_future_mask(self, tensor: Tensor) -> None:
         """No mask: the mixing is causal by itself."""

@@ -9,7 +9,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
 from resmlp_mt.modules.affine import Aff
-from resmlp_mt.modules.padding import Placement
+from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
 from resmlp_mt.modules.resmlp_layer import ResMLPEncoderLayer
 
 
@@ -55,19 +55,23 @@ class ResMLPEncoder(TransformerEncoderBase):
         Raises:
             UserError: a sentence has more positions than ``--max-source-positions``
         """
-        placement = Placement.of(src_tokens, self.padding_idx, self.max_source_positions, "source")
-        if placement.at_left:
-            return super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
-        token_embeddings = None if token_embeddings is None else placement.to_left(token_embeddings)
-        out = super().forward(placement.to_left(src_tokens), src_lengths, return_all_hiddens, token_embeddings)
-        return {
-            **out,
-            "encoder_out": placement.states_back(out["encoder_out"]),
-            "encoder_padding_mask": [src_tokens.eq(self.padding_idx)],
-            "encoder_embedding": [placement.back(out["encoder_embedding"][0])],
-            "encoder_states": placement.states_back(out["encoder_states"]),
-        }
+        length, limit = src_tokens.size(1), self.max_source_positions
+        shift = leading_padding(src_tokens, self.padding_idx, limit, "source")
+        if length <= limit and not bool(shift.any()):
+            return self.forward_scriptable(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
+        if token_embeddings is not None:
+            token_embeddings = to_left(token_embeddings, shift, limit)
+        tokens = to_left(src_tokens, shift, limit)
+        out: dict[str, list[Tensor]] = self.forward_scriptable(
+            tokens, src_lengths, return_all_hiddens, token_embeddings
+        )
+        out["encoder_out"] = states_back(out["encoder_out"], shift, length)
+        out["encoder_padding_mask"] = [src_tokens.eq(self.padding_idx)]
+        out["encoder_embedding"] = [back(out["encoder_embedding"][0], shift, length)]
+        out["encoder_states"] = states_back(out["encoder_states"], shift, length)
+        return out
 
+    @torch.jit.export
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Give each beam the sentence of the beam that it continues; ``new_order`` (B') indexes the batch.
 
@@ -75,14 +79,21 @@ class ResMLPEncoder(TransformerEncoderBase):
         output remembers, as ``"sentence"`` [B], which sentence each row began as. (Not on a GPU, where a look at the
         order would have to wait for it.)
         """
-        if not new_order.is_cpu:
-            return super().reorder_encoder_out(encoder_out, new_order)
-        rows = encoder_out["encoder_out"][0].size(1)
-        (sentence,) = encoder_out.get("sentence", [torch.arange(rows)])
-        new_sentence = sentence[new_order]
-        if torch.equal(new_sentence, sentence):
-            return encoder_out
-        return {**super().reorder_encoder_out(encoder_out, new_order), "sentence": [new_sentence]}
+        reordered: dict[str, list[Tensor]] = {}
+        if new_order.is_cpu:
+            if "sentence" in encoder_out:
+                sentence = encoder_out["sentence"][0]
+            else:
+                sentence = torch.arange(encoder_out["encoder_out"][0].size(1))
+            new_sentence = sentence.index_select(0, new_order)
+            if torch.equal(new_sentence, sentence):
+                return encoder_out
+            reordered["sentence"] = [new_sentence]
+        for name, tensors in encoder_out.items():
+            if name not in ("sentence", "fc_results"):  # fairseq's own drops the second, which is for training
+                batch_dim = 1 if name in ("encoder_out", "encoder_states") else 0
+                reordered[name] = [tensor.index_select(batch_dim, new_order) for tensor in tensors]
+        return reordered
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         """No checkpoint of this encoder is older than the base class's naming."""

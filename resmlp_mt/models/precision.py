@@ -63,8 +63,8 @@ class BFloat16Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``... x C -> ... x C'``"""
-        rows = x.reshape(-1, x.size(-1)).bfloat16()  # PyTorch has no fast product for three dimensions with odd strides
-        return F.linear(rows, self.weight, self.bias).to(x.dtype).view(*x.shape[:-1], -1)
+        rows = x.reshape(-1, x.size(-1)).to(torch.bfloat16)  # PyTorch's product of odd strides in 3 dimensions is slow
+        return F.linear(rows, self.weight, self.bias).to(x.dtype).unflatten(0, x.shape[:-1])
 
 
 class Int8Linear(nn.Module):
@@ -91,7 +91,7 @@ class Int8Linear(nn.Module):
         """``... x C -> ... x C'``"""
         rows, row_scale = _rounded(x.reshape(-1, x.size(-1)))
         y = torch._int_mm(rows, self.weight) * row_scale
-        return torch.addcmul(self.bias, y, self.scale).view(*x.shape[:-1], -1)
+        return torch.addcmul(self.bias, y, self.scale).unflatten(0, x.shape[:-1])
 
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,14 +4,23 @@ A position's row of A is its index, so a sentence's first real token must come f
 default. Padding must not count as length either: bucketed batches may be padded beyond the model's positions.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from resmlp_mt.modules.token_mixing import check_length
+
+
+def leading_padding(tokens: Tensor, padding_idx: int, limit: int, side: str) -> Tensor:
+    """How much padding is before each sentence of ``tokens`` (B x T): B.
+
+    Raises:
+        UserError: a sentence has more than ``limit`` positions
+    """
+    padding = tokens.eq(padding_idx)
+    if tokens.size(1) > limit:  # all right if the rest is padding
+        check_length(int((~padding).sum(1).max()), limit, side)
+    return padding.long().cumprod(1).sum(1)
 
 
 def roll_rows(x: Tensor, shift: Tensor) -> Tensor:
@@ -21,48 +30,18 @@ def roll_rows(x: Tensor, shift: Tensor) -> Tensor:
     return x.gather(1, index if x.dim() == 2 else index.unsqueeze(-1).expand_as(x))
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where the sentences of a batch of ``length`` columns lay.
+def to_left(x: Tensor, shift: Tensor, limit: int) -> Tensor:
+    """``B x T [x C] -> B x T' [x C]``, first real position first, at most ``limit`` columns."""
+    return roll_rows(x, shift)[:, :limit]
 
-    Args:
-        length: T of the batch as it came
-        limit: N, the most columns that the model takes
-        shift: B, the padding before each sentence, or None if there is none in the batch
-    """
 
-    length: int
-    limit: int
-    shift: Tensor | None
+def back(x: Tensor, shift: Tensor, length: int, fill: float = 0.0) -> Tensor:
+    """``B x T' [x C] -> B x T [x C]``, every position where its token came from; T is ``length``."""
+    missing = length - x.size(1)
+    x = F.pad(x, [0, missing] if x.dim() == 2 else [0, 0, 0, missing], value=fill)
+    return roll_rows(x, -shift)
 
-    @staticmethod
-    def of(tokens: Tensor, padding_idx: int, limit: int, side: str) -> "Placement":
-        """Find the placement of ``tokens`` (B x T).
 
-        Raises:
-            UserError: a sentence has more than ``limit`` positions
-        """
-        real = tokens.ne(padding_idx)
-        if tokens.size(1) > limit:  # all right if the rest is padding
-            check_length(int(real.sum(1).max()), limit, side)
-        left_padded = not bool(real[:, 0].all())
-        return Placement(tokens.size(1), limit, (~real).long().cumprod(1).sum(1) if left_padded else None)
-
-    @property
-    def at_left(self) -> bool:
-        """Nothing needs to be moved."""
-        return self.shift is None and self.length <= self.limit
-
-    def to_left(self, x: Tensor) -> Tensor:
-        """``B x T [x C] -> B x T' [x C]``, first real position first, at most N columns."""
-        return (x if self.shift is None else roll_rows(x, self.shift))[:, : self.limit]
-
-    def back(self, x: Tensor, fill: float = 0.0) -> Tensor:
-        """``B x T' [x C] -> B x T [x C]``, every position where its token came from."""
-        missing = self.length - x.size(1)
-        x = F.pad(x, (0, missing) if x.dim() == 2 else (0, 0, 0, missing), value=fill)
-        return x if self.shift is None else roll_rows(x, -self.shift)
-
-    def states_back(self, states: Sequence[Tensor]) -> list[Tensor]:
-        """``back`` for a list of T' x B x C."""
-        return [self.back(state.transpose(0, 1)).transpose(0, 1) for state in states]
+def states_back(states: list[Tensor], shift: Tensor, length: int) -> list[Tensor]:
+    """``back`` for a list of T' x B x C."""
+    return [back(state.transpose(0, 1), shift, length).transpose(0, 1) for state in states]

@@ -3,19 +3,22 @@
 Every branch is ``x + dropout(Aff(f(Aff(x))))``; what differs is f: token mixing, cross-attention or a channel MLP
 (Touvron et al. 2021, section 2 and "Sequence-to-sequence ResMLP"). Activations are T x B x C.
 
-For inference a branch folds its two Aff into f (``fold_``): what they do to the channels moves into the weights beside
-them, or, for token mixing, which commutes with a scaling of channels, into one scale and one offset after it.
+In training a branch keeps little of that for the backward pass (``forward_lean``); the plain form, which reads like the
+equation, is what inference and TorchScript run. For inference a branch folds its two Aff into f (``fold_``): what they
+do to the channels moves into the weights beside them, or, for token mixing, which commutes with a scaling of channels,
+into one scale and one offset after it.
 """
 
 import torch
 from fairseq import utils
 from fairseq.models.transformer import TransformerConfig
-from fairseq.modules import MultiheadAttention
-from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
 from resmlp_mt.modules.affine import Aff
+from resmlp_mt.modules.cross_attention import CrossAttention
+from resmlp_mt.modules.dropout import Dropout
+from resmlp_mt.modules.residual import add_branch, recomputed
 from resmlp_mt.modules.token_mixing import CausalTokenMixing, IncrementalState, TokenMixing
 
 
@@ -49,7 +52,21 @@ class ResidualBranch(nn.Module):
         super().__init__()
         self.pre_affine: nn.Module = Aff(dim)
         self.post_affine: nn.Module = Aff(dim, layerscale_init)
-        self.dropout = FairseqDropout(dropout, module_name=owner)
+        self.dropout = Dropout(dropout, module_name=owner)
+
+    def end(self, x: Tensor, y: Tensor) -> Tensor:
+        """``x + dropout(Aff(y))``, T x B x C all"""
+        return x + self.dropout(self.post_affine(y))
+
+    @torch.jit.unused
+    def end_lean(self, x: Tensor, y: Tensor) -> Tensor:
+        """The same"""
+        assert isinstance(self.post_affine, Aff)
+        return add_branch(x, y, self.post_affine, self.dropout)
+
+    def is_lean(self) -> bool:
+        """Whether a backward pass may follow, for which little shall be kept; a folded branch has none of its own."""
+        return torch.is_grad_enabled() and isinstance(self.post_affine, Aff)
 
     def make_generation_fast_(self, **_: object) -> None:
         """fairseq's hook before inference: fold."""
@@ -76,9 +93,26 @@ class TokenMixingBranch(ResidualBranch):
         super().__init__(dim, layerscale_init, dropout, owner)
         self.mixing = mixing
 
-    def forward(self, x: Tensor, context: Tensor | IncrementalState | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; ``context`` is what the mixing wants to know: the padding, or the past."""
-        return x + self.dropout(self.post_affine(self.mixing(self.pre_affine(x), context)))
+    def forward(
+        self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
+    ) -> Tensor:
+        """``T x B x C -> T x B x C``; ``padding`` (T x B) is true at padded positions."""
+        if not torch.jit.is_scripting() and self.is_lean():  # type: ignore[attr-defined]
+            return self.forward_lean(x, padding, incremental_state)
+        z = self.mixing.readable(self.pre_affine(x), padding)
+        return self.end(x, self.mixing(z, padding, incremental_state))
+
+    @torch.jit.unused
+    def forward_lean(self, x: Tensor, padding: Tensor | None, incremental_state: IncrementalState | None) -> Tensor:
+        """The same; Aff's output is computed again in the backward pass."""
+
+        def read() -> Tensor:
+            return self.mixing.readable(self.pre_affine(x), padding)
+
+        z = read()
+        with recomputed(z, read):
+            y = self.mixing(z, padding, incremental_state)
+        return self.end_lean(x, y)
 
     def _absorb(self, pre: Aff, post: Aff) -> None:
         self.mixing.fold_(pre, post)
@@ -89,7 +123,7 @@ class CrossAttentionBranch(ResidualBranch):
 
     def __init__(self, cfg: TransformerConfig, owner: str):
         super().__init__(cfg.decoder.embed_dim, cfg.layerscale_init, cfg.dropout, owner)
-        self.attention = MultiheadAttention(
+        self.attention = CrossAttention(
             cfg.decoder.embed_dim,
             cfg.decoder.attention_heads,
             kdim=cfg.encoder.embed_dim,
@@ -104,22 +138,33 @@ class CrossAttentionBranch(ResidualBranch):
         self,
         x: Tensor,
         encoder_out: Tensor,
-        encoder_padding_mask: Tensor | None = None,
+        padding: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
-        need_head_weights: bool = False,
+        need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """``T x B x C, S x B x C' -> T x B x C`` and, if asked for, the attention of each head, H x B x T x S."""
-        y, weights = self.attention(
-            query=self.pre_affine(x),
-            key=encoder_out,
-            value=encoder_out,
-            key_padding_mask=encoder_padding_mask,
-            incremental_state=incremental_state,
-            static_kv=True,
-            need_weights=need_head_weights,
-            need_head_weights=need_head_weights,
-        )
-        return x + self.dropout(self.post_affine(y)), weights
+        """``T x B x C, S x B x C' -> T x B x C`` and, if needed, the attention of each head, H x B x T x S.
+
+        ``padding`` (B x S) is true at padded positions of the source.
+        """
+        if not torch.jit.is_scripting() and self.is_lean():  # type: ignore[attr-defined]
+            return self.forward_lean(x, encoder_out, padding, incremental_state, need_weights)
+        y, weights = self.attention(self.pre_affine(x), encoder_out, padding, incremental_state, need_weights)
+        return self.end(x, y), weights
+
+    @torch.jit.unused
+    def forward_lean(
+        self,
+        x: Tensor,
+        encoder_out: Tensor,
+        padding: Tensor | None,
+        incremental_state: IncrementalState | None,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The same; Aff's output is computed again in the backward pass."""
+        z = self.pre_affine(x)
+        with recomputed(z, lambda: self.pre_affine(x)):
+            y, weights = self.attention(z, encoder_out, padding, incremental_state, need_weights)
+        return self.end_lean(x, y), weights
 
     def _absorb(self, pre: Aff, post: Aff) -> None:
         absorb_input_affine_(self.attention.q_proj, pre)
@@ -139,14 +184,30 @@ class ChannelMLPBranch(ResidualBranch):
         super().__init__(dim, cfg.layerscale_init, cfg.dropout, owner)
         noise, block = cfg.quant_noise.pq, cfg.quant_noise.pq_block_size
         self.activation_fn = utils.get_activation_fn(activation=cfg.activation_fn)
-        self.activation_dropout = FairseqDropout(cfg.activation_dropout, module_name=owner)
+        self.activation_dropout = Dropout(cfg.activation_dropout, module_name=owner)
         self.fc1 = quant_noise(nn.Linear(dim, hidden_dim), noise, block)
         self.fc2 = quant_noise(nn.Linear(hidden_dim, dim), noise, block)
 
     def forward(self, x: Tensor) -> Tensor:
         """``T x B x C -> T x B x C``"""
+        if not torch.jit.is_scripting() and self.is_lean():  # type: ignore[attr-defined]
+            return self.forward_lean(x)
         hidden = self.activation_dropout(self.activation_fn(self.fc1(self.pre_affine(x))))
-        return x + self.dropout(self.post_affine(self.fc2(hidden)))
+        return self.end(x, self.fc2(hidden))
+
+    @torch.jit.unused
+    def forward_lean(self, x: Tensor) -> Tensor:
+        """The same; Aff's output and the activation are computed again in the backward pass."""
+        z = self.pre_affine(x)
+        with recomputed(z, lambda: self.pre_affine(x)):
+            hidden = self.fc1(z)
+        activation = self.activation_fn(hidden)
+        if self.activation_dropout.is_active():
+            y = self.fc2(self.activation_dropout(activation))
+        else:
+            with recomputed(activation, lambda: self.activation_fn(hidden)):
+                y = self.fc2(activation)
+        return self.end_lean(x, y)
 
     def _absorb(self, pre: Aff, post: Aff) -> None:
         absorb_input_affine_(self.fc1, pre)
@@ -197,8 +258,10 @@ class ResMLPDecoderLayer(nn.Module):
         encoder_out: Tensor | None = None,
         encoder_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
+        self_attn_mask: Tensor | None = None,
+        self_attn_padding_mask: Tensor | None = None,
+        need_attn: bool = False,
         need_head_weights: bool = False,
-        **_: object,
     ) -> tuple[Tensor, Tensor | None, None]:
         """``T x B x C -> T x B x C``, with fairseq's decoder layer's other results.
 
@@ -207,16 +270,24 @@ class ResMLPDecoderLayer(nn.Module):
             encoder_out: S x B x C'
             encoder_padding_mask: B x S, true at padded positions
             incremental_state: the caches of step-by-step decoding
-            need_head_weights: also return the cross-attention of each head, H x B x T x S
+            self_attn_mask, self_attn_padding_mask: fairseq's; without meaning here, where the mixing is causal by
+                itself and padding follows the sentence
+            need_attn, need_head_weights: also return the cross-attention of each head, H x B x T x S
 
         Returns:
-            x, the attention or None, and None; further keyword arguments of fairseq's decoder (self-attention masks)
-            have no meaning here: the mixing is causal by itself and padding follows the sentence
+            x, the attention or None, and None
         """
-        x = self.mixing(x.contiguous(), incremental_state)
-        weights = None
+        x = self.mixing(x.contiguous(), None, incremental_state)
+        weights: Tensor | None = None
         if self.cross_attention is not None and encoder_out is not None:
             x, weights = self.cross_attention(
-                x, encoder_out, encoder_padding_mask, incremental_state, need_head_weights
+                x, encoder_out, encoder_padding_mask, incremental_state, need_attn or need_head_weights
             )
         return self.mlp(x), weights, None
+
+    @torch.jit.export
+    def reorder(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
+        """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch."""
+        self.mixing.mixing.reorder_incremental_state(incremental_state, new_order)  # type: ignore[operator]
+        if self.cross_attention is not None:
+            self.cross_attention.attention.reorder_incremental_state(incremental_state, new_order)

@@ -1,7 +1,6 @@
 """The linear layer over positions that stands where a Transformer has self-attention."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Final
 
 import torch
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
@@ -51,27 +50,33 @@ class TokenMixing(nn.Module):
         self.bias = nn.Parameter(torch.zeros(max_positions))
         self.folded = False
         nn.init.uniform_(self.weight, -(max_positions**-0.5), max_positions**-0.5)
+        for name in "scale", "row_sum_scale", "offset":  # of a folded mixing
+            self.register_buffer(name, torch.zeros(0), persistent=False)
 
     def rows(self, start: int, end: int) -> Tensor:
         """Rows ``start`` to ``end`` of ``A[:end,:end]``."""
         return self.weight[start:end, :end]
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; padded positions, true in ``padding`` (T x B), are read as zero."""
-        if padding is not None:
-            x = x.masked_fill(padding.unsqueeze(-1), 0.0)
-        return self._mix(x, 0, padding)
+    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x B x C -> T x B x C``, zero at padded positions, which are true in ``padding`` (T x B)."""
+        return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
 
-    def _mix(self, x: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
+    ) -> Tensor:
+        """``T x B x C -> T x B x C``; x is ``readable``. The padding (T x B) matters to a folded mixing alone."""
+        return self.mix(x, 0, padding)
+
+    def mix(self, x: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
         """Positions from ``start`` on of the mixture of all positions of x."""
         end, batch, channels = x.shape
         rows, bias = self.rows(start, end), self.bias[start:end, None]
         x = x.reshape(end, batch * channels)
         if not self.folded:
-            return torch.addmm(bias, rows, x).view(-1, batch, channels)
-        row_sums = rows.sum(1, keepdim=True) if padding is None else rows @ (~padding).to(rows)
+            return torch.addmm(bias, rows, x).view(end - start, batch, channels)
+        row_sums = rows.sum(1, keepdim=True) if padding is None else rows @ (~padding).to(rows.dtype)
         offset = torch.addcmul(self.offset[start:end, None], row_sums.unsqueeze(-1), self.row_sum_scale)
-        return torch.addcmul(offset, torch.mm(rows, x).view(-1, batch, channels), self.scale)
+        return torch.addcmul(offset, torch.mm(rows, x).view(end - start, batch, channels), self.scale)
 
     def fold_(self, pre: Aff, post: Aff) -> None:
         """Take in the Aff before and the Aff behind: scaling channels commutes with mixing positions.
@@ -83,9 +88,9 @@ class TokenMixing(nn.Module):
             alpha1, beta1 = pre.alpha.double(), pre.beta.double()
             alpha2, beta2 = post.alpha.double(), post.beta.double()
             dtype = self.weight.dtype
-            self.register_buffer("scale", (alpha2 * alpha1).to(dtype))
-            self.register_buffer("row_sum_scale", (alpha2 * beta1).to(dtype))
-            self.register_buffer("offset", torch.addcmul(beta2, self.bias.double()[:, None], alpha2).to(dtype))
+            self.scale = (alpha2 * alpha1).to(dtype)
+            self.row_sum_scale = (alpha2 * beta1).to(dtype)
+            self.offset = torch.addcmul(beta2, self.bias.double()[:, None], alpha2).to(dtype)
         self.folded = True
 
     def extra_repr(self) -> str:
@@ -99,9 +104,7 @@ class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
     writes one row of it and reads each past row once. Beams that change places go through a second buffer.
     """
 
-    INITIAL_CAPACITY = 16
-    get_incremental_state: Callable[..., Any]
-    set_incremental_state: Callable[..., Any]
+    INITIAL_CAPACITY: Final[int] = 16
 
     def __init__(self, max_positions: int):
         super().__init__(max_positions)
@@ -110,10 +113,15 @@ class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
 
     def rows(self, start: int, end: int) -> Tensor:
         """Rows ``start`` to ``end`` of the lower triangle of ``A[:end,:end]``."""
-        return super().rows(start, end).tril(start)
+        rows = self.weight[start:end, :end]
+        return rows if start + 1 == end else rows.tril(start)
 
-    def forward(  # type: ignore[override]  # no position reads the padding behind its sentence, but it reads the past
-        self, x: Tensor, incremental_state: IncrementalState | None = None
+    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """x itself: no position reads the padding behind its sentence."""
+        return x
+
+    def forward(
+        self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
     ) -> Tensor:
         """``T x B x C -> T x B x C``; with a state, x holds the positions that follow those of the calls before.
 
@@ -121,35 +129,47 @@ class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
             UserError: more positions than the matrix has
         """
         if incremental_state is None:
-            return self._mix(x, 0)
+            return self.mix(x, 0)
         past = self._append(incremental_state, x)
-        return self._mix(past, past.size(0) - x.size(0))
+        return self.mix(past, past.size(0) - x.size(0))
 
     def _append(self, incremental_state: IncrementalState, x: Tensor) -> Tensor:
         """Write x behind the positions so far and return all of them."""
-        state = self.get_incremental_state(incremental_state, "past") or {}
-        start = int(state["length"]) if state else 0
+        state = self.get_incremental_state(incremental_state, "past")  # type: ignore[operator]
+        past, start = x.new_empty(0, x.size(1), x.size(2)), 0
+        if state is None:
+            state = torch.jit.annotate(dict[str, Tensor | None], {})
+        else:
+            kept, length = state["past"], state["length"]
+            assert kept is not None and length is not None
+            past, start = kept, int(length)
         end = start + x.size(0)
         check_length(end, self.max_positions, "target")
-        past = state["past"] if state else x.new_empty(0, *x.shape[1:])
         if end > past.size(0):
-            capacity = min(max(2 * past.size(0), end, self.INITIAL_CAPACITY), self.max_positions)
-            past, full = x.new_empty(capacity, *x.shape[1:]), past
+            capacity = min(max(2 * past.size(0), max(end, self.INITIAL_CAPACITY)), self.max_positions)
+            full, past = past, x.new_empty(capacity, x.size(1), x.size(2))
             past[:start] = full[:start]
         past[start:end] = x.detach()
-        self.set_incremental_state(incremental_state, "past", {**state, "past": past, "length": torch.tensor(end)})
+        state["past"], state["length"] = past, torch.tensor(end)
+        self.set_incremental_state(incremental_state, "past", state)  # type: ignore[operator]
         return past[:end]
 
+    @torch.jit.export
     def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
         """Give each beam the past of the beam that it continues; ``new_order`` (B') indexes the batch."""
-        state = self.get_incremental_state(incremental_state, "past")
-        if state is None or keeps_order(new_order, state["past"].size(1)):
+        state = self.get_incremental_state(incremental_state, "past")  # type: ignore[operator]
+        if state is None:
             return
-        length, past, spare = int(state["length"]), state["past"], state.get("spare")
-        if spare is None or spare.shape != (past.size(0), new_order.numel(), past.size(2)):
-            spare = past.new_empty(past.size(0), new_order.numel(), past.size(2))
-        torch.index_select(past[:length], 1, new_order, out=spare[:length])
-        self.set_incremental_state(incremental_state, "past", {**state, "past": spare, "spare": past})
+        past, length, spare = state["past"], state["length"], state.get("spare", None)
+        assert past is not None and length is not None
+        if keeps_order(new_order, past.size(1)):
+            return
+        rows = new_order.numel()
+        if spare is None or spare.size(0) != past.size(0) or spare.size(1) != rows:
+            spare = past.new_empty(past.size(0), rows, past.size(2))
+        end = int(length)
+        torch.index_select(past[:end], 1, new_order, out=spare[:end])
+        state["past"], state["spare"] = spare, past
 
 
 def keeps_order(new_order: Tensor, rows: int) -> bool:

@@ -3,7 +3,7 @@ from builders import PAD, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt.modules.padding import Placement
+from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
 
 
 @given(
@@ -13,12 +13,12 @@ from resmlp_mt.modules.padding import Placement
 )
 def test_sentences_move_to_the_left_edge_and_back(sentences, left_pad, extra):
     tokens = batch(sentences, left_pad, extra)
-    placement = Placement.of(tokens, PAD, 6, "source")
-    moved = placement.to_left(tokens)
+    shift, length = leading_padding(tokens, PAD, 6, "source"), tokens.size(1)
+    moved = to_left(tokens, shift, 6)
     assert moved.size(1) <= 6
     for row, sentence in zip(moved.tolist(), sentences, strict=True):
         assert row[: len(sentence)] == sentence and set(row[len(sentence) :]) <= {PAD}
-    assert torch.equal(placement.back(moved, PAD), tokens)
+    assert torch.equal(back(moved, shift, length, PAD), tokens)
     states = moved.t().unsqueeze(-1).repeat(1, 1, 2)
-    (restored,) = placement.states_back([states])
+    (restored,) = states_back([states], shift, length)
     assert torch.equal(restored[..., 0].t().where(tokens != PAD, PAD), tokens)

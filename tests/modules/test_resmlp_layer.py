@@ -1,5 +1,6 @@
 import torch
 from builders import build
+from fairseq.modules import MultiheadAttention
 from torch import nn
 
 from resmlp_mt.modules import Aff, ResMLPDecoderLayer, ResMLPEncoderLayer
@@ -9,7 +10,7 @@ def test_there_is_no_self_attention_no_layer_norm_and_no_positional_embedding():
     model = build()
     kinds = {type(module).__name__ for module in model.modules()}
     assert not kinds & {"LayerNorm", "FusedLayerNorm", "SinusoidalPositionalEmbedding", "LearnedPositionalEmbedding"}
-    attentions = [name for name, module in model.named_modules() if type(module).__name__ == "MultiheadAttention"]
+    attentions = [name for name, module in model.named_modules() if isinstance(module, MultiheadAttention)]
     assert attentions and all(".cross_attention." in name for name in attentions)
 
 

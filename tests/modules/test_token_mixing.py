@@ -35,7 +35,7 @@ def test_padded_positions_are_read_as_zero_whatever_they_hold():
     module, x = mixing(TokenMixing), torch.randn(6, 2, 4, dtype=torch.double)
     padding = torch.zeros(6, 2, dtype=torch.bool)
     padding[4:, 1] = True
-    out = module(x, padding)
+    out = module(module.readable(x, padding), padding)
     assert torch.allclose(out[:4, 1:], module(x[:4, 1:]))
     assert torch.allclose(out[:, :1], module(x[:, :1]))
 
@@ -70,7 +70,7 @@ def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(data):
         step = min(data.draw(st.integers(1, 3)), positions - past.size(0))
         new = torch.randn(step, past.size(1), 3, dtype=torch.double)
         past = torch.cat([past, new])
-        assert torch.allclose(module(new, state), module(past)[-step:])
+        assert torch.allclose(module(new, incremental_state=state), module(past)[-step:])
         order = data.draw(st.lists(st.integers(0, past.size(1) - 1), min_size=1, max_size=4))
         past = past[:, order]
         module.reorder_incremental_state(state, torch.tensor(order))
@@ -79,7 +79,7 @@ def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(data):
 def test_the_cache_holds_past_inputs_only_and_grows_by_doubling():
     module, state, buffers = mixing(CausalTokenMixing, 40), {}, []
     for _ in range(40):
-        module(torch.randn(1, 2, 3, dtype=torch.double), state)
+        module(torch.randn(1, 2, 3, dtype=torch.double), incremental_state=state)
         (cache,) = state.values()
         assert set(cache) == {"past", "length"}
         if not buffers or cache["past"].data_ptr() != buffers[-1].data_ptr():
@@ -93,7 +93,7 @@ def test_beams_change_places_between_two_buffers_and_only_if_they_must():
     for step in range(16):
         new = torch.randn(1, 3, 3, dtype=torch.double)
         past = torch.cat([past, new])
-        assert torch.allclose(module(new, state), module(past)[-1:])
+        assert torch.allclose(module(new, incremental_state=state), module(past)[-1:])
         order = [0, 1, 2] if step % 3 else [1, 1, 0]
         past = past[:, order]
         (before,) = (cache["past"].data_ptr() for cache in state.values())
@@ -106,9 +106,9 @@ def test_beams_change_places_between_two_buffers_and_only_if_they_must():
 
 def test_a_step_beyond_the_last_position_is_refused():
     module, state = mixing(CausalTokenMixing, 4), {}
-    module(torch.randn(4, 1, 3, dtype=torch.double), state)
+    module(torch.randn(4, 1, 3, dtype=torch.double), incremental_state=state)
     with pytest.raises(UserError, match=r"5 positions.*has 4.*--max-target-positions 5"):
-        module(torch.randn(1, 1, 3, dtype=torch.double), state)
+        module(torch.randn(1, 1, 3, dtype=torch.double), incremental_state=state)
 
 
 @pytest.mark.parametrize("cls", [TokenMixing, CausalTokenMixing])
@@ -123,7 +123,6 @@ def test_folding_the_affines_beside_it_changes_nothing(cls, padded):
     if padded:
         padding = torch.zeros(6, 2, dtype=torch.bool)
         padding[3:, 0] = True
-    arguments = () if cls is CausalTokenMixing else (padding,)
-    expected = post(module(pre(x), *arguments))
+    expected = post(module(module.readable(pre(x), padding), padding))
     module.fold_(pre, post)
-    assert torch.allclose(module(x, *arguments), expected)
+    assert torch.allclose(module(module.readable(x, padding), padding), expected)

@@ -1,0 +1,53 @@
+"""``torch.jit.script``: the scripted model is the model."""
+
+import pytest
+import torch
+from builders import PAD, batch, build, dictionary, logits, pairs
+from fairseq.sequence_generator import SequenceGenerator
+
+SOURCES, TARGETS = pairs((5, 4), (3, 6), (7, 2))
+
+
+@pytest.fixture(scope="module", params=["plain", "folded", "bf16", "int8"])
+def both(request, tmp_path_factory):
+    """A model, and what comes back from the file of its scripted form."""
+    lower = request.param in ("bf16", "int8")
+    model = build(inference_precision=request.param if lower else "fp32", share_all_embeddings=True)
+    if lower:
+        model.float()
+    if request.param != "plain":
+        model.make_generation_fast_()
+    path = tmp_path_factory.mktemp("scripted") / "model.pt"
+    torch.jit.script(model).save(path)
+    return model, torch.jit.load(path)
+
+
+def assert_same(got, expected):
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("left_pad", [False, True])
+@pytest.mark.parametrize("extra", [0, 70])
+def test_teacher_forcing(both, left_pad, extra):
+    model, scripted = both
+    arguments = SOURCES, TARGETS, left_pad, left_pad, extra
+    assert_same(logits(scripted, *arguments), logits(model, *arguments))
+
+
+def test_search(both):
+    """Steps, beams that change places and sentences that are finished, in a scripted search: states do not leave it."""
+    model, _ = both
+    sample = {"net_input": {"src_tokens": batch(SOURCES, True), "src_lengths": torch.tensor([5, 3, 7])}}
+    generator = SequenceGenerator([model], dictionary(), beam_size=3, max_len_b=8)
+    with torch.no_grad():
+        got, expected = torch.jit.script(generator)(sample), generator(sample)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert [each["tokens"].tolist() for each in ours] == [each["tokens"].tolist() for each in theirs]
+        assert_same([each["score"] for each in ours], [each["score"] for each in theirs])
+
+
+def test_a_sentence_that_is_too_long(both):
+    _, scripted = both
+    with pytest.raises(torch.jit.Error, match=r"70 positions .* but the model has 64"):
+        scripted.encoder(torch.full((1, 70), PAD + 5))
