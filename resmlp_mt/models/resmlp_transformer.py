@@ -12,6 +12,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from torch import nn
 
+from resmlp_mt.allocator import keep_freed_memory
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
@@ -117,6 +118,7 @@ class ResMLPTransformerModel(TransformerModelBase):
         if getattr(args, "offload_activations", False):
             args.checkpoint_activations = True
         check_options(args, len(task.target_dictionary))
+        keep_freed_memory()
         try:
             return super().build_model(ResMLPTransformerConfig.from_namespace(args), task)
         except ValueError as error:  # fairseq's own checks of shared embeddings

@@ -3,6 +3,7 @@
 from typing import Final
 
 import torch
+import torch.nn.functional as F
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
@@ -70,13 +71,19 @@ class TokenMixing(nn.Module):
     def mix(self, x: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
         """Positions from ``start`` on of the mixture of all positions of x."""
         end, batch, channels = x.shape
-        rows, bias = self.rows(start, end), self.bias[start:end, None]
-        x = x.reshape(end, batch * channels)
+        rows, x = self.rows(start, end), x.reshape(end, batch * channels)
         if not self.folded:
-            return torch.addmm(bias, rows, x).view(end - start, batch, channels)
+            return torch.addmm(self.bias[start:end, None], rows, x).view(end - start, batch, channels)
+        return self.finish(torch.mm(rows, x).view(end - start, batch, channels), rows, start, padding)
+
+    def finish(self, mixed: Tensor, rows: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
+        """Add to ``A x`` (T x B x C) what is added, and scale it if folded; ``rows`` are those of A."""
+        end = start + mixed.size(0)
+        if not self.folded:
+            return mixed + self.bias[start:end, None, None]
         row_sums = rows.sum(1, keepdim=True) if padding is None else rows @ (~padding).to(rows.dtype)
         offset = torch.addcmul(self.offset[start:end, None], row_sums.unsqueeze(-1), self.row_sum_scale)
-        return torch.addcmul(offset, torch.mm(rows, x).view(end - start, batch, channels), self.scale)
+        return torch.addcmul(offset, mixed, self.scale)
 
     def fold_(self, pre: Aff, post: Aff) -> None:
         """Take in the Aff before and the Aff behind: scaling channels commutes with mixing positions.
@@ -100,8 +107,9 @@ class TokenMixing(nn.Module):
 class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
     """Token mixing with a lower-triangular A: position t reads positions 1 to t only (section 2).
 
-    While decoding step by step it keeps its past inputs, and nothing else, in a buffer that doubles when full; a step
-    writes one row of it and reads each past row once. Beams that change places go through a second buffer.
+    While decoding step by step it keeps its past inputs in a buffer that doubles when full, a row for each beam and
+    position, and for each beam the list of its rows. A step writes its rows and reads each past row once; when beams
+    change places their lists do, and no row moves.
     """
 
     INITIAL_CAPACITY: Final[int] = 16
@@ -130,46 +138,59 @@ class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
         """
         if incremental_state is None:
             return self.mix(x, 0)
-        past = self._append(incremental_state, x)
-        return self.mix(past, past.size(0) - x.size(0))
+        past, rows = self._append(incremental_state, x)
+        if x.size(0) > 1:
+            return self.mix(F.embedding(rows, past).transpose(0, 1), rows.size(1) - x.size(0))
+        weights = self.rows(rows.size(1) - 1, rows.size(1))
+        mixed = F.embedding_bag(rows, past, per_sample_weights=weights.expand_as(rows), mode="sum")
+        return self.finish(mixed.unsqueeze(0), weights, rows.size(1) - 1)
 
-    def _append(self, incremental_state: IncrementalState, x: Tensor) -> Tensor:
-        """Write x behind the positions so far and return all of them."""
+    def _append(self, incremental_state: IncrementalState, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Write x behind the positions so far.
+
+        Returns:
+            all rows that were written, R x C, and which of them are each beam's, B x T
+        """
         state = self.get_incremental_state(incremental_state, "past")  # type: ignore[operator]
-        past, start = x.new_empty(0, x.size(1), x.size(2)), 0
+        steps, beams, channels = x.shape
+        rows = torch.zeros(beams, 0, dtype=torch.long, device=x.device)
+        past = x.new_empty(0, beams, channels)
         if state is None:
             state = torch.jit.annotate(dict[str, Tensor | None], {})
         else:
-            kept, length = state["past"], state["length"]
-            assert kept is not None and length is not None
-            past, start = kept, int(length)
-        end = start + x.size(0)
+            kept, lists = state["past"], state["rows"]
+            assert kept is not None and lists is not None
+            past, rows = kept, lists
+        start = rows.size(1)
+        end, width = start + steps, past.size(1)
         check_length(end, self.max_positions, "target")
+        if beams > width or 2 * beams <= width:  # a new search, or one of which half is finished
+            past = F.embedding(rows, past.view(-1, channels)).transpose(0, 1)
+            rows, width = rows_in_order(0, start, beams, beams, x.device), beams
         if end > past.size(0):
             capacity = min(max(2 * past.size(0), max(end, self.INITIAL_CAPACITY)), self.max_positions)
-            full, past = past, x.new_empty(capacity, x.size(1), x.size(2))
+            full, past = past, x.new_empty(capacity, width, channels)
             past[:start] = full[:start]
-        past[start:end] = x.detach()
-        state["past"], state["length"] = past, torch.tensor(end)
+        past[start:end, :beams] = x.detach()
+        rows = torch.cat([rows, rows_in_order(start, end, beams, width, x.device)], 1)
+        state["past"], state["rows"] = past, rows
         self.set_incremental_state(incremental_state, "past", state)  # type: ignore[operator]
-        return past[:end]
+        return past.view(-1, channels), rows
 
     @torch.jit.export
     def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
         """Give each beam the past of the beam that it continues; ``new_order`` (B') indexes the batch."""
         state = self.get_incremental_state(incremental_state, "past")  # type: ignore[operator]
-        if state is None:
-            return
-        past, length, spare = state["past"], state["length"], state.get("spare", None)
-        assert past is not None and length is not None
-        if keeps_order(new_order, past.size(1)):
-            return
-        rows = new_order.numel()
-        if spare is None or spare.size(0) != past.size(0) or spare.size(1) != rows:
-            spare = past.new_empty(past.size(0), rows, past.size(2))
-        end = int(length)
-        torch.index_select(past[:end], 1, new_order, out=spare[:end])
-        state["past"], state["spare"] = spare, past
+        if state is not None:
+            rows = state["rows"]
+            assert rows is not None
+            state["rows"] = rows.index_select(0, new_order)
+
+
+def rows_in_order(start: int, end: int, beams: int, width: int, device: torch.device) -> Tensor:
+    """Rows of positions ``start`` to ``end`` for each beam, B x T, where a position has ``width`` rows."""
+    positions = torch.arange(start, end, device=device) * width
+    return positions + torch.arange(beams, device=device).unsqueeze(1)
 
 
 def keeps_order(new_order: Tensor, rows: int) -> bool:
