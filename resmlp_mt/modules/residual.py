@@ -55,8 +55,10 @@ def recomputed(tensor: Tensor, function: Callable[[], Tensor]) -> Iterator[None]
     For what is large and quickly computed from something that is kept anyway.
     """
 
+    place, entries = tensor.data_ptr(), tensor.numel()  # a hook that knew the tensor itself would keep it
+
     def pack(saved: Tensor) -> Tensor | torch.Size:
-        same = saved.data_ptr() == tensor.data_ptr() and saved.numel() == tensor.numel() and saved.is_contiguous()
+        same = saved.data_ptr() == place and saved.numel() == entries and saved.is_contiguous()
         return saved.shape if same else saved
 
     def unpack(packed: Tensor | torch.Size) -> Tensor:

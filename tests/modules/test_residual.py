@@ -1,5 +1,7 @@
 """The lean ends and memories of branches against PyTorch's own differentiation of the plain equations."""
 
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -49,9 +51,12 @@ def test_what_is_recomputed_is_not_kept_and_gradients_are_the_same():
         return tensor
 
     activation = function()
+    gone = weakref.ref(activation)
     with torch.autograd.graph.saved_tensors_hooks(remember, lambda tensor: tensor), recomputed(activation, function):
         y = linear(activation)
     assert activation.data_ptr() not in kept and len(calls) == 1
+    del activation
+    assert gone() is None
     got = torch.autograd.grad(y.square().sum(), (x, *linear.parameters()))
     assert len(calls) == 2
     for one, other in zip(got, expected, strict=True):
