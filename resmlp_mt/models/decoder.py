@@ -10,6 +10,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.models.encoder import wrap_layer
 from resmlp_mt.modules.affine import Aff
 from resmlp_mt.modules.cross_attention import remember_beams
+from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
 from resmlp_mt.modules.resmlp_layer import ResMLPDecoderLayer
 from resmlp_mt.modules.token_mixing import IncrementalState, check_length
@@ -32,6 +33,7 @@ class ResMLPDecoder(TransformerDecoderBase):
     ):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
         self.layer_norm = Aff(cfg.decoder.embed_dim)
+        self.dropout_module = Dropout(cfg.dropout, module_name=type(self).__name__)
 
     def build_decoder_layer(self, cfg: TransformerConfig, no_encoder_attn: bool = False) -> nn.Module:
         return wrap_layer(ResMLPDecoderLayer(cfg, no_encoder_attn), cfg)

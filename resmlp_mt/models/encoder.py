@@ -9,6 +9,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
 from resmlp_mt.modules.affine import Aff
+from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
 from resmlp_mt.modules.resmlp_layer import ResMLPEncoderLayer
 
@@ -29,6 +30,7 @@ class ResMLPEncoder(TransformerEncoderBase):
     def __init__(self, cfg: TransformerConfig, dictionary: Any, embed_tokens: nn.Embedding, return_fc: bool = False):
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
         self.layer_norm = Aff(embed_tokens.embedding_dim)
+        self.dropout_module = Dropout(cfg.dropout, module_name=type(self).__name__)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
         return wrap_layer(ResMLPEncoderLayer(cfg), cfg)
