@@ -51,7 +51,7 @@ def get_parser() -> argparse.ArgumentParser:
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=["training", "generation", "workers", "all"])
-    parser.add_argument("--quick", action="store_true", help="a minute in the place of an hour or two")
+    parser.add_argument("--quick", action="store_true", help="a minute in the place of half an hour")
     parser.add_argument("--system", action="append", metavar="NAME", help="what to compare, in the place of the usual")
     parser.add_argument("--baseline", metavar="NAME", help="the system that the others are compared with (transformer)")
     parser.add_argument(
