@@ -1,0 +1,82 @@
+"""The folder that leaves Python: two graphs, what is to be known of them, and the dictionaries."""
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.export.graphs import ENCODER_INPUTS, ENCODER_OUTPUTS, OPSET, STEP_INPUTS, STEP_OUTPUTS, Graphs, Shapes
+from resmlp_mt.export.loading import Trained
+
+
+def describe(trained: Trained) -> dict[str, Any]:
+    """What ``model.json`` says: names, shapes and limits."""
+    model = trained.model
+    attention = model.decoder.layers[0].cross_attention.attention
+    source, target = model.encoder.dictionary, model.decoder.dictionary
+    return {
+        "checkpoint": trained.path.name,
+        "architecture": trained.architecture,
+        "source_language": trained.languages[0],
+        "target_language": trained.languages[1],
+        "source_dictionary": f"dict.{trained.languages[0] or 'source'}.txt",
+        "target_dictionary": f"dict.{trained.languages[1] or 'target'}.txt",
+        "source_symbols": len(source),
+        "pad": source.pad(),
+        "eos": source.eos(),
+        "unk": source.unk(),
+        "max_source_positions": model.encoder.max_positions(),
+        "max_target_positions": model.decoder.max_positions(),
+        "sizes": {
+            "L": len(model.decoder.layers),
+            "H": attention.num_heads,
+            "D": attention.head_dim,
+            "C": attention.embed_dim,
+            "V": len(target),
+        },
+        "encoder.onnx": {"inputs": _spelled(ENCODER_INPUTS), "outputs": _spelled(ENCODER_OUTPUTS)},
+        "decoder_step.onnx": {"inputs": _spelled(STEP_INPUTS), "outputs": _spelled(STEP_OUTPUTS)},
+        "opset": OPSET,
+    }
+
+
+def _spelled(shapes: Shapes) -> dict[str, str]:
+    return {name: " x ".join(f"({size})" if " " in size else size for size in shape) for name, shape in shapes.items()}
+
+
+def check_new(out: Path) -> None:
+    """See that a folder does not exist yet.
+
+    Raises:
+        UserError: it does
+    """
+    if os.path.lexists(out):
+        raise UserError(f"{out}: exists already: remove it, or choose another folder")
+
+
+def write_folder(out: Path, trained: Trained, graphs: Graphs) -> None:
+    """Write the folder, which appears whole or not at all.
+
+    Raises:
+        UserError: it exists already or cannot be written
+    """
+    check_new(out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=".tmp") as temporary:
+            new = Path(temporary, "new")
+            new.mkdir()
+            (new / "encoder.onnx").write_bytes(graphs.encoder)
+            (new / "decoder_step.onnx").write_bytes(graphs.decoder_step)
+            (new / "model.json").write_text(json.dumps(describe(trained), indent=1) + "\n", encoding="utf-8")
+            for file in trained.dictionaries or ():
+                shutil.copyfile(file, new / file.name)
+            for path in new.iterdir():
+                with open(path, "rb+") as stream:
+                    os.fsync(stream.fileno())
+            os.rename(new, out)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,90 @@
+"""The encoder and the decoder step as ONNX graphs."""
+
+import io
+import warnings
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from resmlp_mt.export.steps import DecoderStep, Encoder, check_exportable
+
+OPSET = 17
+"""of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""
+
+Shapes = dict[str, list[str]]
+
+ENCODER_INPUTS: Shapes = {"source": ["B", "S"]}
+ENCODER_OUTPUTS: Shapes = {
+    "keys": ["L", "B", "H", "S", "D"],
+    "values": ["L", "B", "H", "S", "D"],
+    "mask": ["B", "S"],
+}
+STEP_INPUTS: Shapes = {"previous": ["R"], "past": ["L", "T", "R", "C"], **ENCODER_OUTPUTS}
+STEP_OUTPUTS: Shapes = {"log_probabilities": ["R", "V"], "longer_past": ["L", "T + 1", "R", "C"]}
+
+DYNAMIC = "B", "S", "R", "T", "T + 1"
+"""Sizes that are free at every call; L, H, D, C and V are the model's."""
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """Both, as the bytes of ONNX files."""
+
+    encoder: bytes
+    decoder_step: bytes
+
+
+@torch.no_grad()
+def graphs_of(model: Any) -> Graphs:
+    """Trace a model, folded, in fp32.
+
+    Tracing follows one example and keeps the way that it took. So the example is one that needs all there is: several
+    sentences, padding, several beams, and a past; what then depends on sizes is only what is written with them.
+
+    Args:
+        model: a ResMLPTransformerModel on a CPU, left as it is
+
+    Raises:
+        UserError: a part of the model has no step
+    """
+    check_exportable(model)
+    folded = deepcopy(model).float().eval()
+    folded.make_generation_fast_()
+    folded.prepare_for_onnx_export_()
+    dictionary, decoder = folded.encoder.dictionary, folded.decoder
+    source = torch.full((2, 5), dictionary.eos())
+    source[0, :2] = dictionary.pad()
+
+    encoder = Encoder(folded)
+    known = encoder(source)
+    encoder_graph = _traced(encoder, (source,), ENCODER_INPUTS, ENCODER_OUTPUTS)
+    previous = torch.full((6,), dictionary.eos())
+    past = torch.zeros(len(decoder.layers), 3, 6, decoder.layers[0].cross_attention.attention.embed_dim)
+    step_graph = _traced(DecoderStep(folded), (previous, past, *known), STEP_INPUTS, STEP_OUTPUTS)
+    return Graphs(encoder_graph, step_graph)
+
+
+def _traced(module: nn.Module, example: tuple[Tensor, ...], inputs: Shapes, outputs: Shapes) -> bytes:
+    axes = {
+        name: {axis: size for axis, size in enumerate(shape) if size in DYNAMIC}
+        for name, shape in {**inputs, **outputs}.items()
+    }
+    stream = io.BytesIO()
+    with warnings.catch_warnings():
+        # of every if that tracing has settled; and of this exporter, which PyTorch has a successor for: that one makes
+        # constants of sizes 0 and 1 and needs the first past to be another graph
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module.eval(),
+            example,
+            stream,  # type: ignore[arg-type]  # files in memory are fine without dynamo
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes=axes,
+            opset_version=OPSET,
+            dynamo=False,
+        )
+    return stream.getvalue()

@@ -1,0 +1,99 @@
+"""A checkpoint as a model, with its dictionaries where they are found, without them where they are not."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq import models as fairseq_models
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+from resmlp_mt.benchmarks.systems import made_up_dictionary
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import PathLike
+from resmlp_mt.models import ResMLPTransformerModel
+
+PLAIN = {"inference_precision": "fp32", "checkpoint_activations": False, "offload_activations": False}
+"""Options of a model that is exported, whatever it was trained with."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a checkpoint holds.
+
+    Attributes:
+        path: of the checkpoint
+        architecture: the name of its ``--arch``
+        model: not folded, in fp32 and for inference
+        languages: of source and target, None where the training did not say
+        dictionaries: files of source and target, None if not found
+    """
+
+    path: Path
+    architecture: str
+    model: ResMLPTransformerModel
+    languages: tuple[str | None, str | None]
+    dictionaries: tuple[Path, Path] | None
+
+
+def load(path: PathLike, data: PathLike | None = None) -> Trained:
+    """Load a ResMLP.
+
+    Args:
+        path: a checkpoint of fairseq-train, or an average of such
+        data: the folder with the dictionaries; without it, the one that the training had is tried
+
+    Raises:
+        UserError: the checkpoint cannot be loaded or is of another model; ``data`` does not hold its dictionaries
+    """
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    options, task = _options(state, "model"), _options(state, "task")
+    architecture = str(options.get("arch") or options.get("_name") or "model")
+    if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
+        raise UserError(f"{path}: holds a {architecture}: give a checkpoint of a resmlp_transformer")
+    languages = task.get("source_lang"), task.get("target_lang")
+    sizes = tuple(len(state["model"][f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder"))
+    files = _find(data, languages, sizes) if data else _look_for(task.get("data"), languages, sizes)
+    source, target = map(_read, files) if files else map(made_up_dictionary, sizes)
+    args = Namespace(**{**{str(name): options[name] for name in options}, **PLAIN})
+    model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
+    model.load_state_dict(state["model"], strict=True, model_cfg=args)
+    return Trained(Path(path), architecture, model.float().eval(), languages, files)
+
+
+def _options(state: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    """The options of a part of fairseq, as new and old checkpoints have them."""
+    options = state.get("args") or (state.get("cfg") or {}).get(part) or {}
+    return vars(options) if isinstance(options, Namespace) else options
+
+
+def _find(data: PathLike, languages: tuple[str | None, str | None], sizes: tuple[int, ...]) -> tuple[Path, Path]:
+    found = []
+    for language, size in zip(languages, sizes, strict=True):
+        file = Path(data, f"dict.{language}.txt")
+        if not file.is_file():
+            raise UserError(f"{file}: no such file: give the folder of the binarized data that the training had")
+        entries = len(_read(file))
+        if entries != size:
+            raise UserError(
+                f"{file}: has {entries} entries, the model has {size}: give the training's own dictionaries"
+            )
+        found.append(file)
+    return found[0], found[1]
+
+
+def _look_for(data: Any, languages: tuple[str | None, str | None], sizes: tuple[int, ...]) -> tuple[Path, Path] | None:
+    try:
+        return _find(str(data).split(":")[0], languages, sizes) if data else None
+    except (UserError, OSError):
+        return None
+
+
+def _read(file: Path) -> Dictionary:
+    try:
+        return Dictionary.load(str(file))
+    except Exception as error:  # fairseq's own are bare ones
+        raise UserError(f"{file}: not a dictionary of fairseq: {error}") from error
