@@ -9,6 +9,34 @@ from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.models.presets import apply_preset
 
 PAD, EOS = 1, 2
+OPTIONS = {
+    "no mixing": {"token_mixing": "none"},
+    "mlp": {"token_mixing": "mlp"},
+    "mlp of one unit a position": {"token_mixing": "mlp", "mixing_expansion": 1},
+    "conv": {"token_mixing": "conv"},
+    "conv of one position": {"token_mixing": "conv", "mixing_kernel": 1},
+    "depthwise": {"token_mixing": "depthwise", "mixing_kernel": 5},
+    "depthwise beyond the sentence": {"token_mixing": "depthwise", "mixing_kernel": 13},
+    "separable": {"token_mixing": "separable"},
+    "heads": {"mixing_heads": 8},
+    "relative": {"mixing_relative": True},
+    "heads and relative": {"mixing_heads": 4, "mixing_relative": True},
+    "a head a channel": {"mixing_heads": 64, "mixing_relative": True, "share_all_embeddings": True},
+    "layernorm": {"norm": "layernorm"},
+    "layernorm with heads": {"norm": "layernorm", "mixing_heads": 4},
+    "layernorm with convolutions": {"norm": "layernorm", "token_mixing": "separable"},
+    "relu": {"activation_fn": "relu"},
+    "silu": {"activation_fn": "silu"},
+    "hardswish": {"activation_fn": "hardswish"},
+    "sinusoidal positions": {"token_positional_embeddings": True},
+    "learned positions": {
+        "token_positional_embeddings": True,
+        "encoder_learned_pos": True,
+        "decoder_learned_pos": True,
+    },
+    "positions alone": {"token_positional_embeddings": True, "token_mixing": "none"},
+}
+"""Every value of every option that changes what a model computes, in a small model."""
 
 
 def dictionary(words=40):

@@ -1,7 +1,7 @@
 """The paper's equations written out plainly, one sentence and one position at a time, in float64.
 
-Touvron et al. 2021, equations 1 to 3, Algorithm 1 and "Sequence-to-sequence ResMLP". Shares no code with resmlp_mt: it
-reads a model's parameters by name and nothing else.
+Touvron et al. 2021, equations 1 to 3, Algorithm 1 and "Sequence-to-sequence ResMLP", and what its tables compare with.
+Shares no code with resmlp_mt: it reads a model's parameters by name, and of its options those that no parameter shows.
 """
 
 import math
@@ -17,26 +17,92 @@ def linear(p, name, x):
     return p[f"{name}.weight"] @ x + p[f"{name}.bias"]
 
 
+def norm(p, name, x):
+    """Aff, or LayerNorm (Ba et al. 2016) where the parameters are its."""
+    if f"{name}.alpha" in p:
+        return aff(p, name, x)
+    variance = ((x - x.mean()) ** 2).mean()
+    return p[f"{name}.weight"] * (x - x.mean()) / torch.sqrt(variance + 1e-5) + p[f"{name}.bias"]
+
+
 def gelu(x):
     return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
 
 
+ACTIVATIONS = {
+    "gelu": gelu,
+    "relu": lambda x: x.clamp(min=0),
+    "silu": lambda x: x / (1 + torch.exp(-x)),
+    "hardswish": lambda x: x * (x + 3).clamp(0, 6) / 6,
+}
+
+
 def token_mixing(p, name, x, causal):
-    """x: T vectors. z_t = x_t + Aff( sum_s A[t,s] Aff(x_s) + b[t] )."""
-    matrix, bias = p[f"{name}.mixing.weight"], p[f"{name}.mixing.bias"]
+    """x: T vectors. z_t = x_t + Aff( mixed_t ), where mixed is a mixture of the Aff(x_s); x itself without mixing."""
+    if not any(each.startswith(f"{name}.") for each in p):
+        return x
+    own = {each.removeprefix(f"{name}.mixing."): value for each, value in p.items()}
+    kind = linear_mixing if "weight" in own else mlp_mixing if "weight_in" in own else convolution
+    mixed = kind(own, [norm(p, f"{name}.pre_affine", each) for each in x], causal)
+    return [each + aff(p, f"{name}.post_affine", other) for each, other in zip(x, mixed, strict=True)]
+
+
+def linear_mixing(own, x, causal):
+    """sum_s (A[t,s] + r[s-t]) x_s + b[t], for each group of channels with its own A, r and b."""
+    positions = own["weight"].shape[-1]
+    matrices, biases = own["weight"].view(-1, positions, positions), own["bias"].view(-1, positions)
+    heads = len(matrices)
+    relative = own["relative"].view(heads, -1) if "relative" in own else torch.zeros(heads, 2 * positions)
+    width = len(x[0]) // heads
     out = []
     for t in range(len(x)):
-        mixed = torch.zeros_like(x[t])
-        for s in range(t + 1 if causal else len(x)):
-            mixed = mixed + matrix[t, s] * aff(p, f"{name}.pre_affine", x[s])
-        out.append(x[t] + aff(p, f"{name}.post_affine", mixed + bias[t]))
+        groups = []
+        for head in range(heads):
+            mixed = biases[head, t].expand(width)
+            for s in range(t + 1 if causal else len(x)):
+                weight = matrices[head, t, s] + relative[head, s - t + positions - 1]
+                mixed = mixed + weight * x[s][head * width : (head + 1) * width]
+            groups.append(mixed)
+        out.append(torch.cat(groups))
     return out
 
 
-def channel_mlp(p, name, x):
+def mlp_mixing(own, x, causal):
+    """Hidden units e of position t: GELU( sum_s U[e,t,s] x_s + c[e,t] ); then sum_e,s V[e,t,s] hidden_e,s + b[t]."""
+    into, out_of, length = own["weight_in"], own["weight_out"], len(x)
+
+    def read(t):
+        return range(t + 1 if causal else length)
+
+    hidden = [
+        [gelu(sum(into[e, t, s] * x[s] for s in read(t)) + own["bias_in"][e, t]) for t in range(length)]
+        for e in range(len(into))
+    ]
+    return [
+        sum(out_of[e, t, s] * hidden[e][s] for s in read(t) for e in range(len(into))) + own["bias_out"][t]
+        for t in range(length)
+    ]
+
+
+def convolution(own, x, causal):
+    """sum_k x_{t+k-before} K_k + b: K_k a matrix, or a vector (depthwise), a matrix may follow (separable)."""
+    kernel, size = own["kernel"], len(own["kernel"])
+    before = size - 1 if causal else (size - 1) // 2
+    out = []
+    for t in range(len(x)):
+        y = own["bias"]
+        for k in range(size):
+            if 0 <= t + k - before < len(x):
+                vector = x[t + k - before]
+                y = y + (vector @ kernel[k] if kernel.dim() == 3 else vector * kernel[k])
+        out.append(linear(own, "pointwise", y) if "pointwise.weight" in own else y)
+    return out
+
+
+def channel_mlp(p, name, x, activation):
     out = []
     for z in x:
-        hidden = gelu(linear(p, f"{name}.fc1", aff(p, f"{name}.pre_affine", z)))
+        hidden = ACTIVATIONS[activation](linear(p, f"{name}.fc1", norm(p, f"{name}.pre_affine", z)))
         out.append(z + aff(p, f"{name}.post_affine", linear(p, f"{name}.fc2", hidden)))
     return out
 
@@ -48,7 +114,7 @@ def cross_attention(p, name, x, memory, heads):
     values = [linear(p, f"{attention}.v_proj", m) for m in memory]
     out = []
     for vector in x:
-        query = linear(p, f"{attention}.q_proj", aff(p, f"{name}.pre_affine", vector))
+        query = linear(p, f"{attention}.q_proj", norm(p, f"{name}.pre_affine", vector))
         width = len(query) // heads
         context = []
         for head in range(heads):
@@ -64,26 +130,38 @@ def layers_of(p, side):
     return 1 + max(int(name.split(".")[2]) for name in p if name.startswith(f"{side}.layers."))
 
 
-def embed(p, side, sentence):
-    table = p[f"{side}.embed_tokens.weight"]
-    return [math.sqrt(table.shape[1]) * table[token] for token in sentence]
+def sinusoidal(number, channels):
+    """Vaswani et al. 2017, section 3.5, as tensor2tensor and fairseq have it: all sines, then all cosines."""
+    half = channels // 2
+    angles = [number * 10000 ** (-i / (half - 1)) for i in range(half)]
+    return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)], dtype=torch.double)
 
 
-def encode(p, source):
-    x = embed(p, "encoder", source)
+def embed(p, side, sentence, options):
+    table, positions = p[f"{side}.embed_tokens.weight"], f"{side}.embed_positions.weight"
+    x = [math.sqrt(table.shape[1]) * table[token] for token in sentence]
+    if positions in p:  # numbered from 2: fairseq's first two are for padding
+        return [each + p[positions][t + 2] for t, each in enumerate(x)]
+    if options["token_positional_embeddings"]:
+        return [each + sinusoidal(t + 2, len(each)) for t, each in enumerate(x)]
+    return x
+
+
+def encode(p, source, options):
+    x = embed(p, "encoder", source, options)
     for i in range(layers_of(p, "encoder")):
         x = token_mixing(p, f"encoder.layers.{i}.mixing", x, causal=False)
-        x = channel_mlp(p, f"encoder.layers.{i}.mlp", x)
-    return [aff(p, "encoder.layer_norm", each) for each in x]
+        x = channel_mlp(p, f"encoder.layers.{i}.mlp", x, options["activation_fn"])
+    return [norm(p, "encoder.layer_norm", each) for each in x]
 
 
-def translate_scores(model, source, target, heads):
+def translate_scores(model, source, target, options):
     """Logits (T x V) of the target tokens after ``target``, a list of tokens, for one sentence without padding."""
     p = {name: value.double() for name, value in model.state_dict().items()}
-    memory = encode(p, source)
-    x = embed(p, "decoder", target)
+    memory = encode(p, source, options)
+    x = embed(p, "decoder", target, options)
     for i in range(layers_of(p, "decoder")):
         x = token_mixing(p, f"decoder.layers.{i}.mixing", x, causal=True)
-        x = cross_attention(p, f"decoder.layers.{i}.cross_attention", x, memory, heads)
-        x = channel_mlp(p, f"decoder.layers.{i}.mlp", x)
-    return torch.stack([p["decoder.output_projection.weight"] @ aff(p, "decoder.layer_norm", each) for each in x])
+        x = cross_attention(p, f"decoder.layers.{i}.cross_attention", x, memory, options["decoder_attention_heads"])
+        x = channel_mlp(p, f"decoder.layers.{i}.mlp", x, options["activation_fn"])
+    return torch.stack([p["decoder.output_projection.weight"] @ norm(p, "decoder.layer_norm", each) for each in x])

@@ -8,18 +8,18 @@ from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.encoder import wrap_layer
-from resmlp_mt.modules.affine import Aff
 from resmlp_mt.modules.cross_attention import remember_beams
 from resmlp_mt.modules.dropout import Dropout
+from resmlp_mt.modules.norm import NORMS
 from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
+from resmlp_mt.modules.past import IncrementalState, check_length
 from resmlp_mt.modules.resmlp_layer import ResMLPDecoderLayer
-from resmlp_mt.modules.token_mixing import IncrementalState, check_length
 
 
 class ResMLPDecoder(TransformerDecoderBase):
-    """Embeddings, ResMLP layers with cross-attention, one last Aff, output projection.
+    """Embeddings, ResMLP layers with cross-attention, one last norm, output projection.
 
-    The base class embeds, runs the layers, ends with ``layer_norm``, which is an Aff here, and projects to the
+    The base class embeds, runs the layers, ends with ``layer_norm``, which is what ``--norm`` says, and projects to the
     vocabulary.
     """
 
@@ -32,7 +32,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         output_projection: nn.Module | None = None,
     ):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
-        self.layer_norm = Aff(cfg.decoder.embed_dim)
+        self.layer_norm = NORMS[cfg.norm](cfg.decoder.embed_dim)
         self.dropout_module = Dropout(cfg.dropout, module_name=type(self).__name__)
 
     def build_decoder_layer(self, cfg: TransformerConfig, no_encoder_attn: bool = False) -> nn.Module:

@@ -8,8 +8,8 @@ from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
-from resmlp_mt.modules.affine import Aff
 from resmlp_mt.modules.dropout import Dropout
+from resmlp_mt.modules.norm import NORMS
 from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
 from resmlp_mt.modules.resmlp_layer import ResMLPEncoderLayer
 
@@ -22,14 +22,14 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
 
 
 class ResMLPEncoder(TransformerEncoderBase):
-    """Embeddings, ResMLP layers, one last Aff (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
+    """Embeddings, ResMLP layers, one last norm (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
 
-    The base class embeds, zeroes padding, runs the layers and ends with ``layer_norm``, which is an Aff here.
+    The base class embeds, zeroes padding, runs the layers and ends with ``layer_norm``, which is what ``--norm`` says.
     """
 
     def __init__(self, cfg: TransformerConfig, dictionary: Any, embed_tokens: nn.Embedding, return_fc: bool = False):
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
-        self.layer_norm = Aff(embed_tokens.embedding_dim)
+        self.layer_norm = NORMS[cfg.norm](embed_tokens.embedding_dim)
         self.dropout_module = Dropout(cfg.dropout, module_name=type(self).__name__)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:

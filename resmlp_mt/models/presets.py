@@ -13,12 +13,21 @@ BASE: dict[str, Any] = {
     "layerscale_init": 0.2,
     "max_source_positions": 256,
     "max_target_positions": 256,
+    "mixing_expansion": 4,
+    "mixing_heads": 1,
+    "mixing_kernel": 3,
+    "mixing_relative": False,
+    "norm": "affine",
+    "token_mixing": "linear",
+    "token_positional_embeddings": False,
 }
 """Touvron et al. 2021, section 3.6: a Transformer base's sizes, LayerScale 0.2. Cleaned corpora end at 250 subwords."""
 
 TWELVE_LAYERS = {"encoder_layers": 12, "decoder_layers": 12}
 WMT_EN_DE = {"dropout": 0.15}
 WMT_EN_FR = {"dropout": 0.1}
+MIXER = {"layerscale_init": 1.0, "norm": "layernorm", "token_mixing": "mlp"}
+"""MLP-Mixer (Tolstikhin et al. 2021) has no LayerScale: the Aff that ends a branch starts as the identity."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "resmlp_transformer": {},
@@ -26,6 +35,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "resmlp_transformer_wmt_en_fr": WMT_EN_FR,
     "resmlp_transformer_12_wmt_en_de": {**WMT_EN_DE, **TWELVE_LAYERS},
     "resmlp_transformer_12_wmt_en_fr": {**WMT_EN_FR, **TWELVE_LAYERS},
+    "mixer_transformer": MIXER,
     "resmlp_transformer_multi30k": {
         "dropout": 0.2,
         "encoder_embed_dim": 256,

@@ -1,6 +1,7 @@
 """``--arch resmlp_transformer``: fairseq's Transformer without self-attention."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
@@ -18,12 +19,14 @@ from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
 from resmlp_mt.models.precision import PRECISIONS, lower_precision_
 from resmlp_mt.models.presets import BASE, PRESETS, apply_preset
+from resmlp_mt.modules.activation import ACTIVATIONS
+from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
+from resmlp_mt.modules.norm import NORMS
 
 MEANINGLESS = {
-    # positional embeddings: A knows the positions
-    "learned_pos",
+    # positional embeddings: off unless --token-positional-embeddings, as A knows the positions
     "no_token_positional_embeddings",
-    # LayerNorm: there is none
+    # LayerNorm: --norm says whether and where there is any
     "normalize_before",
     "layernorm_embedding",
     "no_decoder_final_norm",
@@ -69,11 +72,14 @@ class DecoderOptions(_WithoutMeaningless, DecoderConfig):
 
 @dataclass
 class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
-    """The options of fairseq's Transformer that keep their meaning, and the LayerScale."""
+    """The options of fairseq's Transformer that keep their meaning, and those of ResMLP and its variants."""
 
     encoder: EncoderOptions = field(default_factory=EncoderOptions)
     decoder: DecoderOptions = field(default_factory=DecoderOptions)
     no_token_positional_embeddings: bool = True
+    activation_fn: ChoiceEnum(ACTIVATIONS) = field(  # type: ignore[valid-type]
+        default=BASE["activation_fn"], metadata={"help": "activation between the linear layers of a channel MLP"}
+    )
     max_source_positions: int = field(
         default=BASE["max_source_positions"],
         metadata={"help": "size of A in the encoder: the longest source, in subwords and </s>"},
@@ -85,6 +91,40 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
     layerscale_init: float = field(
         default=BASE["layerscale_init"],
         metadata={"help": "start of the scale that ends each residual branch (the paper's translation models: 0.2)"},
+    )
+    token_mixing: ChoiceEnum(list(TOKEN_MIXINGS)) = field(  # type: ignore[valid-type]
+        default=BASE["token_mixing"],
+        metadata={
+            "help": "what stands where a Transformer has self-attention, over positions: a linear layer (the paper), "
+            "none (a bag of words), mlp (MLP-Mixer's: two linear layers), or a convolution, conv (of all channels), "
+            "depthwise or separable (depthwise, then a linear layer over channels)"
+        },
+    )
+    mixing_heads: int = field(
+        default=BASE["mixing_heads"],
+        metadata={"help": "linear mixing: groups of channels, each with an A of its own (the paper: 1)"},
+    )
+    mixing_relative: bool = field(
+        default=BASE["mixing_relative"],
+        metadata={"help": "linear mixing: add to A a learned term that depends on the distance of two positions alone"},
+    )
+    mixing_expansion: int = field(
+        default=BASE["mixing_expansion"], metadata={"help": "mlp mixing: hidden units for each position"}
+    )
+    mixing_kernel: int = field(
+        default=BASE["mixing_kernel"],
+        metadata={"help": "convolutions: positions that an output reads, an odd number; in the decoder none is later"},
+    )
+    norm: ChoiceEnum(list(NORMS)) = field(  # type: ignore[valid-type]
+        default=BASE["norm"],
+        metadata={"help": "what stands before each branch and at the end of each stack (the paper: affine)"},
+    )
+    token_positional_embeddings: bool = field(
+        default=BASE["token_positional_embeddings"],
+        metadata={
+            "help": "add fairseq's positional embeddings to the tokens': sinusoidal, or learned with "
+            "--encoder-learned-pos and --decoder-learned-pos"
+        },
     )
     inference_precision: ChoiceEnum(PRECISIONS) = field(  # type: ignore[valid-type]
         default="fp32",
@@ -117,10 +157,13 @@ class ResMLPTransformerModel(TransformerModelBase):
         """
         if getattr(args, "offload_activations", False):
             args.checkpoint_activations = True
+        apply_preset(args, "resmlp_transformer")  # a checkpoint may be older than some of the options
         check_options(args, len(task.target_dictionary))
         keep_freed_memory()
         try:
-            return super().build_model(ResMLPTransformerConfig.from_namespace(args), task)
+            cfg = ResMLPTransformerConfig.from_namespace(args)
+            cfg.no_token_positional_embeddings = not cfg.token_positional_embeddings
+            return super().build_model(cfg, task)
         except ValueError as error:  # fairseq's own checks of shared embeddings
             raise UserError(str(error)) from error
 
@@ -172,6 +215,7 @@ def check_options(args: Any, target_symbols: int) -> None:
     require(precision in PRECISIONS, f"--inference-precision {precision}: give one of {', '.join(PRECISIONS)}")
     require(math.isfinite(args.layerscale_init), f"--layerscale-init is {args.layerscale_init}: give a finite number")
 
+    _check_mixing(args, require)
     dim, heads = args.decoder_embed_dim, args.decoder_attention_heads
     require(
         heads >= 1 and dim % heads == 0,
@@ -193,6 +237,24 @@ def check_options(args: Any, target_symbols: int) -> None:
     if getattr(args, "share_all_embeddings", False) or getattr(args, "share_decoder_input_output_embed", False):
         out = args.decoder_output_dim
         require(out == dim, f"shared embeddings need --decoder-output-dim {out} to equal --decoder-embed-dim {dim}")
+
+
+def _check_mixing(args: Any, require: Callable[[bool, str], None]) -> None:
+    """The options of token mixing and of what is beside it; --model-overrides may say anything."""
+    for option, choices in ("token_mixing", TOKEN_MIXINGS), ("norm", NORMS), ("activation_fn", ACTIVATIONS):
+        value = getattr(args, option)
+        require(value in choices, f"--{option.replace('_', '-')} {value}: give one of {', '.join(choices)}")
+    heads, kernel, expansion = args.mixing_heads, args.mixing_kernel, args.mixing_expansion
+    for side in "encoder", "decoder":
+        dim = getattr(args, f"{side}_embed_dim")
+        fits = heads >= 1 and dim % heads == 0
+        require(fits, f"--{side}-embed-dim {dim} is not a multiple of --mixing-heads {heads}")
+    given = {f"--mixing-heads {heads}": heads != 1, "--mixing-relative": args.mixing_relative}
+    for option, asked in given.items():
+        wrong = asked and args.token_mixing != "linear"
+        require(not wrong, f"{option} is for --token-mixing linear, not {args.token_mixing}")
+    require(kernel >= 1 and kernel % 2 == 1, f"--mixing-kernel is {kernel}: give an odd number from 1")
+    require(expansion >= 1, f"--mixing-expansion is {expansion}: give 1 or more")
 
 
 for _name in PRESETS:

@@ -4,7 +4,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from resmlp_mt.modules.token_mixing import IncrementalState, keeps_order
+from resmlp_mt.modules.past import IncrementalState, keeps_order
 
 
 def remember_beams(incremental_state: IncrementalState, sentence: Tensor) -> None:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resmlp_mt.modules.token_mixing import check_length
+from resmlp_mt.modules.past import check_length
 
 
 def leading_padding(tokens: Tensor, padding_idx: int, limit: int, side: str) -> Tensor:

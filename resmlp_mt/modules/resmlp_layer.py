@@ -1,58 +1,45 @@
 """The encoder layer and the decoder layer, made of residual branches.
 
 Every branch is ``x + dropout(Aff(f(Aff(x))))``; what differs is f: token mixing, cross-attention or a channel MLP
-(Touvron et al. 2021, section 2 and "Sequence-to-sequence ResMLP"). Activations are T x B x C.
+(Touvron et al. 2021, section 2 and "Sequence-to-sequence ResMLP"). ``--norm layernorm`` has a LayerNorm in the place of
+the first Aff; the second, which is the LayerScale, stays. Activations are T x B x C.
 
 In training a branch keeps little of that for the backward pass (``forward_lean``); the plain form, which reads like the
 equation, is what inference and TorchScript run. For inference a branch folds its two Aff into f (``fold_``): what they
-do to the channels moves into the weights beside them, or, for token mixing, which commutes with a scaling of channels,
-into one scale and one offset after it.
+do to the channels moves into the weights beside them, or, for linear token mixing, which commutes with a scaling of
+channels, into one scale and one offset after it. What f cannot take in stays.
 """
 
 import torch
-from fairseq import utils
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
+from resmlp_mt.modules.activation import activation
 from resmlp_mt.modules.affine import Aff
 from resmlp_mt.modules.cross_attention import CrossAttention
 from resmlp_mt.modules.dropout import Dropout
+from resmlp_mt.modules.mixing_kinds import token_mixing
+from resmlp_mt.modules.norm import NORMS, absorb_input_affine_, absorb_output_affine_, split
+from resmlp_mt.modules.past import IncrementalState
 from resmlp_mt.modules.residual import add_branch, recomputed
-from resmlp_mt.modules.token_mixing import CausalTokenMixing, IncrementalState, TokenMixing
-
-
-def absorb_input_affine_(linear: nn.Linear, affine: Aff) -> None:
-    """Make ``linear(x)`` what ``linear(affine(x))`` was: ``W Aff(x) + b = (W diag(alpha)) x + (W beta + b)``."""
-    with torch.no_grad():
-        weight, alpha, beta = linear.weight.double(), affine.alpha.double(), affine.beta.double()
-        linear.bias.copy_(linear.bias.double() + weight @ beta)
-        linear.weight.copy_(weight * alpha)
-
-
-def absorb_output_affine_(linear: nn.Linear, affine: Aff) -> None:
-    """Make ``linear(x)`` what ``affine(linear(x))`` was."""
-    with torch.no_grad():
-        alpha, beta = affine.alpha.double(), affine.beta.double()
-        linear.weight.copy_(linear.weight.double() * alpha[:, None])
-        linear.bias.copy_(linear.bias.double() * alpha + beta)
+from resmlp_mt.modules.token_mixing import Mixing
 
 
 class ResidualBranch(nn.Module):
-    """The frame of a branch: an Aff before it, an Aff with LayerScale at its end, dropout.
+    """The frame of a branch: an Aff or another norm before it, an Aff with LayerScale at its end, dropout.
 
     Args:
+        cfg: the model's options
         dim: channels C
-        layerscale_init: where the alpha of the last Aff starts
-        dropout: probability, applied to the branch before it is added to x
         owner: class name of the layer, by which fairseq's ``--retain-dropout-modules`` finds the dropout
     """
 
-    def __init__(self, dim: int, layerscale_init: float, dropout: float, owner: str):
+    def __init__(self, cfg: TransformerConfig, dim: int, owner: str):
         super().__init__()
-        self.pre_affine: nn.Module = Aff(dim)
-        self.post_affine: nn.Module = Aff(dim, layerscale_init)
-        self.dropout = Dropout(dropout, module_name=owner)
+        self.pre_affine = NORMS[cfg.norm](dim)
+        self.post_affine: nn.Module = Aff(dim, cfg.layerscale_init)
+        self.dropout = Dropout(cfg.dropout, module_name=owner)
 
     def end(self, x: Tensor, y: Tensor) -> Tensor:
         """``x + dropout(Aff(y))``, T x B x C all"""
@@ -74,23 +61,23 @@ class ResidualBranch(nn.Module):
 
     def fold_(self) -> None:
         """Fold both Aff, in place and only once; the branch then computes the same with fewer operations."""
-        if isinstance(self.pre_affine, Aff) and isinstance(self.post_affine, Aff):
-            self._absorb(self.pre_affine, self.post_affine)
-            self.pre_affine, self.post_affine = nn.Identity(), nn.Identity()
+        if isinstance(self.post_affine, Aff):
+            self.pre_affine, self.post_affine = self._absorb(self.pre_affine, self.post_affine)
 
-    def _absorb(self, pre: Aff, post: Aff) -> None:
+    def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+        """Fold the norm before and the Aff behind as far as that changes nothing; returns what is left of them."""
         raise NotImplementedError
 
 
 class TokenMixingBranch(ResidualBranch):
-    """``x + dropout(Aff(A Aff(x) + b))`` with A over the real positions of each sentence.
+    """``x + dropout(Aff(A Aff(x) + b))`` with A over the real positions of each sentence, or what stands for A.
 
     Args:
-        mixing: A and b, plain or causal
+        mixing: A and b or another mixing, plain or causal
     """
 
-    def __init__(self, mixing: TokenMixing, dim: int, layerscale_init: float, dropout: float, owner: str):
-        super().__init__(dim, layerscale_init, dropout, owner)
+    def __init__(self, mixing: Mixing, cfg: TransformerConfig, dim: int, owner: str):
+        super().__init__(cfg, dim, owner)
         self.mixing = mixing
 
     def forward(
@@ -114,15 +101,15 @@ class TokenMixingBranch(ResidualBranch):
             y = self.mixing(z, padding, incremental_state)
         return self.end_lean(x, y)
 
-    def _absorb(self, pre: Aff, post: Aff) -> None:
-        self.mixing.fold_(pre, post)
+    def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+        return self.mixing.fold_(pre, post)
 
 
 class CrossAttentionBranch(ResidualBranch):
     """``x + dropout(Aff(MultiheadAttention(Aff(x), encoder)))`` with fairseq's own attention module."""
 
     def __init__(self, cfg: TransformerConfig, owner: str):
-        super().__init__(cfg.decoder.embed_dim, cfg.layerscale_init, cfg.dropout, owner)
+        super().__init__(cfg, cfg.decoder.embed_dim, owner)
         self.attention = CrossAttention(
             cfg.decoder.embed_dim,
             cfg.decoder.attention_heads,
@@ -166,9 +153,11 @@ class CrossAttentionBranch(ResidualBranch):
             y, weights = self.attention(z, encoder_out, padding, incremental_state, need_weights)
         return self.end_lean(x, y), weights
 
-    def _absorb(self, pre: Aff, post: Aff) -> None:
-        absorb_input_affine_(self.attention.q_proj, pre)
+    def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+        left, affine = split(pre)
+        absorb_input_affine_(self.attention.q_proj, affine)
         absorb_output_affine_(self.attention.out_proj, post)
+        return left, nn.Identity()
 
 
 class ChannelMLPBranch(ResidualBranch):
@@ -181,9 +170,9 @@ class ChannelMLPBranch(ResidualBranch):
     """
 
     def __init__(self, cfg: TransformerConfig, dim: int, hidden_dim: int, owner: str):
-        super().__init__(dim, cfg.layerscale_init, cfg.dropout, owner)
+        super().__init__(cfg, dim, owner)
         noise, block = cfg.quant_noise.pq, cfg.quant_noise.pq_block_size
-        self.activation_fn = utils.get_activation_fn(activation=cfg.activation_fn)
+        self.activation_fn = activation(cfg.activation_fn)
         self.activation_dropout = Dropout(cfg.activation_dropout, module_name=owner)
         self.fc1 = quant_noise(nn.Linear(dim, hidden_dim), noise, block)
         self.fc2 = quant_noise(nn.Linear(hidden_dim, dim), noise, block)
@@ -209,9 +198,11 @@ class ChannelMLPBranch(ResidualBranch):
                 y = self.fc2(activation)
         return self.end_lean(x, y)
 
-    def _absorb(self, pre: Aff, post: Aff) -> None:
-        absorb_input_affine_(self.fc1, pre)
+    def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+        left, affine = split(pre)
+        absorb_input_affine_(self.fc1, affine)
         absorb_output_affine_(self.fc2, post)
+        return left, nn.Identity()
 
 
 class ResMLPEncoderLayer(nn.Module):
@@ -226,14 +217,17 @@ class ResMLPEncoderLayer(nn.Module):
     def __init__(self, cfg: TransformerConfig):
         super().__init__()
         owner, dim = type(self).__name__, cfg.encoder.embed_dim
-        mixing = TokenMixing(cfg.max_source_positions)
-        self.mixing = TokenMixingBranch(mixing, dim, cfg.layerscale_init, cfg.dropout, owner)
+        mixing = token_mixing(cfg, dim, cfg.max_source_positions, causal=False)
+        self.mixing = None if mixing is None else TokenMixingBranch(mixing, cfg, dim, owner)
         self.mlp = ChannelMLPBranch(cfg, dim, cfg.encoder.ffn_embed_dim, owner)
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; ``encoder_padding_mask`` (B x T), if any, is true at padded positions."""
         padding = None if encoder_padding_mask is None else encoder_padding_mask.t()
-        return self.mlp(self.mixing(x.contiguous(), padding))
+        x = x.contiguous()
+        if self.mixing is not None:
+            x = self.mixing(x, padding)
+        return self.mlp(x)
 
 
 class ResMLPDecoderLayer(nn.Module):
@@ -247,8 +241,8 @@ class ResMLPDecoderLayer(nn.Module):
     def __init__(self, cfg: TransformerConfig, no_encoder_attn: bool = False):
         super().__init__()
         owner, dim = type(self).__name__, cfg.decoder.embed_dim
-        mixing = CausalTokenMixing(cfg.max_target_positions)
-        self.mixing = TokenMixingBranch(mixing, dim, cfg.layerscale_init, cfg.dropout, owner)
+        mixing = token_mixing(cfg, dim, cfg.max_target_positions, causal=True)
+        self.mixing = None if mixing is None else TokenMixingBranch(mixing, cfg, dim, owner)
         self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg, owner)
         self.mlp = ChannelMLPBranch(cfg, dim, cfg.decoder.ffn_embed_dim, owner)
 
@@ -277,7 +271,9 @@ class ResMLPDecoderLayer(nn.Module):
         Returns:
             x, the attention or None, and None
         """
-        x = self.mixing(x.contiguous(), None, incremental_state)
+        x = x.contiguous()
+        if self.mixing is not None:
+            x = self.mixing(x, None, incremental_state)
         weights: Tensor | None = None
         if self.cross_attention is not None and encoder_out is not None:
             x, weights = self.cross_attention(
@@ -288,6 +284,7 @@ class ResMLPDecoderLayer(nn.Module):
     @torch.jit.export
     def reorder(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
         """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch."""
-        self.mixing.mixing.reorder_incremental_state(incremental_state, new_order)  # type: ignore[operator]
+        if self.mixing is not None:
+            self.mixing.mixing.reorder_incremental_state(incremental_state, new_order)  # type: ignore[operator]
         if self.cross_attention is not None:
             self.cross_attention.attention.reorder_incremental_state(incremental_state, new_order)

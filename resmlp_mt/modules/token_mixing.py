@@ -1,66 +1,65 @@
 """The linear layer over positions that stands where a Transformer has self-attention."""
 
-from typing import Final
-
 import torch
 import torch.nn.functional as F
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.modules.affine import Aff
-
-IncrementalState = dict[str, dict[str, Tensor | None]]
-
-
-def check_length(length: int, limit: int, side: str) -> None:
-    """Refuse a sentence with more positions than A has rows.
-
-    Args:
-        length: positions of the longest sentence, ``</s>`` included
-        limit: N, the side's max positions
-        side: ``"source"`` or ``"target"``
-
-    Raises:
-        UserError: with the length, the limit and the option that raises it
-    """
-    if length > limit:
-        raise UserError(
-            f"a {side} sentence has {length} positions (subwords and </s>) but the model has {limit}: "
-            f"split or drop the sentence, or train with --max-{side}-positions {length} or more"
-        )
+from resmlp_mt.modules.norm import split
+from resmlp_mt.modules.past import IncrementalState, append, positions_of, reorder_, weighted_sum, whole
 
 
-class TokenMixing(nn.Module):
+class Mixing(nn.Module):
+    """What all kinds of token mixing have in common: ``forward(x, padding, incremental_state)`` and these."""
+
+    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x B x C -> T x B x C``, zero at padded positions, which are true in ``padding`` (T x B)."""
+        return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
+
+    def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
+        """Take in what can be taken in exactly of the norm before and the Aff behind; returns what is left of them."""
+        return pre, post
+
+
+class TokenMixing(Mixing):
     """``A[:T,:T] x + b[:T]`` over the positions of a sentence (Touvron et al. 2021, equation 2).
 
-    In T x B x C this is one matrix product, ``(T x T) @ (T x BC)``, without a transpose or a copy.
+    In T x B x C this is one matrix product, ``(T x T) @ (T x BC)``, without a transpose or a copy. With H heads, each
+    of H groups of channels has its own A and b, and there are H such products in one batch.
 
     Args:
-        max_positions: N; A is N x N, b has N entries
+        max_positions: N; A is N x N (H x N x N with heads), b has N entries (H x N)
+        heads: H
+        relative: add to A a term that depends on the distance alone, ``A[i,j] + r[j-i]``
     """
 
+    __constants__ = ["causal"]
+    causal = False
     scale: Tensor
     row_sum_scale: Tensor
     offset: Tensor
 
-    def __init__(self, max_positions: int):
+    def __init__(self, max_positions: int, heads: int = 1, relative: bool = False):
         super().__init__()
-        self.max_positions = max_positions
-        self.weight = nn.Parameter(torch.empty(max_positions, max_positions))
-        self.bias = nn.Parameter(torch.zeros(max_positions))
+        self.max_positions, self.heads = max_positions, heads
+        of_heads = () if heads == 1 else (heads,)
+        self.weight = nn.Parameter(torch.empty(*of_heads, max_positions, max_positions))
+        self.bias = nn.Parameter(torch.zeros(*of_heads, max_positions))
+        distances = max_positions if self.causal else 2 * max_positions - 1
+        self.relative = nn.Parameter(torch.zeros(*of_heads, distances)) if relative else None
         self.folded = False
         nn.init.uniform_(self.weight, -(max_positions**-0.5), max_positions**-0.5)
         for name in "scale", "row_sum_scale", "offset":  # of a folded mixing
             self.register_buffer(name, torch.zeros(0), persistent=False)
 
     def rows(self, start: int, end: int) -> Tensor:
-        """Rows ``start`` to ``end`` of ``A[:end,:end]``."""
-        return self.weight[start:end, :end]
-
-    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``, zero at padded positions, which are true in ``padding`` (T x B)."""
-        return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
+        """Rows ``start`` to ``end`` of ``A[:end,:end]``, lower-triangular if causal: S x T, with heads H x S x T."""
+        rows = self.weight[..., start:end, :end]
+        relative = self.relative
+        if relative is not None:
+            rows = rows + by_distance(relative, self.max_positions, start, end)
+        return rows.tril(start) if self.causal and start + 1 < end else rows
 
     def forward(
         self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
@@ -70,129 +69,115 @@ class TokenMixing(nn.Module):
 
     def mix(self, x: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
         """Positions from ``start`` on of the mixture of all positions of x."""
-        end, batch, channels = x.shape
-        rows, x = self.rows(start, end), x.reshape(end, batch * channels)
+        rows = self.rows(start, x.size(0))
         if not self.folded:
-            return torch.addmm(self.bias[start:end, None], rows, x).view(end - start, batch, channels)
-        return self.finish(torch.mm(rows, x).view(end - start, batch, channels), rows, start, padding)
+            return product(rows, x, self.bias[..., start : x.size(0), None])
+        return self.finish(product(rows, x), rows, start, padding)
 
     def finish(self, mixed: Tensor, rows: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
-        """Add to ``A x`` (T x B x C) what is added, and scale it if folded; ``rows`` are those of A."""
-        end = start + mixed.size(0)
+        """Add to ``A x`` (S x B x C) what is added, and scale it if folded; ``rows`` are those of A."""
+        end, channels = start + mixed.size(0), mixed.size(2)
         if not self.folded:
-            return mixed + self.bias[start:end, None, None]
-        row_sums = rows.sum(1, keepdim=True) if padding is None else rows @ (~padding).to(rows.dtype)
-        offset = torch.addcmul(self.offset[start:end, None], row_sums.unsqueeze(-1), self.row_sum_scale)
+            return mixed + self.by_channel(self.bias[..., start:end, None], channels)
+        row_sums = rows.sum(-1, keepdim=True) if padding is None else rows @ (~padding).to(rows.dtype)
+        row_sums = self.by_channel(row_sums, channels)
+        offset = torch.addcmul(self.offset[start:end, None], row_sums, self.row_sum_scale)
         return torch.addcmul(offset, mixed, self.scale)
 
-    def fold_(self, pre: Aff, post: Aff) -> None:
-        """Take in the Aff before and the Aff behind: scaling channels commutes with mixing positions.
+    def by_channel(self, values: Tensor, channels: int) -> Tensor:
+        """Values of positions for all channels, ``S x B -> S x B x 1``; those of heads, ``H x S x B -> S x B x C``"""
+        if self.heads == 1:
+            return values.unsqueeze(-1)
+        return values.permute(1, 2, 0).repeat_interleave(channels // self.heads, 2)
+
+    def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
+        """Take in both Aff, as scaling channels commutes with mixing positions, and the relative term.
 
         ``Aff2(A Aff1(x) + b) = (alpha2 alpha1) (A x) + rowsum(A) (x) (alpha2 beta1) + b (x) alpha2 + beta2``, where
         rowsum(A) runs over the real positions of each sentence.
         """
+        if not isinstance(post, Aff):
+            return pre, post
+        left, pre = split(pre)
         with torch.no_grad():
             alpha1, beta1 = pre.alpha.double(), pre.beta.double()
             alpha2, beta2 = post.alpha.double(), post.beta.double()
             dtype = self.weight.dtype
             self.scale = (alpha2 * alpha1).to(dtype)
             self.row_sum_scale = (alpha2 * beta1).to(dtype)
-            self.offset = torch.addcmul(beta2, self.bias.double()[:, None], alpha2).to(dtype)
+            bias = self.by_channel(self.bias.double().unsqueeze(-1), alpha2.numel()).squeeze(1)
+            self.offset = torch.addcmul(beta2, bias, alpha2).to(dtype)
+            if self.relative is not None:
+                self.weight.add_(by_distance(self.relative, self.max_positions, 0, self.max_positions))
+                self.relative = None
         self.folded = True
+        return left, nn.Identity()
 
     def extra_repr(self) -> str:
-        return f"{self.max_positions}"
+        return f"{self.max_positions}, heads={self.heads}, relative={self.relative is not None}"
 
 
 class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
-    """Token mixing with a lower-triangular A: position t reads positions 1 to t only (section 2).
+    """Token mixing with a lower-triangular A: position t reads positions 1 to t only (section 2)."""
 
-    While decoding step by step it keeps its past inputs in a buffer that doubles when full, a row for each beam and
-    position, and for each beam the list of its rows. A step writes its rows and reads each past row once; when beams
-    change places their lists do, and no row moves.
-    """
+    causal = True
 
-    INITIAL_CAPACITY: Final[int] = 16
-
-    def __init__(self, max_positions: int):
-        super().__init__(max_positions)
+    def __init__(self, max_positions: int, heads: int = 1, relative: bool = False):
+        super().__init__(max_positions, heads, relative)
         with torch.no_grad():
-            self.weight.tril_()  # entries above the diagonal are never read and never get a gradient
-
-    def rows(self, start: int, end: int) -> Tensor:
-        """Rows ``start`` to ``end`` of the lower triangle of ``A[:end,:end]``."""
-        rows = self.weight[start:end, :end]
-        return rows if start + 1 == end else rows.tril(start)
-
-    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """x itself: no position reads the padding behind its sentence."""
-        return x
+            self.weight.copy_(self.weight.tril())  # entries above are never read and never get a gradient
 
     def forward(
         self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
     ) -> Tensor:
         """``T x B x C -> T x B x C``; with a state, x holds the positions that follow those of the calls before.
 
+        No position reads the padding behind its sentence.
+
         Raises:
             UserError: more positions than the matrix has
         """
         if incremental_state is None:
             return self.mix(x, 0)
-        past, rows = self._append(incremental_state, x)
+        before = self.get_incremental_state(incremental_state, "past")  # type: ignore[operator]
+        past = append(before, x, self.max_positions)
+        self.set_incremental_state(incremental_state, "past", past)  # type: ignore[operator]
+        start = positions_of(past) - x.size(0)
         if x.size(0) > 1:
-            return self.mix(F.embedding(rows, past).transpose(0, 1), rows.size(1) - x.size(0))
-        weights = self.rows(rows.size(1) - 1, rows.size(1))
-        mixed = F.embedding_bag(rows, past, per_sample_weights=weights.expand_as(rows), mode="sum")
-        return self.finish(mixed.unsqueeze(0), weights, rows.size(1) - 1)
-
-    def _append(self, incremental_state: IncrementalState, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Write x behind the positions so far.
-
-        Returns:
-            all rows that were written, R x C, and which of them are each beam's, B x T
-        """
-        state = self.get_incremental_state(incremental_state, "past")  # type: ignore[operator]
-        steps, beams, channels = x.shape
-        rows = torch.zeros(beams, 0, dtype=torch.long, device=x.device)
-        past = x.new_empty(0, beams, channels)
-        if state is None:
-            state = torch.jit.annotate(dict[str, Tensor | None], {})
-        else:
-            kept, lists = state["past"], state["rows"]
-            assert kept is not None and lists is not None
-            past, rows = kept, lists
-        start = rows.size(1)
-        end, width = start + steps, past.size(1)
-        check_length(end, self.max_positions, "target")
-        if beams > width or 2 * beams <= width:  # a new search, or one of which half is finished
-            past = F.embedding(rows, past.view(-1, channels)).transpose(0, 1)
-            rows, width = rows_in_order(0, start, beams, beams, x.device), beams
-        if end > past.size(0):
-            capacity = min(max(2 * past.size(0), max(end, self.INITIAL_CAPACITY)), self.max_positions)
-            full, past = past, x.new_empty(capacity, width, channels)
-            past[:start] = full[:start]
-        past[start:end, :beams] = x.detach()
-        rows = torch.cat([rows, rows_in_order(start, end, beams, width, x.device)], 1)
-        state["past"], state["rows"] = past, rows
-        self.set_incremental_state(incremental_state, "past", state)  # type: ignore[operator]
-        return past.view(-1, channels), rows
+            return self.mix(whole(past), start)
+        rows = self.rows(start, start + 1)
+        return self.finish(weighted_sum(past, rows).unsqueeze(0), rows, start)
 
     @torch.jit.export
     def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
         """Give each beam the past of the beam that it continues; ``new_order`` (B') indexes the batch."""
-        state = self.get_incremental_state(incremental_state, "past")  # type: ignore[operator]
-        if state is not None:
-            rows = state["rows"]
-            assert rows is not None
-            state["rows"] = rows.index_select(0, new_order)
+        reorder_(self.get_incremental_state(incremental_state, "past"), new_order)  # type: ignore[operator]
 
 
-def rows_in_order(start: int, end: int, beams: int, width: int, device: torch.device) -> Tensor:
-    """Rows of positions ``start`` to ``end`` for each beam, B x T, where a position has ``width`` rows."""
-    positions = torch.arange(start, end, device=device) * width
-    return positions + torch.arange(beams, device=device).unsqueeze(1)
+def product(rows: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``S x T, T x B x C -> S x B x C``; with heads H x S x T, each for its group of channels.
+
+    Args:
+        bias: S x 1, or H x S x 1
+    """
+    length, batch, channels = x.shape
+    if rows.dim() == 2:
+        x = x.reshape(length, batch * channels)
+        y = torch.mm(rows, x) if bias is None else torch.addmm(bias, rows, x)
+        return y.view(-1, batch, channels)
+    heads, width = rows.size(0), channels // rows.size(0)
+    x = x.reshape(length, batch, heads, width).permute(2, 0, 1, 3).reshape(heads, length, batch * width)
+    y = torch.bmm(rows, x) if bias is None else torch.baddbmm(bias, rows, x)
+    return y.view(heads, -1, batch, width).permute(1, 2, 0, 3).reshape(-1, batch, channels)
 
 
-def keeps_order(new_order: Tensor, rows: int) -> bool:
-    """Whether ``new_order`` leaves all rows where they are; on a GPU, which would have to be waited for, not asked."""
-    return new_order.is_cpu and new_order.numel() == rows and torch.equal(new_order, torch.arange(rows))
+def by_distance(relative: Tensor, positions: int, start: int, end: int) -> Tensor:
+    """The matrix whose entry (i, j) is that of ``j - i``: its rows ``start`` to ``end``, ``... x S x T``.
+
+    Args:
+        relative: ``... x 2N-1``, for distances from 1 - N to N - 1, or ``... x N``, up to 0, with zeros beyond
+        positions: N
+    """
+    last = positions + end - start - 1
+    values = F.pad(relative[..., positions - end : last], [0, max(last - relative.size(-1), 0)])
+    return values.unfold(-1, end, 1).flip(-2)

@@ -2,20 +2,33 @@
 
 import pytest
 import torch
-from builders import PAD, batch, build, dictionary, logits, pairs
+from builders import OPTIONS, PAD, batch, build, dictionary, logits, pairs
 from fairseq.sequence_generator import SequenceGenerator
 
+OWN_CODE = {
+    name: options for name, options in OPTIONS.items() if not name.endswith(("unit a position", "one position"))
+}
+FOLDED = {name: options for name, options in OWN_CODE.items() if not {"activation_fn", "mixing_kernel"} & set(options)}
+FORMS = {
+    "plain": {},
+    "folded": {},
+    "bf16": {"inference_precision": "bf16"},
+    "int8": {"inference_precision": "int8"},
+    **OWN_CODE,
+    **{f"{name}, folded": options for name, options in FOLDED.items()},
+}
 SOURCES, TARGETS = pairs((5, 4), (3, 6), (7, 2))
 
 
-@pytest.fixture(scope="module", params=["plain", "folded", "bf16", "int8"])
+@pytest.fixture(scope="module", params=FORMS, ids=lambda name: name.replace(" ", "-"))
 def both(request, tmp_path_factory):
     """A model, and what comes back from the file of its scripted form."""
-    lower = request.param in ("bf16", "int8")
-    model = build(inference_precision=request.param if lower else "fp32", share_all_embeddings=True)
+    options = FORMS[request.param]
+    model = build(**{"share_all_embeddings": True, **options})
+    lower = "inference_precision" in options
     if lower:
         model.float()
-    if request.param != "plain":
+    if lower or request.param.endswith("folded"):
         model.make_generation_fast_()
     path = tmp_path_factory.mktemp("scripted") / "model.pt"
     torch.jit.script(model).save(path)

@@ -1,0 +1,55 @@
+"""Options that no model can have are refused in one line, and older checkpoints have no newer ones."""
+
+from argparse import Namespace
+
+import pytest
+from builders import build, dictionary
+
+from resmlp_mt import ResMLPTransformerModel
+from resmlp_mt.errors import UserError
+from resmlp_mt.models.presets import apply_preset
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mixing_heads": 3}, "--encoder-embed-dim 64 is not a multiple of --mixing-heads 3"),
+        ({"mixing_heads": 0}, "--encoder-embed-dim 64 is not a multiple of --mixing-heads 0"),
+        (
+            {"mixing_heads": 64, "decoder_embed_dim": 32},
+            "--decoder-embed-dim 32 is not a multiple of --mixing-heads 64",
+        ),
+        ({"mixing_heads": 2, "token_mixing": "conv"}, "--mixing-heads 2 is for --token-mixing linear, not conv"),
+        ({"mixing_relative": True, "token_mixing": "mlp"}, "--mixing-relative is for --token-mixing linear, not mlp"),
+        ({"mixing_kernel": 2}, "--mixing-kernel is 2: give an odd number from 1"),
+        ({"mixing_kernel": -1}, "--mixing-kernel is -1: give an odd number from 1"),
+        ({"mixing_expansion": 0}, "--mixing-expansion is 0: give 1 or more"),
+        (
+            {"token_mixing": "attention"},
+            "--token-mixing attention: give one of linear, none, mlp, conv, depthwise, separable",
+        ),
+        ({"norm": "batch"}, "--norm batch: give one of affine, layernorm"),
+        ({"activation_fn": "step"}, "--activation-fn step: give one of relu, .*silu, hardswish"),
+    ],
+)
+def test_what_is_refused(options, message):
+    with pytest.raises(UserError, match=message) as caught:
+        build(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_checkpoint_from_before_these_options_is_the_paper_s_model():
+    args = Namespace()
+    apply_preset(args, "resmlp_transformer_tiny")
+    for name in [*vars(args)]:
+        if name.startswith(("mixing_", "token_")) or name == "norm":
+            delattr(args, name)
+
+    class Task:
+        source_dictionary = target_dictionary = dictionary()
+
+    names = ResMLPTransformerModel.build_model(args, Task).state_dict().keys()
+    assert names == build().state_dict().keys()
+    layer = {name.removeprefix("decoder.layers.1.") for name in names if name.startswith("decoder.layers.1.mixing")}
+    affines = {f"mixing.{place}_affine.{part}" for place in ("pre", "post") for part in ("alpha", "beta")}
+    assert layer == {"mixing.mixing.weight", "mixing.mixing.bias", *affines}

@@ -1,0 +1,112 @@
+"""What all kinds of token mixing promise. (Against plain equations: tests/models/test_promises.py.)"""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.modules import Aff
+from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS, token_mixing
+
+KINDS = [kind for kind in TOKEN_MIXINGS if kind != "none"]
+DIM = 4
+
+
+def made(kind, causal, positions=8, kernel=3, seed=0):
+    """A mixing whose every parameter is off its starting value."""
+    torch.manual_seed(seed)
+    cfg = Namespace(token_mixing=kind, mixing_heads=2, mixing_relative=True, mixing_expansion=2, mixing_kernel=kernel)
+    mixing = token_mixing(cfg, DIM, positions, causal).double()
+    with torch.no_grad():
+        for parameter in mixing.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return mixing
+
+
+def random(*shape):
+    return torch.randn(*shape, DIM, dtype=torch.double)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_none_is_none(causal):
+    assert token_mixing(Namespace(token_mixing="none"), DIM, 8, causal) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_padded_sentence_is_what_it_is_alone(kind):
+    mixing, x, padding = made(kind, causal=False), random(6, 2), torch.zeros(6, 2, dtype=torch.bool)
+    padding[4:, 1] = True
+    out = mixing(mixing.readable(x, padding), padding)
+    assert torch.allclose(out[:4, 1:], mixing(x[:4, 1:]))
+    assert torch.allclose(out[:, :1], mixing(x[:, :1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones_too(kind):
+    for causal in False, True:
+        x = random(6, 1).requires_grad_()
+        (grad,) = torch.autograd.grad(made(kind, causal)(x)[2].sum(), x)
+        read = grad.abs().sum((1, 2)).nonzero().flatten().tolist()
+        if kind in ("linear", "mlp"):
+            assert read == ([0, 1, 2] if causal else [0, 1, 2, 3, 4, 5])
+        else:
+            assert read == ([0, 1, 2] if causal else [1, 2, 3])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(kind, data):
+    mixing = made(kind, True, 40, data.draw(st.sampled_from([1, 3, 5])), data.draw(st.integers(0, 1000)))
+    past, state = random(0, data.draw(st.integers(1, 4))), {}
+    for _ in range(data.draw(st.integers(1, 12))):
+        new = random(data.draw(st.integers(1, 3)), past.size(1))
+        past = torch.cat([past, new])
+        with torch.no_grad():
+            assert torch.allclose(mixing(new, incremental_state=state), mixing(past)[-len(new) :])
+        order = data.draw(st.lists(st.integers(0, past.size(1) - 1), min_size=1, max_size=4))
+        past = past[:, order]
+        mixing.reorder_incremental_state(state, torch.tensor(order))
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_a_step_beyond_the_last_position_is_refused(kind):
+    mixing, state = made(kind, True, 4), {}
+    mixing(random(4, 1), incremental_state=state)
+    with pytest.raises(UserError, match=r"5 positions.*has 4.*--max-target-positions 5"):
+        mixing(random(1, 1), incremental_state=state)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+@pytest.mark.parametrize("kind", ["conv", "depthwise", "separable"])
+def test_a_convolution_keeps_one_input_fewer_than_it_reads(kind, size):
+    mixing, state = made(kind, True, kernel=size), {}
+    for _ in range(7):
+        mixing(random(1, 3), incremental_state=state)
+        ((last,),) = ({**each}.values() for each in state.values())
+        assert last.shape == (size - 1, 3, DIM)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("before", [Aff, nn.LayerNorm])
+@pytest.mark.parametrize("kind", KINDS)
+def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
+    mixing, pre, post, x = made(kind, causal), before(DIM).double(), Aff(DIM).double(), random(6, 2)
+    for parameter in [*pre.parameters(), *post.parameters()]:
+        nn.init.normal_(parameter)
+    padding = None
+    if not causal:
+        padding = torch.zeros(6, 2, dtype=torch.bool)
+        padding[3:, 0] = True
+    expected = post(mixing(mixing.readable(pre(x), padding), padding))
+    left = mixing.fold_(pre, post)
+    assert torch.allclose(left[1](mixing(mixing.readable(left[0](x), padding), padding)), expected)
+    assert isinstance(left[1], Aff) == (kind == "mlp")
+    assert (left[0] is pre) == (kind != "linear")
+    assert mixing.fold_(*left) == left
+    again = left[1](mixing(mixing.readable(left[0](x), padding), padding))
+    assert torch.allclose(again, expected)
