@@ -49,13 +49,20 @@ class TranslationModel:
 class ResMLP(TranslationModel):
     """This plugin's model (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
 
-    A mixing is A X, 2 T d a position; an MLP 4 d m; cross-attention is counted with the Transformer's.
+    A mixing is A X, 2 T d a position, whether of one A or of heads; an MLP 4 d m; cross-attention is counted with the
+    Transformer's.
     """
 
     width: int
     mlp: int
     encoder_layers: int
     decoder_layers: int
+    mixing: str = "linear"
+    """what ``--token-mixing`` says"""
+    expansion: int = 0
+    """hidden units for each position of a mixing by an MLP"""
+    kernel: int = 0
+    """positions that a convolution reads"""
 
     def encoder(self, source: int) -> int:
         return self.encoder_layers * source * (self.positions(source) + 4 * self.width * self.mlp)
@@ -67,8 +74,16 @@ class ResMLP(TranslationModel):
         return self.decoder_layers * (target * own + cross) + target * 2 * d * self.vocabulary
 
     def positions(self, length: int) -> int:
-        """FLOPs a position of what connects the positions of one sentence."""
-        return 2 * length * self.width
+        """FLOPs a position of what connects the positions of one sentence; a depthwise convolution has no products."""
+        linear, over_channels = 2 * length * self.width, 2 * self.width**2
+        return {
+            "linear": linear,
+            "none": 0,
+            "mlp": 2 * self.expansion * linear,
+            "conv": self.kernel * over_channels,
+            "depthwise": 0,
+            "separable": over_channels,
+        }[self.mixing]
 
 
 @dataclass(frozen=True)
@@ -162,8 +177,10 @@ def of_options(args: Any, vocabulary: int) -> TranslationModel:
             raise UserError(
                 f"{args.arch}: encoder and decoder of unequal width or MLP are not counted: make them equal"
             )
-        kind = ResMLP if name == "resmlp_transformer" else Transformer
-        return kind(vocabulary, *sizes, args.encoder_layers, args.decoder_layers)
+        if name == "transformer":
+            return Transformer(vocabulary, *sizes, args.encoder_layers, args.decoder_layers)
+        mixing = args.token_mixing, args.mixing_expansion, args.mixing_kernel
+        return ResMLP(vocabulary, *sizes, args.encoder_layers, args.decoder_layers, *mixing)
     if name == "fconv":
         layers = [_layers(text) for text in (args.encoder_layers, args.decoder_layers)]
         return ConvS2S(vocabulary, args.encoder_embed_dim, args.decoder_out_embed_dim, *layers)

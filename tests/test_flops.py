@@ -13,8 +13,15 @@ from resmlp_mt.errors import UserError
 
 VOCABULARY = 52
 SIZES = ("--encoder-embed-dim", "24", "--encoder-ffn-embed-dim", "40", "--decoder-attention-heads", "2")
+RESMLP = ("resmlp_transformer_12_wmt_en_de", *SIZES, "--encoder-layers", "3", "--decoder-layers", "2")
+MIXINGS = ("none", "mlp", "conv", "depthwise", "separable")
 MODELS = {
-    "resmlp": ("resmlp_transformer_12_wmt_en_de", *SIZES, "--encoder-layers", "3", "--decoder-layers", "2"),
+    "resmlp": RESMLP,
+    **{mixing: (*RESMLP, "--token-mixing", mixing) for mixing in MIXINGS},
+    "mlp of 2 units": (*RESMLP, "--token-mixing", "mlp", "--mixing-expansion", "2"),
+    "conv of 5 positions": (*RESMLP, "--token-mixing", "conv", "--mixing-kernel", "5"),
+    "heads and relative": (*RESMLP, "--mixing-heads", "4", "--mixing-relative"),
+    "mixer": ("mixer_transformer", *RESMLP[1:]),
     "transformer": (
         "transformer_wmt_en_de", *SIZES, "--encoder-attention-heads", "2", "--encoder-layers", "1",
         "--decoder-layers", "2", "--decoder-embed-dim", "24", "--decoder-ffn-embed-dim", "40",
