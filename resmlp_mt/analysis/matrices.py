@@ -94,9 +94,14 @@ def beside_the_weight(model: StateDict, key: str) -> Tensor:
     """
     mixing = key.removesuffix("weight")
     for other in model:
-        if other.startswith(mixing) and other.removeprefix(mixing) not in ("weight", "bias"):
+        if other.startswith(mixing) and other.removeprefix(mixing) not in ("weight", "bias", "relative"):
             raise UserError(f"{other}: a parameter of the mixing that is not understood, and A may depend on it")
-    return torch.zeros(1, 1, 1)
+    if f"{mixing}relative" not in model:
+        return torch.zeros(1, 1, 1)
+    relative, positions = model[f"{mixing}relative"].float(), model[key].size(-1)
+    by_head = relative.view(-1, relative.size(-1))  # r of distances from 1 - N to N - 1, up to 0 in a decoder
+    distance = torch.arange(positions) - torch.arange(positions).unsqueeze(1)
+    return by_head[:, (distance + positions - 1).clamp(max=relative.size(-1) - 1)]
 
 
 @dataclass(frozen=True)

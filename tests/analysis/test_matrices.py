@@ -7,19 +7,21 @@ from resmlp_mt.errors import UserError
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_a_is_what_the_mixing_does_to_unit_vectors(side):
-    model = untrained(encoder_layers=3)
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_is_what_the_mixing_does_to_unit_vectors(side, heads, relative):
+    model = untrained(encoder_layers=3, mixing_heads=heads, mixing_relative=relative)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith("mixing.weight"):
+            if ".mixing.mixing." in name:
                 parameter.normal_()  # above the diagonal of a causal A too
     found = {mixing.name: mixing for mixing in mixing_matrices(model.state_dict())}
     assert list(found) == ["encoder 1", "encoder 2", "encoder 3", "decoder 1", "decoder 2"]
     for number, layer in enumerate(getattr(model, side).layers):
         mixing = layer.mixing.mixing
-        unit = torch.eye(64)[:, :, None]  # position by sentence: the sentence k has a one at position k
-        expected = (mixing(unit) - mixing.bias[:, None, None])[:, :, 0]
-        assert torch.allclose(found[f"{side} {number + 1}"].weights[0], expected, atol=1e-6)
+        unit = torch.eye(64)[:, :, None].repeat(1, 1, heads)  # the sentence k has ones at position k, for each head
+        expected = (mixing(unit) - mixing(torch.zeros_like(unit))).permute(2, 0, 1)
+        assert torch.allclose(found[f"{side} {number + 1}"].weights, expected, atol=1e-5)
 
 
 def test_heads_come_first_and_the_first_positions_are_cut_out():
