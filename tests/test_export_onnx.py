@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import batch, build, dictionary, pairs, shifted
+from builders import OPTIONS, batch, build, dictionary, pairs, shifted
 from fairseq.sequence_generator import SequenceGenerator
 
 from resmlp_mt.errors import UserError
@@ -32,6 +32,7 @@ VARIANTS = {
     "shared embeddings": {"share_all_embeddings": True},
     "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
     "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
+    **OPTIONS,
     "adaptive softmax": {"adaptive_softmax_cutoff": [10, 30], "criterion": "adaptive_loss"},
 }
 SCATTER = 0.03
@@ -49,7 +50,7 @@ def runtime(model):
     return Runtime(graphs_of(model))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", VARIANTS, ids=lambda name: name.replace(" ", "-"))
 def test_scores_are_pytorch_s(name):
     model = build(scatter=SCATTER, **VARIANTS[name]).float()
     assert largest_difference(model, graphs_of(model)) < 1e-5
@@ -98,6 +99,16 @@ def test_a_difference_is_noticed(model):
 def test_a_decoder_without_cross_attention_is_refused():
     with pytest.raises(UserError, match="no cross-attention"):
         graphs_of(build(no_cross_attention=True))
+
+
+def test_what_pytorch_cannot_export_is_one_line(model, monkeypatch):
+    def export(*_, **__):
+        raise torch.onnx.errors.UnsupportedOperatorError("aten::new_thing", 17, None)
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    with pytest.raises(UserError, match=r"Encoder: PyTorch cannot export it to ONNX: .*new_thing") as error:
+        graphs_of(model)
+    assert "\n" not in str(error.value)
 
 
 # The command, and the example that translates with what it wrote

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.export.steps import DecoderStep, Encoder, check_exportable
 
 OPSET = 17
@@ -48,7 +49,7 @@ def graphs_of(model: Any) -> Graphs:
         model: a ResMLPTransformerModel on a CPU, left as it is
 
     Raises:
-        UserError: a part of the model has no step
+        UserError: a part of the model has no step or nothing like it in ONNX
     """
     check_exportable(model)
     folded = deepcopy(model).float().eval()
@@ -74,17 +75,21 @@ def _traced(module: nn.Module, example: tuple[Tensor, ...], inputs: Shapes, outp
     }
     stream = io.BytesIO()
     with warnings.catch_warnings():
-        # of every if that tracing has settled; and of this exporter, which PyTorch has a successor for: that one makes
-        # constants of sizes 0 and 1 and needs the first past to be another graph
+        # of every if that tracing has settled, and of PyTorch's newer exporter: it refuses ifs that depend on data, of
+        # which fairseq's encoder and decoder have one each, on whether there is padding
         warnings.simplefilter("ignore")
-        torch.onnx.export(
-            module.eval(),
-            example,
-            stream,  # type: ignore[arg-type]  # files in memory are fine without dynamo
-            input_names=list(inputs),
-            output_names=list(outputs),
-            dynamic_axes=axes,
-            opset_version=OPSET,
-            dynamo=False,
-        )
+        try:
+            torch.onnx.export(
+                module.eval(),
+                example,
+                stream,  # type: ignore[arg-type]  # files in memory are fine without dynamo
+                input_names=list(inputs),
+                output_names=list(outputs),
+                dynamic_axes=axes,
+                opset_version=OPSET,
+                dynamo=False,
+            )
+        except RuntimeError as error:  # the exporter's own are, too
+            reason = str(error).strip().split("\n")[0]
+            raise UserError(f"{type(module).__name__}: PyTorch cannot export it to ONNX: {reason}") from error
     return stream.getvalue()
