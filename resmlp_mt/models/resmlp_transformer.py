@@ -249,6 +249,8 @@ def _check_mixing(args: Any, require: Callable[[bool, str], None]) -> None:
         dim = getattr(args, f"{side}_embed_dim")
         fits = heads >= 1 and dim % heads == 0
         require(fits, f"--{side}-embed-dim {dim} is not a multiple of --mixing-heads {heads}")
+        idle = getattr(args, f"{side}_learned_pos", False) and not args.token_positional_embeddings
+        require(not idle, f"--{side}-learned-pos needs --token-positional-embeddings")
     given = {f"--mixing-heads {heads}": heads != 1, "--mixing-relative": args.mixing_relative}
     for option, asked in given.items():
         wrong = asked and args.token_mixing != "linear"

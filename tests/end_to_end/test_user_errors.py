@@ -21,8 +21,10 @@ from resmlp_mt import ResMLPTransformerModel
         (["--encoder-layers", 0], "--encoder-layers is 0"),
         (["--share-all-embeddings"], "joined dictionary"),
         (["--arch", "resmlp_transformer_huge"], "invalid choice: 'resmlp_transformer_huge'"),
-        (["--mixing-heads", 2], "unrecognized arguments: --mixing-heads 2"),
-        (["--encoder-learned-pos"], "unrecognized arguments: --encoder-learned-pos"),
+        (["--encoder-attention-heads", 2], "unrecognized arguments: --encoder-attention-heads 2"),
+        (["--token-mixing", "attention"], "invalid choice: 'attention'"),
+        (["--mixing-heads", 3], "--encoder-embed-dim 64 is not a multiple of --mixing-heads 3"),
+        (["--encoder-learned-pos"], "--encoder-learned-pos needs --token-positional-embeddings"),
     ],
 )
 def test_options_that_do_not_go_together_end_in_one_line(train, separate_data_bin, tmp_path, options, message):
@@ -52,7 +54,8 @@ def test_help_shows_every_option_of_the_model(fairseq):
         "activation-dropout", "activation-fn", "encoder-layers", "decoder-layers", "encoder-embed-dim",
         "encoder-ffn-embed-dim", "decoder-embed-dim", "decoder-ffn-embed-dim", "decoder-attention-heads",
         "share-all-embeddings", "share-decoder-input-output-embed", "encoder-layerdrop", "decoder-layerdrop",
-        "checkpoint-activations", "adaptive-softmax-cutoff",
+        "checkpoint-activations", "adaptive-softmax-cutoff", "token-mixing", "mixing-heads", "mixing-relative",
+        "mixing-expansion", "mixing-kernel", "norm", "token-positional-embeddings", "encoder-learned-pos",
     ):  # fmt: skip
         assert option in options
     for option, entry in options.items():

@@ -28,6 +28,7 @@ from resmlp_mt.models.presets import apply_preset
             {"token_mixing": "attention"},
             "--token-mixing attention: give one of linear, none, mlp, conv, depthwise, separable",
         ),
+        ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
         ({"norm": "batch"}, "--norm batch: give one of affine, layernorm"),
         ({"activation_fn": "step"}, "--activation-fn step: give one of relu, .*silu, hardswish"),
     ],
