@@ -52,19 +52,19 @@ def shapes(text: str) -> tuple[Shape, ...]:
 
 
 FULL = (
-    Job("training", "Training, by length", "length", shapes("16x64 32x32 64x16 128x8 256x4"),
-        Plan(TWO + LARGER_N, rounds=5, warmup=2)),
     Job("training", "Training, by batch", "sentences", shapes("24x8 24x32 24x128"), Plan(TWO, warmup=2)),
-    Job("training", "Training, more architectures", "sentences", shapes("24x32"), Plan(TWO + OTHERS, rounds=5)),
     Job("generation", "Generation by a small model, by batch", "sentences", shapes("16x1 16x16 16x64"),
         Plan(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=64, rounds=5)),
     Job("generation", "Generation by a base model, by batch", "sentences", shapes("24x1 24x16 24x64"),
         Plan(TWO + REDUCED + CTRANSLATE2, sentences=16, rounds=5)),
+    Job("training", "Training, by length", "length", shapes("16x64 32x32 64x16 128x8 256x4"),
+        Plan(TWO + LARGER_N, rounds=5, warmup=2)),
+    Job("workers", "Two processes in training", "sentences", shapes("24x32"), Plan(TWO, memory=False, rounds=5)),
     Job("generation", "Generation by a small model, by length", "length", shapes("16x8 32x8 64x8 128x8 256x8"),
         Plan(TWO + REDUCED + LARGER_N + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=5)),
+    Job("training", "Training, more architectures", "sentences", shapes("24x32"), Plan(TWO + OTHERS, rounds=5)),
     Job("generation", "Generation by a small model, more architectures", "sentences", shapes("16x16"),
         Plan(TWO + OTHERS, size=SIZES["small"], sentences=64, rounds=5)),
-    Job("workers", "Two processes in training", "sentences", shapes("24x32"), Plan(TWO, memory=False, rounds=5)),
 )  # fmt: skip
 """Half an hour on two cores."""
 
