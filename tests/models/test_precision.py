@@ -14,9 +14,9 @@ CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignme
 SIZES = (5, 9), (3, 9), (7, 2)
 
 
-def prepared(precision, preset="resmlp_transformer_tiny"):
-    model = build(preset, scatter=0.03, encoder_embed_dim=64, encoder_ffn_embed_dim=96, inference_precision=precision)
-    model = model.float()
+def prepared(precision, preset="resmlp_transformer_tiny", **options):
+    sizes = {"encoder_embed_dim": 64, "encoder_ffn_embed_dim": 96}
+    model = build(preset, scatter=0.03, inference_precision=precision, **sizes, **options).float()
     model.prepare_for_inference_(CFG)
     return model
 
@@ -32,6 +32,17 @@ def test_scores_are_nearly_those_of_fp32(precision, preset):
     expected, got = (logits(prepared(each, preset), *pairs(*SIZES)) for each in ("fp32", precision))
     assert_near(got, expected, 0.05)
     assert all((one != other).any() for one, other in zip(got, expected, strict=True))
+
+
+@pytest.mark.parametrize("options", [{"token_mixing": "separable"}, {"norm": "layernorm", "mixing_heads": 4}])
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_so_are_those_of_variants_and_a_sentence_is_alone(precision, options):
+    expected, model = logits(prepared("fp32", **options), *pairs(*SIZES)), prepared(precision, **options)
+    for left_pad in False, True:
+        assert_near(logits(model, *pairs(*SIZES), left_pad, extra=3), expected, 0.05)
+    linear = sum(isinstance(module, BFloat16Linear | Int8Linear) for module in model.modules())
+    mixings = 4 if options.get("token_mixing") == "separable" else 0
+    assert linear == 16 + mixings + (precision == "bf16")  # 8 of the MLPs, 8 of attention; the projection in bf16 alone
 
 
 @pytest.mark.parametrize(
