@@ -38,7 +38,7 @@ systems:
 
 examples:
   python scripts/benchmark.py all --quick
-  python scripts/benchmark.py all --markdown BENCHMARKS.md --plots docs/benchmarks --json benchmarks.json
+  python scripts/benchmark.py all --markdown BENCHMARKS.md --plots examples/benchmarks
   python scripts/benchmark.py training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
   python scripts/benchmark.py training --device cuda --fp16 --shapes 32x256 --vocabulary 32000
   python scripts/benchmark.py generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
