@@ -2,7 +2,6 @@
 
 import importlib
 import math
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -88,8 +87,6 @@ class CTranslate2Translator:
     """
 
     def __init__(self, plan: Plan, system: System, task: TranslationTask):
-        # Its threads would spin for 200 ms, into the next system's turn; within its own they wait less than 1.
-        os.environ.setdefault("KMP_BLOCKTIME", "1")
         try:
             ctranslate2 = importlib.import_module("ctranslate2")
         except ModuleNotFoundError as error:
