@@ -1,9 +1,9 @@
 """Generation: fairseq's own beam search, and CTranslate2's, with every output of a batch forced to one length."""
 
-import importlib
+import importlib.util
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from torch import Tensor
 from resmlp_mt.benchmarks import memory
 from resmlp_mt.benchmarks.batches import Shape, batch, random_sentences, spread_lengths
 from resmlp_mt.benchmarks.comparison import Plan, Row, Workload, compare, counted
+from resmlp_mt.benchmarks.processes import fresh_processes
 from resmlp_mt.benchmarks.systems import TINY, System, load_model, made_up_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.flops import TranslationModel
@@ -80,47 +81,60 @@ class FairseqTranslator:
 
 
 class CTranslate2Translator:
-    """The baseline, a Transformer, converted for CTranslate2.
+    """The baseline, a Transformer, converted for CTranslate2, in a process of its own.
+
+    Its threads and PyTorch's are of two OpenMP libraries, and PyTorch's small operations take three times as long in a
+    process that has both.
 
     Args:
         system: ``ctranslate2:compute_type=TYPE``, TYPE as CTranslate2 has them: float32, int8, ...
     """
 
     def __init__(self, plan: Plan, system: System, task: TranslationTask):
-        try:
-            ctranslate2 = importlib.import_module("ctranslate2")
-        except ModuleNotFoundError as error:
-            raise UserError(f"{system.name}: CTranslate2 is not installed: pip install ctranslate2") from error
+        if not importlib.util.find_spec("ctranslate2"):
+            raise UserError(f"{system.name}: CTranslate2 is not installed: pip install ctranslate2")
         self.beam, self.dictionary = plan.conditions.beam, task.source_dictionary
-        options = dict(option.split("=", 1) for option in system.options)
-        baseline = System(plan.baseline)
-        config, model = load_model(baseline, plan.size, plan.conditions, task)
+        config, model = load_model(System(plan.baseline), plan.size, plan.conditions, task)
         self.formula = counted(config, len(task.target_dictionary))
+        self.process = fresh_processes(1)
         with tempfile.TemporaryDirectory() as folder:
-            checkpoint, converted = Path(folder) / "checkpoint.pt", Path(folder) / "converted"
+            checkpoint = Path(folder) / "checkpoint.pt"
             torch.save({"args": config.model, "model": model.state_dict()}, checkpoint)
             task.source_dictionary.save(str(Path(folder) / "dict.source.txt"))
             task.target_dictionary.save(str(Path(folder) / "dict.target.txt"))
+            options = dict(option.split("=", 1) for option in system.options)
+            options |= {"device": plan.conditions.device, "intra_threads": plan.conditions.threads}
             try:
-                converter = ctranslate2.converters.FairseqConverter(str(checkpoint), folder, "source", "target")
-                converter.convert(str(converted))
-                self.translator = ctranslate2.Translator(
-                    str(converted), plan.conditions.device, intra_threads=plan.conditions.threads, **options
-                )
+                self.process.submit(_load_ctranslate2, checkpoint, options).result()
             except (TypeError, ValueError) as error:
                 raise UserError(f"{system.name}, of {plan.baseline}: {str(error).splitlines()[0]}") from error
 
     def prepare(self, piece: Piece) -> Callable[[], list[int]]:
         """As fairseq's; the last step, its ``</s>``, gives a word here."""
         words = [[self.dictionary[index] for index in source[:-1]] for source in piece.sources]
+        return lambda: [len(best) for best in self.translate(words, piece.length)]
 
-        def translate() -> list[int]:
-            results = self.translator.translate_batch(
-                words, beam_size=self.beam, min_decoding_length=piece.length, max_decoding_length=piece.length
-            )
-            return [len(result.hypotheses[0]) for result in results]
+    def translate(self, words: list[list[str]], length: int) -> list[list[str]]:
+        """The best translation of each sentence, of that many words."""
+        return self.process.submit(_translate_by_ctranslate2, words, self.beam, length).result()
 
-        return translate
+
+_in_this_process: list[Any] = []
+"""CTranslate2's translator, in the process that has it"""
+
+
+def _load_ctranslate2(checkpoint: Path, options: Mapping[str, Any]) -> None:
+    ctranslate2 = importlib.import_module("ctranslate2")
+    converted = checkpoint.with_name("converted")
+    converter = ctranslate2.converters.FairseqConverter(str(checkpoint), str(checkpoint.parent), "source", "target")
+    converter.convert(str(converted))
+    _in_this_process[:] = [ctranslate2.Translator(str(converted), **options)]
+
+
+def _translate_by_ctranslate2(words: list[list[str]], beam: int, length: int) -> list[list[str]]:
+    [translator] = _in_this_process
+    results = translator.translate_batch(words, beam_size=beam, min_decoding_length=length, max_decoding_length=length)
+    return [result.hypotheses[0] for result in results]
 
 
 Translator = FairseqTranslator | CTranslate2Translator
@@ -234,7 +248,7 @@ def checked(name: str, prepared: Sequence[Callable[[], list[int]]], pieces: Sequ
 
 
 def peaks(plan: Plan, text: RealText | None, piece: Piece) -> dict[str, int]:
-    """By system, the peak memory of translating a piece."""
+    """By system, the peak memory of translating a piece; not of CTranslate2, which is in yet another process."""
     if not plan.memory:
         return {}
     tiny = Piece([torch.tensor([made_up_dictionary(0).eos()])], 2)
@@ -242,6 +256,7 @@ def peaks(plan: Plan, text: RealText | None, piece: Piece) -> dict[str, int]:
     return {
         system.name: memory.peak(partial(translate_alone, plan, system, text, piece), rehearsal, plan.conditions)
         for system in plan.systems
+        if system.arch != "ctranslate2"
     }
 
 

@@ -69,11 +69,11 @@ def test_ctranslate2_is_the_same_transformer():
     ours.prepare(piece)()
     best = [beams[0]["tokens"] for beams in ours.generator.generate([], collated(piece, task))]
     words = [[task.source_dictionary[index] for index in source[:-1]] for source in piece.sources]
-    results = theirs.translator.translate_batch(words, beam_size=4, min_decoding_length=6, max_decoding_length=6)
+    results = theirs.translate(words, 6)
     # the last word aside, which is </s> for fairseq
     same = [
-        [task.target_dictionary[index] for index in tokens[:4]] == result.hypotheses[0][:4]
-        for tokens, result in zip(best, results, strict=True)
+        [task.target_dictionary[index] for index in tokens[:4]] == hypothesis[:4]
+        for tokens, hypothesis in zip(best, results, strict=True)
     ]
     assert sum(same) >= 3  # the last step can still change which beam wins
 
