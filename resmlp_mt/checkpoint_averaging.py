@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from fairseq.checkpoint_utils import checkpoint_paths
 
-from resmlp_mt.checkpoints import bad_checkpoints_refused
+from resmlp_mt.checkpoints import load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write
 
@@ -64,7 +64,8 @@ def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
     checkpoint: Checkpoint = {}
     for path in paths:
         del checkpoint  # before the next is loaded
-        checkpoint = _load(path)
+        checkpoint = load_checkpoint(path)
+        checkpoint.pop("last_optimizer_state", None)
         _check(path, checkpoint["model"], layouts, paths[0])
         for key, tensor in checkpoint["model"].items():
             layouts[key] = (tensor.dtype, tensor.shape)
@@ -91,15 +92,6 @@ def save_checkpoint(checkpoint: Checkpoint, path: PathLike) -> None:
     """
     with atomic_write(path, "wb") as stream:
         torch.save(checkpoint, stream)
-
-
-def _load(path: PathLike) -> Checkpoint:
-    with bad_checkpoints_refused(path):
-        checkpoint = torch.load(path, map_location="cpu")
-    if not isinstance(checkpoint, dict) or not {"model", "optimizer_history"} <= checkpoint.keys():
-        raise UserError(f"{path}: not a checkpoint of fairseq-train")
-    checkpoint.pop("last_optimizer_state", None)
-    return checkpoint
 
 
 def _check(path: PathLike, model: dict[str, torch.Tensor], layouts: dict[str, Layout], first: PathLike) -> None:

@@ -74,6 +74,31 @@ def bad_checkpoints_refused(path: PathLike) -> Iterator[None]:
         raise UserError(f"{path}: not loaded: {_reason(path, error)}") from error
 
 
+def load_checkpoint(path: PathLike) -> dict[str, Any]:
+    """Load a checkpoint of fairseq-train as data, onto the CPU.
+
+    Raises:
+        UserError: it is missing, broken or no checkpoint of fairseq, or holds a type that PyTorch refuses to load
+    """
+    with bad_checkpoints_refused(path):
+        checkpoint = torch.load(path, map_location="cpu")
+    if not isinstance(checkpoint, dict) or not {"model", "optimizer_history"} <= checkpoint.keys():
+        raise UserError(f"{path}: not a checkpoint of fairseq-train")
+    return checkpoint
+
+
+def options_of(checkpoint: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    """The options of a part of fairseq (``model``, ``task``), as new and old checkpoints have them."""
+    options = checkpoint.get("args") or (checkpoint.get("cfg") or {}).get(part) or {}
+    return vars(options) if isinstance(options, Namespace) else options
+
+
+def architecture_of(checkpoint: Mapping[str, Any]) -> str:
+    """The name of the ``--arch`` that a checkpoint was trained with."""
+    options = options_of(checkpoint, "model")
+    return str(options.get("arch") or options.get("_name") or "model")
+
+
 def _reason(path: PathLike, error: Exception) -> str:
     try:
         refused = torch.serialization.get_unsafe_globals_in_checkpoint(path)

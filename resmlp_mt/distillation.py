@@ -4,10 +4,8 @@ The student then trains on what the teacher would say, which is simpler and more
 """
 
 import contextlib
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
-from resmlp_mt.files import PathLike, read_lines
+from resmlp_mt.files import PathLike, atomic_folder, read_lines
 
 _SOURCE = re.compile(r"S-([0-9]+)\t(.*)", re.DOTALL)
 
@@ -102,28 +100,19 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     _check_sources(generated, data.dictionary(data.source), sources)
     hypotheses = in_order(read_generate_output(generated), len(sources))
     dictionary = data.dictionary(data.target)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=".tmp") as temporary:
-            new = DataBin(Path(temporary, "new"), data.source, data.target)
-            new.folder.mkdir()
-            for path in sorted(data.folder.iterdir()):
-                if path.is_file() and not path.name.startswith(f"train.{data.source}-{data.target}."):
-                    shutil.copyfile(path, new.folder / path.name)
-            parts = [data.stem("train", data.source)] * (2 if keep_original else 1)
-            with _builder(new.stem("train", data.source), data.dictionary(data.source)) as side:
-                for part in parts:
-                    side.merge_file_(part)
-            with _builder(new.stem("train", data.target), dictionary) as side:
-                result = _add_translations(side, hypotheses, references, dictionary)
-                for _ in parts[1:]:
-                    side.merge_file_(data.stem("train", data.target))
-            for path in new.folder.iterdir():
-                with open(path, "rb+") as stream:
-                    os.fsync(stream.fileno())
-            os.rename(new.folder, out)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror or error}") from error
+    with atomic_folder(out) as folder:
+        new = DataBin(folder, data.source, data.target)
+        for path in sorted(data.folder.iterdir()):
+            if path.is_file() and not path.name.startswith(f"train.{data.source}-{data.target}."):
+                shutil.copyfile(path, folder / path.name)
+        parts = [data.stem("train", data.source)] * (2 if keep_original else 1)
+        with _builder(new.stem("train", data.source), data.dictionary(data.source)) as side:
+            for part in parts:
+                side.merge_file_(part)
+        with _builder(new.stem("train", data.target), dictionary) as side:
+            result = _add_translations(side, hypotheses, references, dictionary)
+            for _ in parts[1:]:
+                side.merge_file_(data.stem("train", data.target))
     return Distilled(len(hypotheses) * (2 if keep_original else 1), *result)
 
 

@@ -54,6 +54,35 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
                 os.unlink(temporary)
 
 
+@contextlib.contextmanager
+def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
+    """Make a folder that appears complete or not at all: yields an empty one, which takes the name at the end.
+
+    Args:
+        path: the final name
+        replace: in the place of an old one; a folder cannot be exchanged in one go: a kill in between leaves none,
+            never a mixture
+
+    Raises:
+        UserError: the folder or what is in it cannot be written
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp") as temporary:
+            new = Path(temporary, "new")
+            new.mkdir()
+            yield new
+            for file in new.iterdir():
+                with open(file, "rb+") as stream:
+                    os.fsync(stream.fileno())
+            if replace and path.exists():
+                os.rename(path, Path(temporary, "old"))
+            os.rename(new, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
 def read_lines(path: PathLike) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their line ends, as a stream.
 

@@ -1,6 +1,6 @@
 """Tables for people: rows of cells, the first of them the heading, as text and as Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 Rows = Sequence[Sequence[str]]
 
@@ -26,3 +26,8 @@ def markdown_table(rows: Rows) -> str:
     """The same in Markdown."""
     heading, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([heading, "|" + " --- |" * len(rows[0]), *body])
+
+
+def facts(mapping: Mapping[str, str]) -> str:
+    """A sentence's worth of names and values."""
+    return ", ".join(f"{name} {value}" for name, value in mapping.items())

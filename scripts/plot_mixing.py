@@ -14,8 +14,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninst
 logging.disable(logging.INFO)  # fairseq has news of its own tasks as it is imported
 
 from resmlp_mt.analysis.pruning import pruned
-from resmlp_mt.analysis.reading import Reading, load, read_series
+from resmlp_mt.analysis.reading import Reading, read_series
 from resmlp_mt.checkpoint_averaging import save_checkpoint
+from resmlp_mt.checkpoints import load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
 
@@ -114,7 +115,7 @@ def main() -> None:
         stream.write(report.as_page(drawn))
     print(f"wrote {out / 'index.html'}")
     for text, share in pruning.items():
-        save_checkpoint(pruned(load(args.checkpoints[-1]), share, report.used), pruned_files[text])
+        save_checkpoint(pruned(load_checkpoint(args.checkpoints[-1]), share, report.used), pruned_files[text])
         print(f"wrote {pruned_files[text]}")
 
 

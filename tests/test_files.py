@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from resmlp_mt import files
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, read_lines, read_parallel
+from resmlp_mt.files import atomic_folder, atomic_write, read_lines, read_parallel
 
 
 def _names(folder: Path) -> list[str]:
@@ -178,3 +178,40 @@ def test_misaligned(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("1\n2\n")
     with pytest.raises(UserError, match=r"b ends after line 2 but .*a goes on: the files must be aligned"):
         list(read_parallel([tmp_path / "a", tmp_path / "b"]))
+
+
+# --- atomic_folder
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path):
+    with atomic_folder(tmp_path / "deep" / "out") as folder:
+        (folder / "a").write_text("one")
+        assert not (tmp_path / "deep" / "out").exists()
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
+    assert (tmp_path / "deep" / "out" / "a").read_text() == "one"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt()])
+def test_an_interrupted_folder_leaves_the_old_one(tmp_path, error):
+    with atomic_folder(tmp_path / "out") as folder:
+        (folder / "a").write_text("old")
+    with pytest.raises(type(error)), atomic_folder(tmp_path / "out", replace=True) as folder:
+        (folder / "a").write_text("new")
+        raise error
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out" / "a").read_text() == "old"
+
+
+def test_an_old_folder_is_replaced_whole(tmp_path):
+    for name in "a", "b":
+        with atomic_folder(tmp_path / "out", replace=True) as folder:
+            (folder / name).write_text(name)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["b"]
+
+
+def test_a_folder_that_is_there_is_kept(tmp_path):
+    with atomic_folder(tmp_path / "out") as folder:
+        (folder / "a").write_text("old")
+    with pytest.raises(UserError, match="out: cannot be written"), atomic_folder(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out" / "a").read_text() == "old"

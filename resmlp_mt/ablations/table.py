@@ -13,7 +13,7 @@ from resmlp_mt.evaluation.bleu import Score, detokenized_scores, paired_bootstra
 from resmlp_mt.evaluation.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
 from resmlp_mt.files import read_lines
-from resmlp_mt.tables import markdown_table, text_table
+from resmlp_mt.tables import facts, markdown_table, text_table
 
 SIGNIFICANT = 0.05
 """The largest p-value that is marked, sacrebleu's own."""
@@ -115,9 +115,9 @@ class Table:
         parts = [f"# {self.title}", markdown_table(self.cells()), *self.notes(), markdown_table(own)]
         circumstances: dict[str, list[str]] = {}
         for row in self.figures:
-            circumstances.setdefault(_facts(row.trained), []).append(row.name)
+            circumstances.setdefault(facts(row.trained), []).append(row.name)
         parts += [f"Trained ({', '.join(names)}): {told}." for told, names in circumstances.items()]
-        parts.append(f"{_facts(self.about)}.")
+        parts.append(f"{facts(self.about)}.")
         if picture:
             parts.append(f"![{self.title}]({picture})")
         return "\n\n".join(parts) + "\n"
@@ -177,10 +177,6 @@ def running_text(path: Path, count: int, language: str) -> list[str]:
     check_tokenization(words, True, str(path))
     moses = Moses(language)
     return [moses.text(line) for line in words]
-
-
-def _facts(mapping: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in mapping.items())
 
 
 def _duration(seconds: float) -> str:

@@ -1,10 +1,8 @@
 """What is read from one checkpoint."""
 
-from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -12,7 +10,7 @@ from resmlp_mt.analysis import sparsity, used_part
 from resmlp_mt.analysis.matrices import Mixing, dense_matrices, mixing_matrices
 from resmlp_mt.analysis.sparsity import Sparsity
 from resmlp_mt.analysis.used_part import Lengths
-from resmlp_mt.checkpoints import bad_checkpoints_refused
+from resmlp_mt.checkpoints import architecture_of, load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 
@@ -40,27 +38,14 @@ class Reading:
     by_bias: Lengths
 
 
-def load(path: PathLike) -> dict[str, Any]:
-    """Load a checkpoint of fairseq-train, as data.
-
-    Raises:
-        UserError: it is missing, broken or no checkpoint of fairseq, or holds a type that PyTorch refuses to load
-    """
-    with bad_checkpoints_refused(path):
-        checkpoint = torch.load(path, map_location="cpu")
-    if not isinstance(checkpoint, dict) or not {"model", "optimizer_history"} <= checkpoint.keys():
-        raise UserError(f"{path}: not a checkpoint of fairseq-train")
-    return checkpoint
-
-
 def read(path: PathLike) -> Reading:
     """Read a checkpoint.
 
     Raises:
         UserError: it cannot be loaded, is of another model, or its A is not finite
     """
-    checkpoint = load(path)
-    model, architecture = checkpoint["model"], _architecture(checkpoint)
+    checkpoint = load_checkpoint(path)
+    model, architecture = checkpoint["model"], architecture_of(checkpoint)
     mixings = mixing_matrices(model)
     if not mixings:
         raise UserError(
@@ -79,12 +64,6 @@ def read(path: PathLike) -> Reading:
         used_part.by_gradient(checkpoint, mixings),
         used_part.by_bias(model, mixings),
     )
-
-
-def _architecture(checkpoint: Mapping[str, Any]) -> str:
-    options = checkpoint.get("args") or (checkpoint.get("cfg") or {}).get("model") or {}
-    named = vars(options) if isinstance(options, Namespace) else options
-    return str(named.get("arch") or named.get("_name") or "model")
 
 
 def read_series(paths: Sequence[PathLike]) -> list[Reading]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from resmlp_mt.benchmarks.comparison import Row, Section
 from resmlp_mt.benchmarks.timing import Spread
-from resmlp_mt.tables import markdown_table, text_table
+from resmlp_mt.tables import facts, markdown_table, text_table
 
 EXPLANATION = """\
 Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a
@@ -83,10 +83,6 @@ def as_text(section: Section) -> str:
     parts = [text_table(table(section), left=2), *map(text_table, profiles(section).values())]
     head = [section.title, facts(section.settings), facts(section.machine), *section.notes]
     return "\n\n".join(["\n".join(head), *parts])
-
-
-def facts(mapping: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in mapping.items())
 
 
 def as_markdown(run: Run, pictures: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import os
 import struct
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import numpy as np
 from resmlp_mt.corpora.parallel import Chunk, chunks, ordered_map
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write, read_lines
+from resmlp_mt.files import PathLike, atomic_folder, atomic_write, read_lines
 
 SPLITS = ("train", "valid", "test")
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # symbols 0 to 3 of every dictionary of fairseq, not in its file
@@ -82,22 +81,12 @@ class Binarizing:
         """
         symbols = [*RESERVED, *(line.rsplit(" ", 1)[0] for line in read_lines(self.dictionary))]
         unknown = {}
-        try:
-            with tempfile.TemporaryDirectory(
-                dir=self.folder.parent, prefix=f".{self.folder.name}.", suffix=".tmp"
-            ) as temporary:
-                complete = Path(temporary, "new")
-                for lang in self.langs:
-                    with atomic_write(complete / f"dict.{lang}.txt", "wb") as file:
-                        file.write(self.dictionary.read_bytes())
-                for split in SPLITS:
-                    unknown[split] = self._binarize(complete, split, symbols, lines[split], progress)
-                # A folder cannot be exchanged in one go: a kill in between leaves none, never a mixture.
-                if self.folder.exists():
-                    os.rename(self.folder, Path(temporary, "old"))
-                os.rename(complete, self.folder)
-        except OSError as error:
-            raise UserError(f"{self.folder}: cannot be written: {error.strerror or error}") from error
+        with atomic_folder(self.folder, replace=True) as complete:
+            for lang in self.langs:
+                with atomic_write(complete / f"dict.{lang}.txt", "wb") as file:
+                    file.write(self.dictionary.read_bytes())
+            for split in SPLITS:
+                unknown[split] = self._binarize(complete, split, symbols, lines[split], progress)
         return {"dictionary": len(symbols) - len(RESERVED), "unknown": unknown}
 
     def _binarize(

@@ -3,13 +3,13 @@
 import json
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.graphs import ENCODER_INPUTS, ENCODER_OUTPUTS, OPSET, STEP_INPUTS, STEP_OUTPUTS, Graphs, Shapes
 from resmlp_mt.export.loading import Trained
+from resmlp_mt.files import atomic_folder
 
 
 def describe(trained: Trained) -> dict[str, Any]:
@@ -64,19 +64,9 @@ def write_folder(out: Path, trained: Trained, graphs: Graphs) -> None:
         UserError: it exists already or cannot be written
     """
     check_new(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=".tmp") as temporary:
-            new = Path(temporary, "new")
-            new.mkdir()
-            (new / "encoder.onnx").write_bytes(graphs.encoder)
-            (new / "decoder_step.onnx").write_bytes(graphs.decoder_step)
-            (new / "model.json").write_text(json.dumps(describe(trained), indent=1) + "\n", encoding="utf-8")
-            for file in trained.dictionaries or ():
-                shutil.copyfile(file, new / file.name)
-            for path in new.iterdir():
-                with open(path, "rb+") as stream:
-                    os.fsync(stream.fileno())
-            os.rename(new, out)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror or error}") from error
+    with atomic_folder(out) as new:
+        (new / "encoder.onnx").write_bytes(graphs.encoder)
+        (new / "decoder_step.onnx").write_bytes(graphs.decoder_step)
+        (new / "model.json").write_text(json.dumps(describe(trained), indent=1) + "\n", encoding="utf-8")
+        for file in trained.dictionaries or ():
+            shutil.copyfile(file, new / file.name)

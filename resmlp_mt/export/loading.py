@@ -1,7 +1,6 @@
 """A checkpoint as a model, with its dictionaries where they are found, without them where they are not."""
 
 from argparse import Namespace
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.benchmarks.systems import made_up_dictionary
+from resmlp_mt.checkpoints import architecture_of, options_of
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.models import ResMLPTransformerModel
@@ -50,8 +50,8 @@ def load(path: PathLike, data: PathLike | None = None) -> Trained:
         UserError: the checkpoint cannot be loaded or is of another model; ``data`` does not hold its dictionaries
     """
     state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-    options, task = _options(state, "model"), _options(state, "task")
-    architecture = str(options.get("arch") or options.get("_name") or "model")
+    options, task = options_of(state, "model"), options_of(state, "task")
+    architecture = architecture_of(state)
     if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
         raise UserError(f"{path}: holds a {architecture}: give a checkpoint of a resmlp_transformer")
     languages = task.get("source_lang"), task.get("target_lang")
@@ -62,12 +62,6 @@ def load(path: PathLike, data: PathLike | None = None) -> Trained:
     model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
     model.load_state_dict(state["model"], strict=True, model_cfg=args)
     return Trained(Path(path), architecture, model.float().eval(), languages, files)
-
-
-def _options(state: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    """The options of a part of fairseq, as new and old checkpoints have them."""
-    options = state.get("args") or (state.get("cfg") or {}).get(part) or {}
-    return vars(options) if isinstance(options, Namespace) else options
 
 
 def _find(data: PathLike, languages: tuple[str | None, str | None], sizes: tuple[int, ...]) -> tuple[Path, Path]:

@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.modules.padding import roll_rows
+from resmlp_mt.modules.past import IncrementalState
 from resmlp_mt.modules.token_mixing import CausalTokenMixing
-
-State = dict[str, dict[str, Tensor | None]]
-"""of fairseq's step-by-step decoding"""
 
 
 def check_exportable(model: Any) -> None:
@@ -54,7 +52,7 @@ class Encoder(nn.Module):
         out = self.encoder.forward_scriptable(roll_rows(source, first))
         keys, values = [], []
         for attention in self.attentions:
-            key, value, _ = attention._source(out["encoder_out"][0], None, None)  # type: ignore[operator]  # BH x S x D
+            key, value, _ = attention.source(out["encoder_out"][0], None, None)  # type: ignore[operator]  # BH x S x D
             keys.append(key.unflatten(0, (-1, attention.num_heads)))
             values.append(value.unflatten(0, (-1, attention.num_heads)))
         padding = out["encoder_padding_mask"][0]
@@ -91,7 +89,7 @@ class DecoderStep(nn.Module):
         Returns:
             log-probabilities R x V, and the past of the next step, L x (T + 1) x R x C
         """
-        state: State = {}
+        state: IncrementalState = {}
         for number, layer in enumerate(self.decoder.layers):
             if layer.mixing is not None:
                 layer.mixing.mixing.set_incremental_state(state, "inputs", {"inputs": past[number]})
@@ -132,7 +130,7 @@ class MixingStep(FairseqIncrementalState, nn.Module):
         """x itself: there is no padding."""
         return x
 
-    def forward(self, x: Tensor, padding: Tensor | None, incremental_state: State) -> Tensor:
+    def forward(self, x: Tensor, padding: Tensor | None, incremental_state: IncrementalState) -> Tensor:
         """``1 x R x C -> 1 x R x C``; the inputs in the state grow by x."""
         state = self.get_incremental_state(incremental_state, "inputs")  # type: ignore[operator]
         past = state["inputs"]
@@ -155,6 +153,6 @@ class PositionsOfAll(nn.Module):
         super().__init__()
         self.embedding = embedding
 
-    def forward(self, tokens: Tensor, incremental_state: State | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, incremental_state: IncrementalState | None = None) -> Tensor:
         """``B x T -> B x T x C``"""
         return self.embedding(tokens)

@@ -54,7 +54,7 @@ class CrossAttention(MultiheadAttention):
         """
         steps, rows, _ = x.shape
         heads, width = self.num_heads, self.head_dim
-        keys, values, mask = self._source(encoder_out, padding, incremental_state)
+        keys, values, mask = self.source(encoder_out, padding, incremental_state)
         sentences = keys.size(0) // heads
         beams = rows // sentences
         queries = self.q_proj(x).view(steps, sentences, beams, heads, width).permute(1, 3, 2, 0, 4)
@@ -71,7 +71,7 @@ class CrossAttention(MultiheadAttention):
         weights = weights.view(sentences, heads, beams, steps, -1).transpose(0, 1).reshape(heads, rows, steps, -1)
         return self.out_proj(y), weights
 
-    def _source(
+    def source(
         self, encoder_out: Tensor, padding: Tensor | None, incremental_state: IncrementalState | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys and values, BH x S x D, and what is added to scores, BH x 1 x S; one B for all beams of a sentence."""
