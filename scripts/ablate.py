@@ -30,9 +30,9 @@ data have changed since is refused unless named by --anew. The table is OUT/tabl
 table.png.
 
 examples:
-  python scripts/ablate.py examples/ablations/mixing.yaml --work work/multi30k --jobs 2
-  python scripts/ablate.py examples/ablations/mixing.yaml --work work/multi30k --rows linear none
-  python scripts/ablate.py examples/ablations/mixing.yaml --work work/multi30k --table
+  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --jobs 2
+  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --rows paper none
+  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --table
 """
 
 
@@ -40,7 +40,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("recipe", type=Path, help="the table's file, such as examples/ablations/mixing.yaml")
+    parser.add_argument("recipe", type=Path, help="the table's file, such as examples/ablations/variants.yaml")
     parser.add_argument(
         "--work",
         type=Path,

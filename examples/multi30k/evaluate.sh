@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Average the last five epochs of a system trained by train.sh, translate with beam 4, score.
 #
-#   bash examples/multi30k/evaluate.sh resmlp|transformer [WORK] [SUBSET]      SUBSET: test (default) or valid
+#   bash examples/multi30k/evaluate.sh resmlp|heads|transformer [WORK] [SUBSET]      SUBSET: test (default) or valid
 #
 # LENPEN=...   fairseq-generate's length penalty (default: 1, fairseq's own)
 set -euo pipefail
-system=${1:?give a system: resmlp or transformer}
+system=${1:?give a system: resmlp, heads or transformer}
 work=${2:-work/multi30k}
 subset=${3:-test}
 lenpen=${LENPEN:-1}

@@ -2,9 +2,13 @@
 # Train ResMLP, or the Transformer that it is compared with, on Multi30k as prepare.py left it.
 # Run again after a break, it goes on from the last checkpoint.
 #
-#   bash examples/multi30k/train.sh resmlp|transformer [WORK]      WORK: prepare.py's --out, default work/multi30k
+#   bash examples/multi30k/train.sh resmlp|heads|transformer [WORK]
+#
+# resmlp   the paper's model: one A a layer
+# heads    16 of them a layer, each for its group of channels, with a term for relative positions
+# WORK     prepare.py's --out, default work/multi30k
 set -euo pipefail
-system=${1:?give a system: resmlp or transformer}
+system=${1:?give a system: resmlp, heads or transformer}
 work=${2:-work/multi30k}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # one thread a system: two can train side by side on two cores
 
@@ -19,21 +23,22 @@ common=(
   --save-dir "$work/$system" --keep-last-epochs 5
   --log-format simple --log-interval 100
 )
+# Adagrad with linear warmup as in the paper. Its step is about lr / sqrt(updates): 0.05 after 1,000 updates is 1.4 times the
+# paper's largest step (0.2 after 32,000), which clipping makes safe; few updates then need a decay to settle.
+as_the_paper=(
+  --max-epoch 30 --optimizer adagrad --clip-norm 1.0
+  --lr 0.05 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 16800 # 31.4 epochs of 535
+)
 case $system in
-  # Adagrad with linear warmup as in the paper. Its step is about lr / sqrt(updates): 0.05 after 1,000 updates is 1.4 times the
-  # paper's largest step (0.2 after 32,000), which clipping makes safe; few updates then need a decay to settle.
-  resmlp) own=(
-    --arch resmlp_transformer_multi30k --max-epoch 30
-    --optimizer adagrad --clip-norm 1.0
-    --lr 0.05 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 16800 # 31.4 epochs of 535
-  ) ;;
+  resmlp) own=(--arch resmlp_transformer_multi30k "${as_the_paper[@]}") ;;
+  heads) own=(--arch resmlp_transformer_multi30k_heads "${as_the_paper[@]}") ;;
   transformer) own=(
     --arch transformer --max-epoch 25
     --encoder-embed-dim 256 --encoder-ffn-embed-dim 512 --encoder-layers 3 --encoder-attention-heads 4
     --decoder-embed-dim 256 --decoder-ffn-embed-dim 512 --decoder-layers 3 --decoder-attention-heads 4
     --optimizer adam --adam-betas '(0.9, 0.98)' --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 1000
   ) ;;
-  *) echo "train.sh: no system $system: give resmlp or transformer" >&2; exit 2 ;;
+  *) echo "train.sh: no system $system: give resmlp, heads or transformer" >&2; exit 2 ;;
 esac
 [ -d "$work/data-bin" ] || { echo "train.sh: no $work/data-bin: run examples/multi30k/prepare.py first" >&2; exit 2; }
 

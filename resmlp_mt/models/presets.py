@@ -28,6 +28,16 @@ WMT_EN_DE = {"dropout": 0.15}
 WMT_EN_FR = {"dropout": 0.1}
 MIXER = {"layerscale_init": 1.0, "norm": "layernorm", "token_mixing": "mlp"}
 """MLP-Mixer (Tolstikhin et al. 2021) has no LayerScale: the Aff that ends a branch starts as the identity."""
+MULTI30K = {
+    "dropout": 0.2,
+    "encoder_embed_dim": 256,
+    "encoder_ffn_embed_dim": 512,
+    "encoder_layers": 3,
+    "decoder_attention_heads": 4,
+    "decoder_layers": 3,
+    "max_source_positions": 128,
+    "max_target_positions": 128,
+}
 
 PRESETS: dict[str, dict[str, Any]] = {
     "resmlp_transformer": {},
@@ -36,16 +46,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "resmlp_transformer_12_wmt_en_de": {**WMT_EN_DE, **TWELVE_LAYERS},
     "resmlp_transformer_12_wmt_en_fr": {**WMT_EN_FR, **TWELVE_LAYERS},
     "mixer_transformer": MIXER,
-    "resmlp_transformer_multi30k": {
-        "dropout": 0.2,
-        "encoder_embed_dim": 256,
-        "encoder_ffn_embed_dim": 512,
-        "encoder_layers": 3,
-        "decoder_attention_heads": 4,
-        "decoder_layers": 3,
-        "max_source_positions": 128,
-        "max_target_positions": 128,
-    },
+    "resmlp_transformer_multi30k": MULTI30K,
+    "resmlp_transformer_multi30k_heads": {**MULTI30K, "mixing_heads": 16, "mixing_relative": True},
     "resmlp_transformer_tiny": {
         "encoder_embed_dim": 64,
         "encoder_ffn_embed_dim": 256,

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
-from fairseq_commands import start  # noqa: E402
-from made_up_language import TRAIN, VALID, sentence_pairs  # noqa: E402
+from fairseq_commands import prepare  # noqa: E402
+from made_up_language import TRAIN, VALID  # noqa: E402
 
 RECIPE = """
 title: A table
@@ -45,17 +45,7 @@ def write_recipe():
 @pytest.fixture(scope="session")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
-    for split, number, seed in ("train", TRAIN, 1), ("valid", VALID, 2), ("test", 40, 3):
-        for language, lines in zip(("de", "en"), zip(*sentence_pairs(number, seed), strict=True), strict=True):
-            (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
-            tokens = (line.removesuffix(".") + " .\n" for line in lines)
-            (folder / f"{split}.tok.{language}").write_text("".join(tokens))
-    done = start(
-        folder / "log", "preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--workers", 1,
-        "--destdir", folder / "data-bin",
-        *(word for split in ("train", "valid", "test") for word in (f"--{split}pref", folder / f"{split}.tok")),
-    ).finish()  # fmt: skip
-    assert done.status == 0, done.output
+    prepare(folder, "de", "en", train=("train", TRAIN, 1), valid=("valid", VALID, 2), test=("test", 40, 3))
     return folder
 
 

@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from made_up_language import sentence_pairs
+
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "resmlp_mt")
 
@@ -71,6 +73,26 @@ def training(data_bin, save_dir):
         "--optimizer", "adagrad", "--lr", 0.02, "--clip-norm", 1, "--dropout", 0.1,
         "--batch-size", 24, "--required-batch-size-multiple", 1, "--num-workers", 0, "--log-format", "simple",
     ]  # fmt: skip
+
+
+def prepare(folder, source, target, **sets):
+    """Running text of the made-up language, and its words as ``data-bin``.
+
+    Args:
+        sets: ``train``, ``valid`` and ``test``, each (name of the running text, number of sentences, seed)
+    """
+    for split, (name, number, seed) in sets.items():
+        sides = zip(*sentence_pairs(number, seed), strict=True)
+        for language, lines in zip(("de", "en"), sides, strict=True):
+            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
+            words = (line.removesuffix(".") + " .\n" for line in lines)
+            (folder / f"{split}.words.{language}").write_text("".join(words))
+    done = start(
+        folder / "preprocess.log", "preprocess", "-s", source, "-t", target, "--joined-dictionary", "--workers", 1,
+        "--destdir", folder / "data-bin",
+        *(word for split in sets for word in (f"--{split}pref", folder / f"{split}.words")),
+    ).finish()  # fmt: skip
+    assert done.status == 0, done.output
 
 
 def _main(command, arguments, log, cwd, stdin, kill):

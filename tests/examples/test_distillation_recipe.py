@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
-from fairseq_commands import start, training  # noqa: E402
-from made_up_language import TRAIN, sentence_pairs  # noqa: E402
+from fairseq_commands import prepare, start, training  # noqa: E402
+from made_up_language import TRAIN  # noqa: E402
 
 
 def run(script, *arguments, **variables):
@@ -24,18 +24,7 @@ def run(script, *arguments, **variables):
 def work(tmp_path_factory):
     """What examples/multi30k leaves: data, references, and a trained model, which here is the teacher."""
     folder = tmp_path_factory.mktemp("work")
-    names = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-    for seed, (split, number) in enumerate((("train", TRAIN), ("valid", 8), ("test", 16))):
-        for language, lines in zip(("en", "de"), zip(*sentence_pairs(number, seed), strict=True), strict=True):
-            (folder / f"{names[split]}.{language}").write_text("".join(f"{line}\n" for line in lines))
-            tokens = (line.removesuffix(".") + " .\n" for line in lines)
-            (folder / f"{split}.tok.{language}").write_text("".join(tokens))
-    done = start(
-        folder / "log", "preprocess", "-s", "en", "-t", "de", "--joined-dictionary", "--workers", 1,
-        "--destdir", folder / "data-bin",
-        *(word for split in names for word in (f"--{split}pref", folder / f"{split}.tok")),
-    ).finish()  # fmt: skip
-    assert done.status == 0, done.output
+    prepare(folder, "en", "de", train=("train", TRAIN, 0), valid=("val", 8, 1), test=("test_2016_flickr", 16, 2))
     options = training(folder / "data-bin", folder / "resmlp")
     done = start(folder / "log", "train", *options, "--share-all-embeddings", "--max-epoch", 5).finish()
     assert done.status == 0, done.output

@@ -15,6 +15,7 @@ EXPECTED = {
     "resmlp_transformer_12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256),
     "mixer_transformer": (512, 2048, 6, 8, 0.1, 256),
     "resmlp_transformer_multi30k": (256, 512, 3, 4, 0.2, 128),
+    "resmlp_transformer_multi30k_heads": (256, 512, 3, 4, 0.2, 128),
     "resmlp_transformer_tiny": (64, 256, 2, 2, 0.1, 64),
 }
 
@@ -37,7 +38,8 @@ def test_the_preset_says_what_the_paper_says(name):
     mixer = name == "mixer_transformer"  # Tolstikhin et al. 2021: an MLP over positions, LayerNorm, no LayerScale
     assert args.layerscale_init == (1.0 if mixer else 0.2)
     assert (args.token_mixing, args.norm) == (("mlp", "layernorm") if mixer else ("linear", "affine"))
-    assert (args.mixing_heads, args.mixing_relative, args.token_positional_embeddings) == (1, False, False)
+    heads = (16, True) if name.endswith("_heads") else (1, False)  # beyond the paper
+    assert (args.mixing_heads, args.mixing_relative, args.token_positional_embeddings) == (*heads, False)
     assert args.max_source_positions == args.max_target_positions == positions
 
 
@@ -48,17 +50,22 @@ def test_the_command_line_wins_and_none_means_missing():
     assert (args.encoder_layers, args.decoder_ffn_embed_dim, args.decoder_output_dim) == (2, 99, 128)
 
 
-def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units):
+def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, heads):
     """Embeddings; A and b; two Aff a branch and one a stack; four projections of attention; two layers of MLP.
 
-    In the place of A and b MLP-Mixer has two layers with so many units between; LayerNorm is as large as Aff.
+    In the place of A and b MLP-Mixer has two layers with so many units between; LayerNorm is as large as Aff. With heads
+    there are so many A and b, and for each as many terms as there are distances.
     """
     mixing = positions * positions + positions + 4 * dim
     if units:
         mixing += units * (2 * positions + 1) - positions * positions
+    distances = 0
+    if heads > 1:
+        mixing += (heads - 1) * (positions * positions + positions)
+        distances = heads * ((2 * positions - 1) + positions)  # the encoder's, the decoder's
     mlp = dim * hidden + hidden + hidden * dim + dim + 4 * dim
     attention = 4 * (dim * dim + dim) + 4 * dim
-    return vocabulary * dim + layers * (2 * mixing + 2 * mlp + attention) + 4 * dim
+    return vocabulary * dim + layers * (2 * mixing + distances + 2 * mlp + attention) + 4 * dim
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -67,5 +74,6 @@ def test_parameters_are_what_the_equations_need(name):
     with torch.device("meta"):  # shapes without values
         model = build(name, share_all_embeddings=True)
     units = 4 * positions if name == "mixer_transformer" else 0
-    expected = parameters_by_formula(44, width, hidden, layers, positions, units)
+    heads = 16 if name.endswith("_heads") else 1
+    expected = parameters_by_formula(44, width, hidden, layers, positions, units, heads)
     assert sum(p.numel() for p in model.parameters()) == expected
