@@ -102,8 +102,11 @@ class CTranslate2Translator:
             torch.save({"args": config.model, "model": model.state_dict()}, checkpoint)
             task.source_dictionary.save(str(Path(folder) / "dict.source.txt"))
             task.target_dictionary.save(str(Path(folder) / "dict.target.txt"))
-            options = dict(option.split("=", 1) for option in system.options)
-            options |= {"device": plan.conditions.device, "intra_threads": plan.conditions.threads}
+            options = {
+                "device": plan.conditions.device,
+                "intra_threads": plan.conditions.threads,
+                **dict(option.split("=", 1) for option in system.options),
+            }
             try:
                 self.process.submit(_load_ctranslate2, checkpoint, options).result()
             except (TypeError, ValueError) as error:

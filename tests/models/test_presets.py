@@ -53,8 +53,8 @@ def test_the_command_line_wins_and_none_means_missing():
 def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, heads):
     """Embeddings; A and b; two Aff a branch and one a stack; four projections of attention; two layers of MLP.
 
-    In the place of A and b MLP-Mixer has two layers with so many units between; LayerNorm is as large as Aff. With heads
-    there are so many A and b, and for each as many terms as there are distances.
+    In the place of A and b MLP-Mixer has two layers with so many units between; LayerNorm is as large as Aff. With
+    heads there are so many A and b, and for each as many terms as there are distances.
     """
     mixing = positions * positions + positions + 4 * dim
     if units:
