@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 
+from resmlp_mt.dictionaries import read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
 from resmlp_mt.files import PathLike, atomic_folder, read_lines
@@ -41,10 +42,7 @@ class DataBin:
         Raises:
             UserError: there is none
         """
-        path = self.folder / f"dict.{language}.txt"
-        if not path.is_file():
-            raise UserError(f"{path}: no such file: give fairseq's folder of binarized data and its languages")
-        return Dictionary.load(str(path))
+        return read_dictionary(self.folder / f"dict.{language}.txt")
 
     def stem(self, split: str, language: str) -> str:
         """A side of a split, without ``.bin`` or ``.idx``."""

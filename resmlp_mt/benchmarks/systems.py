@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils, options
-from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, BaseFairseqModel
 from fairseq.tasks.translation import TranslationTask
@@ -163,14 +162,6 @@ def as_override(option: str) -> tuple[str, Any]:
         return name.replace("-", "_"), ast.literal_eval(value) if equals else True
     except (ValueError, SyntaxError):
         return name.replace("-", "_"), value
-
-
-def made_up_dictionary(entries: int) -> Dictionary:
-    """A dictionary of that size."""
-    dictionary = Dictionary()
-    for number in range(entries - len(dictionary)):
-        dictionary.add_symbol(f"w{number}")
-    return dictionary
 
 
 def build_model(config: Any, task: TranslationTask) -> BaseFairseqModel:

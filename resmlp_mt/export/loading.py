@@ -7,11 +7,10 @@ from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq import models as fairseq_models
-from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from resmlp_mt.benchmarks.systems import made_up_dictionary
 from resmlp_mt.checkpoints import architecture_of, options_of
+from resmlp_mt.dictionaries import made_up_dictionary, read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.models import ResMLPTransformerModel
@@ -57,7 +56,7 @@ def load(path: PathLike, data: PathLike | None = None) -> Trained:
     languages = task.get("source_lang"), task.get("target_lang")
     sizes = tuple(len(state["model"][f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder"))
     files = _find(data, languages, sizes) if data else _look_for(task.get("data"), languages, sizes)
-    source, target = map(_read, files) if files else map(made_up_dictionary, sizes)
+    source, target = map(read_dictionary, files) if files else map(made_up_dictionary, sizes)
     args = Namespace(**{**{str(name): options[name] for name in options}, **PLAIN})
     model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
     model.load_state_dict(state["model"], strict=True, model_cfg=args)
@@ -68,9 +67,7 @@ def _find(data: PathLike, languages: tuple[str | None, str | None], sizes: tuple
     found = []
     for language, size in zip(languages, sizes, strict=True):
         file = Path(data, f"dict.{language}.txt")
-        if not file.is_file():
-            raise UserError(f"{file}: no such file: give the folder of the binarized data that the training had")
-        entries = len(_read(file))
+        entries = len(read_dictionary(file))
         if entries != size:
             raise UserError(
                 f"{file}: has {entries} entries, the model has {size}: give the training's own dictionaries"
@@ -84,10 +81,3 @@ def _look_for(data: Any, languages: tuple[str | None, str | None], sizes: tuple[
         return _find(str(data).split(":")[0], languages, sizes) if data else None
     except (UserError, OSError):
         return None
-
-
-def _read(file: Path) -> Dictionary:
-    try:
-        return Dictionary.load(str(file))
-    except Exception as error:  # fairseq's own are bare ones
-        raise UserError(f"{file}: not a dictionary of fairseq: {error}") from error

@@ -10,9 +10,9 @@ from resmlp_mt.benchmarks.systems import (
     Size,
     System,
     as_override,
-    made_up_dictionary,
     split_options,
 )
+from resmlp_mt.dictionaries import made_up_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.flops import of_options
 

@@ -1,0 +1,27 @@
+"""Dictionaries, read and made up."""
+
+import pytest
+
+from resmlp_mt.dictionaries import made_up_dictionary, read_dictionary
+from resmlp_mt.errors import UserError
+
+
+@pytest.mark.parametrize("entries", [4, 5, 100])
+def test_a_made_up_dictionary_has_the_size_and_no_word_twice(entries):
+    dictionary = made_up_dictionary(entries)
+    assert len(dictionary) == len(set(dictionary.symbols)) == entries
+
+
+def test_what_fairseq_writes_is_read(tmp_path):
+    made_up_dictionary(9).save(str(tmp_path / "dict.de.txt"))
+    assert read_dictionary(tmp_path / "dict.de.txt").symbols == made_up_dictionary(9).symbols
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path):
+    path = tmp_path / "dict.de.txt"
+    with pytest.raises(UserError, match=r"dict\.de\.txt: no such file: give fairseq's folder"):
+        read_dictionary(path)
+    path.write_text("word without a count\n")
+    with pytest.raises(UserError, match=r"dict\.de\.txt: not a dictionary of fairseq") as error:
+        read_dictionary(path)
+    assert "\n" not in str(error.value)
