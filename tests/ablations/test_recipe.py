@@ -74,11 +74,3 @@ def test_fairseq_understands_every_row_and_all_have_the_same_batches_and_budget(
     rows = {row: parsed(recipe, row) for row in recipe.rows}
     for name in "max_tokens", "batch_size", "update_freq", "max_epoch", "max_update", "seed", "dropout":
         assert len({str(getattr(args, name)) for args in rows.values()}) == 1, name
-
-
-def test_the_paper_s_model_is_trained_alike_in_every_table():
-    found = []
-    for name in "mixing", "components", "heads":
-        recipe = read_recipe(EXAMPLES / f"{name}.yaml")
-        found.append(vars(parsed(recipe, recipe.against)))
-    assert found[0] == found[1] == found[2]
