@@ -1,5 +1,6 @@
 """Settings for all tests."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import hypothesis
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))  # oracle.py and builders.py
-torch.set_num_threads(1)
+torch.set_num_threads(1)  # so that trainings of different tests end with the same weights
+os.environ["OMP_NUM_THREADS"] = "1"  # and those of the commands that they start
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("unhurried")

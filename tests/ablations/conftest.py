@@ -1,6 +1,5 @@
 """A made-up language as binarized data with a test set, and a small table of it."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +55,6 @@ def ablate():
     def begin(*arguments):
         return subprocess.Popen(
             [sys.executable, ROOT / "scripts" / "ablate.py", *map(str, arguments)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
             start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -44,7 +44,7 @@ HERE = ("--cpu", "--num-workers", "0", "--disable-validation", "--save-interval-
 
 def run(pair, script, *arguments, **variables):
     """``bash examples/wmt14_PAIR/SCRIPT.sh ARGUMENTS`` with these environment variables."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **{key: str(value) for key, value in variables.items()}}
+    environment = {**os.environ, **{key: str(value) for key, value in variables.items()}}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     command = ["bash", f"examples/wmt14_{pair}/{script}.sh", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
