@@ -2,14 +2,20 @@
 # Train ResMLP, or the Transformer that it is compared with, on Multi30k as prepare.py left it.
 # Run again after a break, it goes on from the last checkpoint.
 #
-#   bash examples/multi30k/train.sh resmlp|heads|transformer [WORK]
+#   bash examples/multi30k/train.sh resmlp|heads|transformer [WORK] [-- more options of fairseq-train]
 #
 # resmlp   the paper's model: one A a layer
 # heads    16 of them a layer, each for its group of channels, with a term for relative positions
 # WORK     prepare.py's --out, default work/multi30k
 set -euo pipefail
 system=${1:?give a system: resmlp, heads or transformer}
-work=${2:-work/multi30k}
+shift
+work=work/multi30k
+if [ $# -gt 0 ] && [ "$1" != -- ]; then work=$1 && shift; fi
+if [ $# -gt 0 ]; then
+  [ "$1" = -- ] || { echo "train.sh: $1 where -- should stand, before more options of fairseq-train" >&2; exit 2; }
+  shift
+fi
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # one thread a system: two can train side by side on two cores
 
 # Equal width, depth, vocabulary and dropout for both, on the same batches (same seed, same tokens a batch).
@@ -43,4 +49,4 @@ esac
 [ -d "$work/data-bin" ] || { echo "train.sh: no $work/data-bin: run examples/multi30k/prepare.py first" >&2; exit 2; }
 
 mkdir -p "$work/$system"
-fairseq-train "$work/data-bin" "${common[@]}" "${own[@]}" 2>&1 | tee -a "$work/$system/train.log"
+fairseq-train "$work/data-bin" "${common[@]}" "${own[@]}" "$@" 2>&1 | tee -a "$work/$system/train.log"
