@@ -4,6 +4,7 @@
 #
 #   bash examples/distillation/evaluate.sh distilled|both [WORK] [SUBSET]      SUBSET: test (default) or valid
 #
+# AVERAGE=...  so many epochs (default: 5)
 # LENPEN=...   fairseq-generate's length penalty (default: 1, fairseq's own)
 set -euo pipefail
 student=${1:?give a student: distilled or both}
