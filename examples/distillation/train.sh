@@ -9,13 +9,8 @@
 # WORK        as for translate.sh, default work/multi30k; checkpoints and train.log go to WORK/distillation/STUDENT
 set -euo pipefail
 student=${1:?give a student: distilled or both}
-shift
 work=work/multi30k
-if [ $# -gt 0 ] && [ "$1" != -- ]; then work=$1 && shift; fi
-if [ $# -gt 0 ]; then
-  [ "$1" = -- ] || { echo "train.sh: $1 where -- should stand, before more options of fairseq-train" >&2; exit 2; }
-  shift
-fi
+source examples/train_arguments.sh
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 case $student in
   distilled) epochs=30 ;;

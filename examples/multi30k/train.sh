@@ -9,13 +9,8 @@
 # WORK     prepare.py's --out, default work/multi30k
 set -euo pipefail
 system=${1:?give a system: resmlp, heads or transformer}
-shift
 work=work/multi30k
-if [ $# -gt 0 ] && [ "$1" != -- ]; then work=$1 && shift; fi
-if [ $# -gt 0 ]; then
-  [ "$1" = -- ] || { echo "train.sh: $1 where -- should stand, before more options of fairseq-train" >&2; exit 2; }
-  shift
-fi
+source examples/train_arguments.sh
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # one thread a system: two can train side by side on two cores
 
 # Equal width, depth, vocabulary and dropout for both, on the same batches (same seed, same tokens a batch).

@@ -14,13 +14,8 @@
 # DRY_RUN=1     print the whole command instead
 set -euo pipefail
 system=${1:?give a system: resmlp6, resmlp12, transformer, convs2s or lstm}
-shift
 work=work/wmt14_en_de
-if [ $# -gt 0 ] && [ "$1" != -- ]; then work=$1 && shift; fi
-if [ $# -gt 0 ]; then
-  [ "$1" = -- ] || { echo "train.sh: $1 where -- should stand, before more options of fairseq-train" >&2; exit 2; }
-  shift
-fi
+source examples/train_arguments.sh
 
 batch=28672 at_once=3584 unit=--max-tokens # 8 GPUs with 3,584 tokens each
 case $system in
