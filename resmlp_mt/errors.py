@@ -1,15 +1,63 @@
-"""The one exception that a user's mistake raises."""
+"""The one exception that a user's mistake raises, and how a command ends."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import TracebackType
 
 
-class UserError(SystemExit, ValueError):
-    """A user's mistake, told in one line: what is wrong, where, and what to do.
+class UserError(ValueError):
+    """A user's mistake, told in one line: what is wrong, where, and what to do."""
 
-    Caught in Python it is a ``ValueError``. Uncaught it ends a command as ``SystemExit`` does: the message goes to
-    stderr and the exit status is 1, without a traceback, also inside ``fairseq-train`` and its sisters.
+
+@contextlib.contextmanager
+def told_in_one_line() -> Iterator[None]:
+    """Let a command end in one line on stderr, without a traceback, where the user and not the code decided its end.
+
+    A mistake (``UserError``) ends it with status 1, Ctrl-C by SIGINT (so that a shell's loop stops too), and a reader
+    that went away (``| head``) with status 1 and no word.
     """
+    try:
+        yield
+        sys.stdout.flush()
+    except UserError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        interrupted()
+    except BrokenPipeError:
+        reader_gone()
 
-    def __init__(self, message: str):
-        super().__init__(message)
 
-    def __str__(self) -> str:
-        return str(self.code)
+def tell_uncaught() -> None:
+    """The same for commands that are not ours (fairseq-train and its sisters): by ``sys.excepthook``."""
+    hook = sys.excepthook
+    if getattr(hook, "tells_in_one_line", False):
+        return
+
+    def telling(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, UserError):
+            print(error, file=sys.stderr)
+        elif isinstance(error, KeyboardInterrupt):
+            interrupted()
+        elif isinstance(error, BrokenPipeError):
+            reader_gone()
+        else:
+            hook(kind, error, trace)
+
+    telling.tells_in_one_line = True  # type: ignore[attr-defined]
+    sys.excepthook = telling
+
+
+def interrupted() -> None:
+    """End this process as Ctrl-C ends one."""
+    print("interrupted", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def reader_gone() -> None:
+    """End this process where nobody reads its output any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it flushes at the end
+    sys.exit(1)

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -81,6 +81,24 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
             os.rename(new, path)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> None:
+    """Refuse to write onto what is read.
+
+    Args:
+        outputs: files and folders that a command is about to write or replace
+        inputs: files and folders that it reads
+
+    Raises:
+        UserError: an output is an input (under another name, or through a link, too), or a folder that holds one
+    """
+    read = {os.path.realpath(path): path for path in inputs}
+    for output in outputs:
+        place = os.path.realpath(output)
+        for where, path in read.items():
+            if os.path.commonpath([where, place]) == place:
+                raise UserError(f"{output}: would be written over the input {path}: choose another name")
 
 
 def read_lines(path: PathLike) -> Iterator[str]:

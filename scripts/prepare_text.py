@@ -1,77 +1,11 @@
-"""Prepare parallel text for fairseq: words, joint subwords, binarised data. `--help` tells the options."""
+"""`resmlp-mt prepare-text`, from a checkout."""
 
-import argparse
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninstalled
 
-from resmlp_mt.corpora.characters import FATES
-from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
-from resmlp_mt.corpora.sources import PlainText
-from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.summary import format_summary
-from resmlp_mt.corpora.tokens import Words
-
-
-class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    pass
-
-
-def get_parser() -> argparse.ArgumentParser:
-    """The command's options."""
-    parser = argparse.ArgumentParser(
-        description="Plain (or .gz) parallel text -> OUT/data-bin for fairseq-train and fairseq-generate.\n"
-        "Stopped at any moment and run again, it goes on; with other options, it redoes what depends on them.",
-        epilog=FATES,
-        formatter_class=_Help,
-    )
-    for split in ("train", "valid", "test"):
-        parser.add_argument(
-            f"--{split}", nargs=2, type=Path, required=True, metavar=("SRC", "TGT"), default=argparse.SUPPRESS,
-            action="append",
-            help=f"{split} text, one sentence a line, UTF-8, both files aligned line by line; may be given again",
-        )  # fmt: skip
-    parser.add_argument("--source-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as en")
-    parser.add_argument("--target-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as de")
-    parser.add_argument("--out", type=Path, required=True, default=argparse.SUPPRESS, help="folder for all results")
-    parser.add_argument(
-        "--tokenize", choices=["moses", "none"], default=Words.tokenizer, help="what makes words of text"
-    )
-    parser.add_argument("--dash-splits", action="store_true", help="split compounds at hyphens (tokenizer.perl -a)")
-    parser.add_argument("--keep-punctuation", action="store_true", help="do not normalise quotes, dashes and so on")
-    parser.add_argument("--subwords", choices=["bpe", "sentencepiece"], default=Subwords.kind, help="kind of subwords")
-    parser.add_argument("--symbols", type=int, default=Subwords.symbols, help="BPE merges, or size of the vocabulary")
-    parser.add_argument(
-        "--max-length", type=int, default=PairFilter.max_length, help="drop training pairs with more subwords on a side"
-    )
-    parser.add_argument(
-        "--max-ratio", type=float, help="drop training pairs with one side that many times longer, in subwords"
-    )
-    parser.add_argument("--sample", type=int, metavar="N", help="only the first N pairs of each training text")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; any number gives the same bytes")
-    return parser
-
-
-def main() -> None:
-    """Run the command."""
-    args = get_parser().parse_args()
-    corpus = Corpus(
-        (args.source_lang, args.target_lang), _texts(args.train), _texts(args.valid), _texts(args.test), args.sample
-    )
-    recipe = Recipe(
-        Words(args.tokenize, dash_splits=args.dash_splits, normalize=not args.keep_punctuation),
-        Subwords(args.subwords, args.symbols),
-        PairFilter(args.max_length, args.max_ratio),
-    )
-    print(format_summary(prepare(corpus, recipe, args.out, args.jobs)))
-
-
-def _texts(pairs: Iterable[tuple[Path, Path]]) -> list[PlainText]:
-    return [PlainText(*pair) for pair in pairs]
-
+from resmlp_mt.commands import main
 
 if __name__ == "__main__":
-    main()
+    main("prepare-text")

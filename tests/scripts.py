@@ -1,6 +1,6 @@
 """The project's commands, run in the test's own process, where fairseq is imported already."""
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 
@@ -8,14 +8,12 @@ SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
 def in_process(name, monkeypatch):
-    """A function that runs ``scripts/NAME.py`` with the arguments it is given."""
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    """A function that runs the command ``resmlp_mt.commands.NAME`` with the arguments it is given."""
+    command = importlib.import_module(f"resmlp_mt.commands.{name}")
 
     def run(*args):
-        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, args)])
-        script.main()
+        monkeypatch.setattr(sys, "argv", [name, *map(str, args)])
+        command.main()
 
     return run
 

@@ -8,7 +8,7 @@ from scripts import SCRIPTS, printed
 
 @pytest.fixture
 def estimate_cost(monkeypatch, capsys):
-    return printed("estimate_cost", monkeypatch, capsys)
+    return printed("cost", monkeypatch, capsys)
 
 
 def test_the_costs_of_all_systems_by_hand(estimate_cost):

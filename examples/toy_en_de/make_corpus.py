@@ -18,7 +18,7 @@ from sentences import KINDS, Sampler, Sentence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, told_in_one_line
 from resmlp_mt.files import atomic_write, read_lines, read_parallel
 
 HELD_OUT_SHARE = 0.08  # of the pairs of a verb or adjective and a noun that make sense together
@@ -229,4 +229,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with told_in_one_line():
+        main()

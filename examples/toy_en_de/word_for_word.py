@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, told_in_one_line
 from resmlp_mt.files import atomic_write, read_lines, read_parallel
 
 WORD = re.compile(r"[\w-]+")
@@ -63,4 +63,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with told_in_one_line():
+        main()

@@ -16,7 +16,7 @@ import resmlp_mt
 from resmlp_mt.ablations.processes import locked, run
 from resmlp_mt.ablations.recipe import Recipe
 from resmlp_mt.ablations.training_log import check_updates
-from resmlp_mt.checkpoint_averaging import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.corpora.checksums import sha256_of
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import JsonFile, PathLike

@@ -10,7 +10,7 @@ from resmlp_mt.analysis import sparsity, used_part
 from resmlp_mt.analysis.matrices import Mixing, dense_matrices, mixing_matrices
 from resmlp_mt.analysis.sparsity import Sparsity
 from resmlp_mt.analysis.used_part import Lengths
-from resmlp_mt.checkpoints import architecture_of, load_checkpoint
+from resmlp_mt.checkpoints.loading import architecture_of, load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 

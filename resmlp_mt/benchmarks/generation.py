@@ -20,7 +20,7 @@ from resmlp_mt.benchmarks.batches import Shape, batch, random_sentences, spread_
 from resmlp_mt.benchmarks.comparison import Plan, Row, Workload, compare, counted
 from resmlp_mt.benchmarks.processes import fresh_processes
 from resmlp_mt.benchmarks.systems import TINY, System, load_model
-from resmlp_mt.dictionaries import made_up_dictionary
+from resmlp_mt.corpora.dictionaries import made_up_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.flops import TranslationModel
 

@@ -8,7 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 def quiet() -> None:
     """No news of fairseq's, and no deprecations inside it."""
-    logging.disable(logging.WARNING)
+    for package in "fairseq", "fairseq_cli":
+        logging.getLogger(package).setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
 
 

@@ -15,6 +15,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, BaseFairseqModel
 from fairseq.tasks.translation import TranslationTask
 
+import resmlp_mt.models  # noqa: F401  (registers the models)
 from resmlp_mt.errors import UserError
 
 _BOTH_SIDES = (

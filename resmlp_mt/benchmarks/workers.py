@@ -13,7 +13,7 @@ from resmlp_mt.benchmarks.processes import fresh_processes
 from resmlp_mt.benchmarks.systems import System
 from resmlp_mt.benchmarks.timing import per_second, speed_ratio, turns
 from resmlp_mt.benchmarks.training import Training
-from resmlp_mt.dictionaries import made_up_dictionary
+from resmlp_mt.corpora.dictionaries import made_up_dictionary
 
 STEPS = 3
 """that are timed in a row"""

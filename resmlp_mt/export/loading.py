@@ -9,8 +9,8 @@ from fairseq import checkpoint_utils
 from fairseq import models as fairseq_models
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from resmlp_mt.checkpoints import architecture_of, options_of
-from resmlp_mt.dictionaries import made_up_dictionary, read_dictionary
+from resmlp_mt.checkpoints.loading import architecture_of, options_of
+from resmlp_mt.corpora.dictionaries import made_up_dictionary, read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.models import ResMLPTransformerModel

@@ -11,7 +11,7 @@ import pytest
 import torch
 from fairseq_commands import USER_DIR, start
 
-import resmlp_mt  # noqa: F401  (makes the checkpoints that the tests look at loadable)
+import resmlp_mt.models  # noqa: F401  (makes the checkpoints that the tests look at loadable)
 from resmlp_mt.ablations.recipe import read_recipe
 from scripts import printed
 
@@ -77,7 +77,7 @@ def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monke
     _, out, *_ = finished
     table = json.loads((out / "table.json").read_text())
     figures = {row["name"]: row for row in table["figures"]}
-    score = printed("score_bleu", monkeypatch, capsys)
+    score = printed("score", monkeypatch, capsys)
     for name, row in figures.items():
         folder = out / name
         generated = ("--reference", work / "test.en", "--target-lang", "en", "--json")

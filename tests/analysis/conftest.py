@@ -31,4 +31,4 @@ def trained():
 @pytest.fixture
 def plot_mixing(monkeypatch, capsys):
     """Run scripts/plot_mixing.py with these arguments; return what it prints."""
-    return printed("plot_mixing", monkeypatch, capsys)
+    return printed("plot", monkeypatch, capsys)

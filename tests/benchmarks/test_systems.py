@@ -12,7 +12,7 @@ from resmlp_mt.benchmarks.systems import (
     as_override,
     split_options,
 )
-from resmlp_mt.dictionaries import made_up_dictionary
+from resmlp_mt.corpora.dictionaries import made_up_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.flops import of_options
 

@@ -1,10 +1,11 @@
 """The whole chain beside the plain sequence of command-line tools, as the benchmark runs them."""
 
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
+
+from resmlp_mt.commands import benchmark_corpora as benchmark
 
 ROOT = Path(__file__).parents[2]
 MULTI30K = ROOT.parent / "shared/data/multi30k"
@@ -14,12 +15,8 @@ MULTI30K = ROOT.parent / "shared/data/multi30k"
 def test_same_bytes_on_multi30k(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec = importlib.util.spec_from_file_location("benchmark_corpora", ROOT / "scripts/benchmark_corpora.py")
-    benchmark = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(__import__("sys").modules, "benchmark_corpora", benchmark)
-    spec.loader.exec_module(benchmark)
     options = ["--pairs", "3000", "--rounds", "1", "--symbols", "300", "--json", str(tmp_path / "measured.json")]
-    monkeypatch.setattr("sys.argv", ["benchmark_corpora.py", "--from", str(MULTI30K), *options])
+    monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", str(MULTI30K), *options])
     benchmark.main()
     assert "the same bytes" in capsys.readouterr().out
     measured = json.loads((tmp_path / "measured.json").read_text())

@@ -9,6 +9,8 @@ import torch
 from fairseq import checkpoint_utils
 from made_up_language import VALID
 
+from resmlp_mt.errors import UserError
+
 N_BEST = ("--nbest", 3, "--lenpen", 0.6, "--print-alignment", "--batch-size", 32)
 
 
@@ -145,6 +147,6 @@ def test_adaptive_softmax_whose_cutoff_is_never_evaluated(train, generate, tmp_p
     ):
         state["cfg"]["model"].adaptive_softmax_cutoff = cutoff
         torch.save(state, "smuggling.pt")
-        with pytest.raises(SystemExit, match=message):
+        with pytest.raises(UserError, match=message):
             checkpoint_utils.load_model_ensemble(["smuggling.pt"])
     assert not (tmp_path / "smuggled").exists()

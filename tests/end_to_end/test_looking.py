@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture
 def plot_mixing(monkeypatch, capsys):
-    return printed("plot_mixing", monkeypatch, capsys)
+    return printed("plot", monkeypatch, capsys)
 
 
 def longest(path):

@@ -27,9 +27,7 @@ def test_archives_to_score(pair, subwords, symbols, fairseq, tmp_path, monkeypat
         "--save-interval-updates", 4, "--no-epoch-checkpoints", "--batch-size", 64, "--disable-validation",
     )  # fmt: skip
     assert done.status == 0, done.output
-    in_process("average_checkpoints", monkeypatch)(
-        "--inputs", save, "--num-update-checkpoints", 2, "--output", save / "average.pt"
-    )
+    in_process("average", monkeypatch)("--inputs", save, "--num-update-checkpoints", 2, "--output", save / "average.pt")
     done = fairseq(
         "generate", work / "data-bin", "--user-dir", training("", "")[4], "--path", save / "average.pt", "--cpu",
         "--beam", 4, "--lenpen", 0.6, "--max-len-b", 20, "--gen-subset", "test", "--required-batch-size-multiple", 1,
@@ -37,7 +35,7 @@ def test_archives_to_score(pair, subwords, symbols, fairseq, tmp_path, monkeypat
     assert done.status == 0, done.output
     (work / "generated").write_text(done.output)
     capsys.readouterr()
-    in_process("score_bleu", monkeypatch)(
+    in_process("score", monkeypatch)(
         work / "generated", "--reference", work / f"newstest2014.{target}", "--target-lang", target, "--json",
         "--subwords", "subword_nmt" if subwords == "bpe" else subwords, "--tokenizer", "moses",
         *(["--split-compounds"] if target == "de" else []),

@@ -13,4 +13,4 @@ sys.path.insert(0, str(Path(__file__).parent))
 @pytest.fixture
 def score_bleu(monkeypatch, capsys):
     """Run scripts/score_bleu.py with these arguments; return what it prints."""
-    return printed("score_bleu", monkeypatch, capsys)
+    return printed("score", monkeypatch, capsys)

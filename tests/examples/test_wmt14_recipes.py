@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import resmlp_mt  # noqa: F401  (makes the checkpoints that the tests look at loadable)
+import resmlp_mt.models  # noqa: F401  (makes the checkpoints that the tests look at loadable)
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))

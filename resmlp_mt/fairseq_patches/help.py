@@ -7,9 +7,6 @@ from typing import Any
 
 from fairseq import options
 
-from resmlp_mt.models.presets import PRESETS
-from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
-
 
 def show_model_options() -> None:
     """Let ``fairseq-train --help --arch resmlp_transformer`` show this model's options.
@@ -17,6 +14,9 @@ def show_model_options() -> None:
     fairseq adds a model's options to its parser only after a first parse, in which ``--help`` already prints and exits:
     no model's options are ever shown. For this model, and for help alone, they are added before.
     """
+    from resmlp_mt.models.presets import PRESETS
+    from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
+
     parse_args_and_arch = options.parse_args_and_arch
 
     @functools.wraps(parse_args_and_arch)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from resmlp_mt.checkpoint_averaging import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import tokenized_bleu
 from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
@@ -43,7 +43,7 @@ def save(path, model, updates=1):
 @pytest.fixture
 def average(monkeypatch):
     """Run scripts/average_checkpoints.py with these arguments."""
-    return in_process("average_checkpoints", monkeypatch)
+    return in_process("average", monkeypatch)
 
 
 FLOATS = {np.float16: 16, np.float32: 32, np.float64: 64}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from fairseq.checkpoint_utils import checkpoint_paths
 
-from resmlp_mt.checkpoints import load_checkpoint
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write
 

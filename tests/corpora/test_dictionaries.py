@@ -2,7 +2,7 @@
 
 import pytest
 
-from resmlp_mt.dictionaries import made_up_dictionary, read_dictionary
+from resmlp_mt.corpora.dictionaries import made_up_dictionary, read_dictionary
 from resmlp_mt.errors import UserError
 
 

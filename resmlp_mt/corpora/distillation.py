@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 
-from resmlp_mt.dictionaries import read_dictionary
+from resmlp_mt.corpora.dictionaries import read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
 from resmlp_mt.files import PathLike, atomic_folder, read_lines

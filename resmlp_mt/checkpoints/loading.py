@@ -1,13 +1,10 @@
-"""fairseq's checkpoints: loadable as data and never as code, and never half-written.
+"""fairseq's checkpoints: loadable as data and never as code.
 
 PyTorch loads with ``weights_only=True`` unless told otherwise, and fairseq does not tell it: a file that asks for
 something which is not known to be harmless is refused with its name.
 """
 
-import ast
 import contextlib
-import functools
-import os
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from pickle import UnpicklingError
@@ -15,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils
-from fairseq.file_io import PathManager
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
@@ -80,7 +75,7 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
     Raises:
         UserError: it is missing, broken or no checkpoint of fairseq, or holds a type that PyTorch refuses to load
     """
-    with bad_checkpoints_refused(path):
+    with bad_checkpoints_refused(path), torch.serialization.safe_globals(_ALLOWED):
         checkpoint = torch.load(path, map_location="cpu")
     if not isinstance(checkpoint, dict) or not {"model", "optimizer_history"} <= checkpoint.keys():
         raise UserError(f"{path}: not a checkpoint of fairseq-train")
@@ -108,70 +103,3 @@ def _reason(path: PathLike, error: Exception) -> str:
         return f"it holds {', '.join(sorted(refused))}, which no checkpoint of fairseq needs: do not trust it"
     first_line = str(error).strip().split("\n")[0].split(". ")[0]
     return f"truncated, or not a checkpoint ({first_line or type(error).__name__}): copy or train it again"
-
-
-def refuse_bad_checkpoints() -> None:
-    """Give fairseq a loading of checkpoints that refuses bad ones in one line.
-
-    Wraps ``checkpoint_utils.load_checkpoint_to_cpu``, through which training, generation and ``from_pretrained`` load.
-    """
-    checkpoint_utils.load_checkpoint_to_cpu = _refusing(checkpoint_utils.load_checkpoint_to_cpu)
-
-
-def _refusing(load: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    @functools.wraps(load)
-    def refusing_load(path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with bad_checkpoints_refused(path):
-            state = load(path, *args, **kwargs)
-        for name, value in _strings(state.get("args") or state.get("cfg")):
-            if _is_call(value):
-                raise UserError(f"{path}: not loaded: fairseq might run its option {name}, {value!r}: do not trust it")
-        return state
-
-    return refusing_load
-
-
-def _strings(options: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(options, Namespace):
-        options = vars(options)
-    if isinstance(options, Mapping):
-        for key in options:  # items() of an old omegaconf's mapping needs values that can be hashed
-            yield from _strings(options[key], str(key))
-    elif isinstance(options, str):
-        yield name, options
-
-
-def _is_call(value: str) -> bool:
-    # fairseq evaluates some options as Python: the layers of fconv, "[(512, 3)] * 4", are data, a call is not.
-    try:
-        return any(isinstance(node, ast.Call) for node in ast.walk(ast.parse(value.strip(), mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False  # nor could fairseq evaluate it
-
-
-def copy_checkpoints_atomically() -> None:
-    """Give fairseq copies that appear whole or not at all.
-
-    fairseq writes a checkpoint beside its name and renames it, but copies it onto ``checkpoint_best.pt`` and
-    ``checkpoint_last.pt``: killed there, it would leave half a file and nothing to resume from.
-    """
-    PathManager.copy = staticmethod(_atomic(PathManager.copy))
-
-
-def _atomic(copy: Callable[..., Any]) -> Callable[..., Any]:
-    def atomic_copy(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-        if not overwrite or not PathManager.supports_rename(dst_path):
-            return copy(src_path, dst_path, overwrite=overwrite)
-        temporary = f"{dst_path}.tmp"  # as fairseq itself does: the next save writes over what a kill left behind
-        try:
-            copied = copy(src_path, temporary, overwrite=True)
-            with open(temporary, "rb+") as stream:
-                os.fsync(stream.fileno())
-            os.replace(temporary, dst_path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise UserError(f"{dst_path}: cannot be written: {error.strerror or error}") from error
-        return copied
-
-    return atomic_copy

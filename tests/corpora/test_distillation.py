@@ -7,7 +7,7 @@ import sys
 import pytest
 from fairseq.data import Dictionary, data_utils
 
-from resmlp_mt.distillation import DataBin, Distilled, distill
+from resmlp_mt.corpora.distillation import DataBin, Distilled, distill
 from resmlp_mt.errors import UserError
 
 WORDS = [f"w{number}" for number in range(20)]

@@ -1,0 +1,1 @@
+"""fairseq's checkpoints: loading them as data, averaging them."""

@@ -1,0 +1,56 @@
+"""``resmlp-mt``: one command, a subcommand a job, each a module of this room with ``get_parser`` and ``main``."""
+
+import importlib
+import logging
+import sys
+from importlib import metadata
+
+from resmlp_mt.errors import told_in_one_line
+
+COMMANDS = {
+    # subcommand: what it is for
+    "prepare-text": "parallel text of your own -> subwords -> data for fairseq",
+    "prepare-wmt14": "the same from WMT14's public archives, En-De or En-Fr",
+    "average": "average checkpoints",
+    "score": "sacreBLEU, chrF2 and tokenized BLEU of what fairseq-generate printed",
+    "table5": "the paper's table 5 beside what was measured",
+    "cost": "what training the systems of table 5 costs, by formula",
+    "plot": "look at the mixing matrices of a trained model",
+    "ablate": "train, translate and score a table of variants",
+    "distill": "make training data of what a teacher translated",
+    "export-onnx": "a trained model for ONNX Runtime",
+    "benchmark": "speed and memory of training and generation, beside other architectures",
+    "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
+}
+
+
+def main(name: str | None = None) -> None:
+    """Run a subcommand.
+
+    Args:
+        name: which one, for a script that is it (``scripts/score_bleu.py``); otherwise the first argument says it
+    """
+    with told_in_one_line():
+        if name is None:
+            name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+            if name in ("-h", "--help"):
+                print(_contents())
+                return
+            if name == "--version":
+                print(f"resmlp-mt {metadata.version('resmlp-mt')}")
+                return
+            if name not in COMMANDS:
+                print(f"resmlp-mt: no command {name!r}; resmlp-mt --help lists them", file=sys.stderr)
+                sys.exit(2)
+            sys.argv = [f"resmlp-mt {name}", *sys.argv[2:]]  # what argparse calls the command
+        for package in "fairseq", "fairseq_cli":  # they have news of their own tasks as they are imported
+            logging.getLogger(package).setLevel(logging.WARNING)
+        importlib.import_module(f"resmlp_mt.commands.{name.replace('-', '_')}").main()
+
+
+def _contents() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        ["usage: resmlp-mt COMMAND ...", "", *lines, "", "resmlp-mt COMMAND --help tells a command's options"]
+    )

@@ -1,0 +1,113 @@
+"""Train, translate and score the rows of a table of variants, several at a time, and show the table."""
+
+import argparse
+import importlib.util
+import json
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from resmlp_mt.ablations.recipe import Recipe, read_recipe
+from resmlp_mt.ablations.running import Row, digests, finish_rows
+from resmlp_mt.ablations.table import Table, make_table
+from resmlp_mt.benchmarks.machine import describe
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import atomic_write
+
+EPILOG = """
+Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
+from its last checkpoint, to the weights of an unbroken run; a finished row is not run again, and one whose options or
+data have changed since is refused unless named by --anew. The table is OUT/table.md, table.json and, with matplotlib,
+table.png.
+
+examples:
+  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --jobs 2
+  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --rows paper none
+  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --table
+"""
+
+
+def get_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("recipe", type=Path, help="the table's file, such as examples/ablations/variants.yaml")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path("work/multi30k"),
+        help="the folder of the data, with data-bin and the reference (default: work/multi30k)",
+    )
+    parser.add_argument("--out", type=Path, help="the folder for all results (default: WORK/ablations/RECIPE)")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="rows at a time, of one thread each (default: 1)"
+    )
+    parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only")
+    parser.add_argument(
+        "--anew", nargs="+", default=[], metavar="ROW", help="delete what these rows have, and run them"
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="run nothing: make the table of the rows that are finished"
+    )
+    return parser
+
+
+def named(recipe: Recipe, names: list[str]) -> frozenset[str]:
+    for name in names:
+        if name not in recipe.rows:
+            raise UserError(f"{name}: no such row; there are: {', '.join(recipe.rows)}")
+    return frozenset(names)
+
+
+def save(table: Table, out: Path) -> None:
+    """Write the table's files."""
+    picture = None
+    if importlib.util.find_spec("matplotlib"):
+        from resmlp_mt.ablations.plots import draw
+
+        picture = "table.png"
+        draw(table, out / picture)
+    else:
+        print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
+    with atomic_write(out / "table.json") as stream:
+        json.dump(table.as_json(), stream, indent=1)
+        stream.write("\n")
+    with atomic_write(out / "table.md") as stream:
+        stream.write(table.as_markdown(picture))
+
+
+def end(number: int, frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+def main() -> None:
+    parser = get_parser()
+    args = parser.parse_args()
+    if args.jobs < 1:
+        parser.error("--jobs must be 1 or more")
+    recipe = read_recipe(args.recipe)
+    only, anew = named(recipe, args.rows or list(recipe.rows)), named(recipe, args.anew)
+    reference = args.work / recipe.reference
+    if not reference.is_file():
+        raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
+    out = args.out or args.work / "ablations" / args.recipe.stem
+    data = args.work / recipe.data
+    sums = digests(data)
+    rows = [Row(name, recipe, data, sums, out / name) for name in recipe.rows]
+
+    failed = []
+    if not args.table:
+        machine = {name: value for name, value in describe(threads=1).items() if name != "ctranslate2"}
+        signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
+        for row, error in finish_rows([row for row in rows if row.name in only], args.jobs, anew, machine):
+            print(f"{row.name}: {error or 'finished'}", file=sys.stderr if error else sys.stdout, flush=True)
+            if error:
+                failed.append(row.name)
+    command = shlex.join(["python", "scripts/ablate.py", *sys.argv[1:]])
+    table = make_table(recipe, rows, reference, {"Made by": f"`{command}`"})
+    save(table, out)
+    print(table.as_text())
+    if failed:
+        raise UserError(f"not finished: {', '.join(failed)}")

@@ -1,0 +1,75 @@
+"""Average the parameters of the last checkpoints of a training, or of checkpoints given by name."""
+
+import argparse
+from pathlib import Path
+
+from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.errors import UserError
+
+EPILOG = """
+The result is for fairseq-generate, fairseq-interactive and from_pretrained. It holds no optimizer state: to train on
+from it, give fairseq-train --finetune-from-model. Only types that fairseq's own checkpoints hold are loaded.
+
+examples:
+  python scripts/average_checkpoints.py --inputs checkpoints --num-epoch-checkpoints 5 --output checkpoints/avg.pt
+  python scripts/average_checkpoints.py --inputs a.pt b.pt --output ab.pt
+"""
+
+
+def get_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--inputs",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="one directory of checkpoints (with one of the --num options), or the checkpoint files themselves, "
+        "oldest first",
+    )
+    parser.add_argument("--output", required=True, metavar="FILE", help="the averaged checkpoint to write")
+    number = parser.add_mutually_exclusive_group()
+    number.add_argument(
+        "--num-epoch-checkpoints", type=int, metavar="N", help="average the last N checkpointE.pt of the directory"
+    )
+    number.add_argument(
+        "--num-update-checkpoints", type=int, metavar="N", help="average the last N checkpoint_E_U.pt of the directory"
+    )
+    parser.add_argument(
+        "--checkpoint-upper-bound",
+        type=int,
+        metavar="E_OR_U",
+        help="the last epoch (or update) to use (default: the last there is)",
+    )
+    return parser
+
+
+def find_inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Path]:
+    inputs = [Path(path) for path in args.inputs]
+    kind = "epoch" if args.num_epoch_checkpoints is not None else "update"
+    count = args.num_epoch_checkpoints if kind == "epoch" else args.num_update_checkpoints
+    if count is not None:
+        if count < 1:
+            parser.error(f"--num-{kind}-checkpoints must be 1 or more")
+        if len(inputs) != 1:
+            parser.error(f"--num-{kind}-checkpoints takes one directory as --inputs")
+        return last_checkpoints(inputs[0], count, kind, args.checkpoint_upper_bound)
+    if args.checkpoint_upper_bound is not None:
+        parser.error("--checkpoint-upper-bound goes with --num-epoch-checkpoints or --num-update-checkpoints")
+    if inputs[0].is_dir():
+        parser.error(
+            f"{inputs[0]} is a directory: say how many, with --num-epoch-checkpoints or --num-update-checkpoints"
+        )
+    return inputs
+
+
+def main() -> None:
+    parser = get_parser()
+    args = parser.parse_args()
+    inputs = find_inputs(parser, args)
+    if Path(args.output).resolve() in [path.resolve() for path in inputs]:
+        raise UserError(f"{args.output}: is one of the checkpoints to average: choose another --output")
+    print(f"averaging {', '.join(map(str, inputs))}")
+    save_checkpoint(average_checkpoints(inputs), args.output)
+    print(f"wrote {args.output}")

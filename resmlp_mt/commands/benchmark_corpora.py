@@ -1,0 +1,274 @@
+"""Speed and memory of preparing a corpus, beside the plain sequence of command-line tools. `--help` tells the options.
+
+Both chains run in turn on the same text (Multi30k's training set, repeated) with the same number of processes, and
+their results are compared byte by byte (of subword text, all but blanks at line ends, which subword-nmt passes on). The
+plain sequence is what people write into a shell script:
+
+    sacremoses normalize -c tokenize -a   per language; then sed undoes the escapes, which sacremoses' command
+                                          cannot leave out (its -x changes nothing)
+    subword-nmt learn-bpe                 of both languages together
+    subword-nmt apply-bpe                 per language
+    fairseq-preprocess --joined-dictionary
+
+It does the training text alone, while ours does validation and test text as well. Neither drops a pair here.
+"""
+
+import argparse
+import filecmp
+import json
+import os
+import resource
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+
+from resmlp_mt.benchmarks import machine
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import atomic_write, read_parallel
+from resmlp_mt.tables import text_table
+
+ROOT = Path(__file__).resolve().parents[2]
+LANGS = ("en", "de")
+SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
+MIB = 1 << 20
+THREADS = 1  # of each process
+UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; s/&lt;/</g; s/&#124;/|/g; s/&amp;/\&/g"
+# What each part of a chain is called in the table: the names of our steps begin so.
+PARTS = ("tokenize", "learn", "split", "binarise")
+
+
+@dataclass
+class Measured:
+    """One run of one chain.
+
+    Attributes:
+        seconds: wall time of each part
+        cpu: seconds of all processes together, on all cores
+        memory: the most that all processes held at a time, in bytes, shared pages counted once
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    cpu: float = 0.0
+    memory: int = 0
+
+    @property
+    def total(self) -> float:
+        """Wall time of all parts, in seconds."""
+        return sum(self.seconds.values())
+
+
+class MemoryWatch(threading.Thread):
+    """Looks at the memory of a process and of all that descend from it, until the process ends."""
+
+    PAUSE = 0.2  # seconds between looks
+
+    def __init__(self, pid: int):
+        super().__init__(daemon=True)
+        self._pid = pid
+        self._ended = threading.Event()
+        self.peak = 0
+
+    def run(self) -> None:
+        while not self._ended.wait(self.PAUSE):
+            self.peak = max(self.peak, sum(map(_proportional_size, _family(self._pid))))
+
+    def end(self) -> None:
+        """Stop looking."""
+        self._ended.set()
+        self.join()
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    try:
+        children = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:  # it has just ended
+        return
+    for child in " ".join(children).split():
+        yield from _family(int(child))
+
+
+def _proportional_size(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+
+
+def _measured(command: Sequence[object], measured: Measured) -> float:
+    """Run a command, add to what was measured, and return its seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun = time.monotonic()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(THREADS), "PYTHONWARNINGS": "ignore"}
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               env=environment)  # fmt: skip
+    watch = MemoryWatch(process.pid)
+    watch.start()
+    _, errors = process.communicate()
+    watch.end()
+    if process.returncode:
+        raise UserError(f"{command[0]} failed: {(errors.strip() or 'no message').splitlines()[-1]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    measured.cpu += after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    measured.memory = max(measured.memory, watch.peak)
+    return time.monotonic() - begun
+
+
+def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
+    """The sequence of command-line tools."""
+    tools = Path(sys.executable).parent
+    shell = ["bash", "-euo", "pipefail", "-c"]
+    names = {name: shlex.quote(str(tools / name)) for name in ("sacremoses", "subword-nmt", "fairseq-preprocess")}
+    quoted = shlex.quote(str(out))
+    measured = Measured()
+    parts: dict[str, list[str]] = {
+        "tokenize": [
+            f"{names['sacremoses']} -q -l {lang} -j {jobs} normalize -c tokenize -a"
+            f" < {shlex.quote(str(text))}/train.{lang} | sed {shlex.quote(UNESCAPE)} > {quoted}/tokenized.{lang}"
+            for lang in LANGS
+        ],
+        "learn": [
+            f"cat {quoted}/tokenized.* > {quoted}/both; {names['subword-nmt']} learn-bpe -s {symbols}"
+            f" --num-workers {jobs} --input {quoted}/both --output {quoted}/codes; rm {quoted}/both"
+        ],
+        "split": [
+            f"{names['subword-nmt']} apply-bpe -c {quoted}/codes --num-workers {jobs} --input {quoted}/tokenized.{lang}"
+            f" --output {quoted}/train.{lang}"
+            for lang in LANGS
+        ],
+        "binarise": [
+            f"{names['fairseq-preprocess']} -s {LANGS[0]} -t {LANGS[1]} --joined-dictionary --trainpref {quoted}/train"
+            f" --destdir {quoted}/data-bin --workers {jobs}"
+        ],
+    }
+    out.mkdir()
+    for part, commands in parts.items():
+        measured.seconds[part] = sum(_measured([*shell, command], measured) for command in commands)
+    return measured
+
+
+def run_ours(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
+    """The same as `scripts/prepare_text.py`; what its steps leave of the whole time counts with the first part."""
+    command = [sys.executable, ROOT / "scripts/prepare_text.py", "--source-lang", LANGS[0], "--target-lang", LANGS[1]]
+    for name in SETS:
+        command += [f"--{name}", *(text / f"{name}.{lang}" for lang in LANGS)]
+    measured = Measured()
+    total = _measured([*command, "--out", out, "--dash-splits", "--symbols", symbols, "--jobs", jobs], measured)
+    times = json.loads((out / "times.json").read_text())
+    for part in PARTS:
+        measured.seconds[part] = sum(taken["seconds"] for name, taken in times.items() if name.startswith(part))
+    measured.seconds[PARTS[0]] += total - measured.total
+    return measured
+
+
+def differing(plain: Path, ours: Path) -> list[str]:
+    """The files in which the results of the chains differ."""
+    pair = "-".join(LANGS)
+    names = {"codes": "bpe.codes"}
+    for lang in LANGS:
+        names[f"tokenized.{lang}"] = f"tokenized/train.1.{lang}"
+        names[f"data-bin/dict.{lang}.txt"] = f"data-bin/dict.{lang}.txt"
+        names |= {
+            f"data-bin/train.{pair}.{lang}.{kind}": f"data-bin/train.{pair}.{lang}.{kind}" for kind in ("bin", "idx")
+        }
+    wrong = [name for name, same in names.items() if not filecmp.cmp(plain / name, ours / same, shallow=False)]
+    for lang in LANGS:
+        lines = read_parallel([plain / f"train.{lang}", ours / "subwords" / f"train.{lang}"])
+        if any(theirs.rstrip(" ") != line for theirs, line in lines):
+            wrong.append(f"train.{lang}")
+    return wrong
+
+
+def make_text(folder: Path, multi30k: Path, pairs: int) -> Path:
+    """Write the training set, repeated until there are so many pairs, with the validation and the test set."""
+    for name, theirs in SETS.items():
+        lines = list(read_parallel([multi30k / f"{theirs}.{lang}.gz" for lang in LANGS]))
+        repeated = list(islice(cycle(lines), pairs)) if name == "train" else lines
+        for side, lang in enumerate(LANGS):
+            with atomic_write(folder / f"{name}.{lang}") as file:
+                file.writelines(f"{pair[side]}\n" for pair in repeated)
+    return folder
+
+
+def _table(plain: list[Measured], ours: list[Measured], pairs: int) -> str:
+    rows: list[tuple[str, ...]] = [("", "plain tools", "ours", "ratio (each round)")]
+    for part in PARTS:
+        a, b = ([run.seconds[part] for run in runs] for runs in (plain, ours))
+        rows.append((part, f"{statistics.median(a):.1f} s", f"{statistics.median(b):.1f} s", _ratios(a, b)))
+    a, b = ([run.total for run in runs] for runs in (plain, ours))
+    rows.append(("whole chain", f"{statistics.median(a):.1f} s", f"{statistics.median(b):.1f} s", _ratios(a, b)))
+    rates = [f"{pairs / statistics.median(total):,.0f} pairs/s" for total in (a, b)]
+    rows.append(("", *rates, ""))
+    a, b = ([run.cpu for run in runs] for runs in (plain, ours))
+    rows.append(("CPU time", f"{statistics.median(a):.1f} s", f"{statistics.median(b):.1f} s", _ratios(a, b)))
+    a, b = ([run.memory / MIB for run in runs] for runs in (plain, ours))
+    rows.append(("peak memory", f"{max(a):,.0f} MiB", f"{max(b):,.0f} MiB", _ratios(a, b)))
+    return text_table(rows)
+
+
+def _ratios(plain: list[float], ours: list[float]) -> str:
+    ratios = [a / b for a, b in zip(plain, ours, strict=True)]
+    return f"{statistics.median(ratios):.2f} ({', '.join(f'{ratio:.2f}' for ratio in ratios)})"
+
+
+def get_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="multi30k", type=Path, required=True, help="folder with Multi30k's .gz files")
+    parser.add_argument("--pairs", type=int, default=300_000, help="training pairs (default: %(default)s)")
+    parser.add_argument("--symbols", type=int, default=4000, help="BPE merges (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of each tool and of ours (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each chain, in turn (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="29,000 pairs, one round")
+    parser.add_argument(
+        "--flatness", action="store_true", help="instead: our peak memory at a tenth of the pairs and at all"
+    )
+    parser.add_argument("--json", type=Path, help="also write what was measured to this file")
+    parser.add_argument("--work", type=Path, help="folder for all the texts (default: where temporary files go)")
+    return parser
+
+
+def main() -> None:
+    """Run the command."""
+    args = get_parser().parse_args()
+    if args.quick:
+        args.pairs, args.rounds = 29_000, 1
+    described = machine.describe(threads=THREADS, packages=("sacremoses", "subword-nmt", "numpy"))
+    result: dict[str, object] = {"machine": described, "pairs": args.pairs, "jobs": args.jobs, "symbols": args.symbols}
+    print(", ".join(f"{name} {value}" for name, value in described.items()))
+    with tempfile.TemporaryDirectory(dir=args.work) as temporary:
+        work = Path(temporary)
+        if args.flatness:
+            peaks = {}
+            for pairs in (args.pairs // 10, args.pairs):
+                text = make_text(work / f"text{pairs}", args.multi30k, pairs)
+                peaks[pairs] = run_ours(text, work / f"ours{pairs}", args.symbols, args.jobs).memory
+                print(f"{pairs:,} pairs: {peaks[pairs] / MIB:,.0f} MiB at most, with --jobs {args.jobs}", flush=True)
+            result["memory"] = peaks
+        else:
+            text = make_text(work / "text", args.multi30k, args.pairs)
+            plain, ours = [], []
+            for number in range(1, args.rounds + 1):
+                print(f"round {number} of {args.rounds}", file=sys.stderr, flush=True)
+                plain.append(run_plain(text, work / "plain", args.symbols, args.jobs))
+                ours.append(run_ours(text, work / "ours", args.symbols, args.jobs))
+                if wrong := differing(work / "plain", work / "ours"):
+                    raise UserError(f"the chains differ in {', '.join(wrong)}: their speed cannot be compared")
+                shutil.rmtree(work / "plain")
+                shutil.rmtree(work / "ours")
+            print(f"{args.pairs:,} pairs, {args.jobs} processes, {args.rounds} rounds: the same bytes\n")
+            print(_table(plain, ours, args.pairs))
+            result |= {"plain": list(map(asdict, plain)), "ours": list(map(asdict, ours))}
+    if args.json:
+        with atomic_write(args.json) as file:
+            json.dump(result, file, indent=1)

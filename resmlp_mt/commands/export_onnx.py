@@ -1,0 +1,57 @@
+"""Export a trained model for ONNX Runtime: an encoder and a step of the decoder, with the same scores."""
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.export.folder import check_new, write_folder
+from resmlp_mt.export.graphs import graphs_of
+from resmlp_mt.export.loading import load
+
+EPILOG = """
+written to --out, which must not exist yet and appears whole:
+  encoder.onnx        source -> keys, values, mask
+  decoder_step.onnx   previous, past, keys, values, mask -> log_probabilities, longer_past
+  model.json          names and shapes of these, the model's limits and special symbols
+  dict.*.txt          the dictionaries, if found
+
+Before, the scores of random sentences are compared with PyTorch's. examples/onnx/ translates with the folder, without
+PyTorch and fairseq.
+
+examples:
+  python scripts/export_onnx.py checkpoints/average.pt --out onnx
+  python scripts/export_onnx.py checkpoints/average.pt --out onnx --data data-bin
+"""
+
+
+def get_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="of a resmlp_transformer")
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="the folder to make")
+    parser.add_argument(
+        "--data", metavar="DATA_BIN", help="folder with the dictionaries (default: where the training had them)"
+    )
+    return parser
+
+
+def main() -> None:
+    args = get_parser().parse_args()
+    for package in "onnx", "onnxruntime":
+        if not importlib.util.find_spec(package):
+            raise UserError(f"export_onnx.py needs {package}: pip install onnx onnxruntime")
+    from resmlp_mt.export.checking import TOLERANCE, largest_difference
+
+    check_new(args.out)
+    trained = load(args.checkpoint, args.data)
+    graphs = graphs_of(trained.model)
+    difference = largest_difference(trained.model, graphs)
+    print(f"largest difference of a log-probability from PyTorch's: {difference:.1e} (allowed: {TOLERANCE:.0e})")
+    if not difference <= TOLERANCE:
+        raise UserError(f"{args.checkpoint}: its scores in ONNX Runtime are not PyTorch's: nothing is written")
+    write_folder(args.out, trained, graphs)
+    if trained.dictionaries is None:
+        print("no dictionaries found: copy them there, or name their folder with --data")
+    print(f"wrote {args.out}: encoder {len(graphs.encoder):,} bytes, decoder step {len(graphs.decoder_step):,} bytes")

@@ -1,0 +1,111 @@
+"""Look at the mixing matrices of a trained model: pictures, profiles, sparsity, and what pruning leaves."""
+
+import argparse
+import importlib.util
+import json
+from pathlib import Path
+
+from resmlp_mt.analysis.pruning import pruned
+from resmlp_mt.analysis.reading import Reading, read_series
+from resmlp_mt.checkpoints.averaging import save_checkpoint
+from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import atomic_write
+
+EPILOG = """
+written to --out:
+  index.html        all of it on one page that needs no other file and no network
+  overview.png, profiles.png, sparsity.png, encoder-1.png, ..., decoder-1.png, ...
+  change-encoder-1.png, ...   with several checkpoints, oldest first: how each A has changed
+  sparsity.csv, mixing.json   the figures
+  pruned-0.5.pt               with --prune 0.5: for fairseq-generate
+
+A is as large as the longest sentence may be, but only a part of it is ever trained. What is shown (and pruned) are the
+positions whose bias had at least 1% of the squared gradients of the position that had most, which Adagrad's or Adam's
+state in a checkpoint of fairseq-train tells. An averaged checkpoint has no such state: for it, give one of the
+training's own checkpoints before it, or --length; otherwise all positions are shown that any sentence reached.
+
+examples:
+  python scripts/plot_mixing.py checkpoints/checkpoint_best.pt --out mixing
+  python scripts/plot_mixing.py checkpoints/checkpoint1.pt checkpoints/checkpoint10.pt --out mixing --length 40
+  python scripts/plot_mixing.py checkpoints/checkpoint_last.pt checkpoints/avg.pt --out mixing --prune 0.5 0.9
+"""
+
+
+def get_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "checkpoints", nargs="+", metavar="CHECKPOINT", help="of one model, oldest first; the last is looked at closely"
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder to write to, made if missing")
+    parser.add_argument(
+        "--length", type=int, metavar="T", help="look at the first T positions (default: what the training used)"
+    )
+    parser.add_argument(
+        "--prune",
+        nargs="+",
+        default=[],
+        metavar="SHARE",
+        help="also write the last checkpoint with the smallest SHARE of the weights of each A, such as 0.5, set to "
+        "zero, one file a share",
+    )
+    return parser
+
+
+def shares(parser: argparse.ArgumentParser, given: list[str]) -> dict[str, float]:
+    """Each share as it was written, and its value."""
+    found = {}
+    for text in given:
+        try:
+            found[text] = float(text)
+        except ValueError:
+            found[text] = -1.0
+        if not 0 < found[text] <= 1:
+            parser.error(f"--prune {text}: give a share of the weights, above 0 up to 1, such as 0.5")
+    return found
+
+
+def check_length(length: int | None, readings: list[Reading]) -> None:
+    most = max(mixing.length for mixing in readings[-1].mixings)
+    if length is not None and not 2 <= length <= most:
+        raise UserError(f"--length {length}: the model has {most} positions: give 2 to {most}")
+
+
+def main() -> None:
+    parser = get_parser()
+    args = parser.parse_args()
+    pruning = shares(parser, args.prune)
+    if not importlib.util.find_spec("matplotlib"):
+        raise UserError("plot_mixing.py needs matplotlib: pip install matplotlib")
+    from resmlp_mt.analysis.report import Report
+
+    out = Path(args.out)
+    inputs = [Path(path).resolve() for path in args.checkpoints]
+    pruned_files = {text: out / f"pruned-{text}.pt" for text in pruning}
+    for path in pruned_files.values():
+        if path.resolve() in inputs:
+            raise UserError(f"{path}: is one of the checkpoints to look at: choose another --out")
+    readings = read_series(args.checkpoints)
+    check_length(args.length, readings)
+    report = Report(readings, args.length)
+    for side, length in report.used.lengths.items():
+        print(f"{side}: positions 1 to {length}")
+    print(f"({report.used.how})")
+
+    drawn = report.draw()
+    for name, png in drawn.items():
+        with atomic_write(out / f"{name}.png", "wb") as stream:
+            stream.write(png)
+    with atomic_write(out / "sparsity.csv") as stream:
+        stream.write(report.sparsity_csv())
+    with atomic_write(out / "mixing.json") as stream:
+        json.dump(report.as_json(), stream, indent=1)
+        stream.write("\n")
+    with atomic_write(out / "index.html") as stream:
+        stream.write(report.as_page(drawn))
+    print(f"wrote {out / 'index.html'}")
+    for text, share in pruning.items():
+        save_checkpoint(pruned(load_checkpoint(args.checkpoints[-1]), share, report.used), pruned_files[text])
+        print(f"wrote {pruned_files[text]}")
