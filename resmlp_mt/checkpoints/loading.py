@@ -75,7 +75,8 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
     Raises:
         UserError: it is missing, broken or no checkpoint of fairseq, or holds a type that PyTorch refuses to load
     """
-    with bad_checkpoints_refused(path), torch.serialization.safe_globals(_ALLOWED):
+    allow_fairseq_checkpoints()
+    with bad_checkpoints_refused(path):
         checkpoint = torch.load(path, map_location="cpu")
     if not isinstance(checkpoint, dict) or not {"model", "optimizer_history"} <= checkpoint.keys():
         raise UserError(f"{path}: not a checkpoint of fairseq-train")

@@ -108,7 +108,11 @@ def _main(command, arguments, log, cwd, stdin, kill):
     multiprocessing.set_start_method("fork", force=True)  # as in a fresh process: data-loader workers end with it
     logging.root.handlers.clear()  # so that the command sets its own up, as in a fresh process
     sys.argv = [f"fairseq-{command}", *arguments]
-    runpy.run_module(f"fairseq_cli.{command}", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(f"fairseq_cli.{command}", run_name="__main__", alter_sys=True)
+    except (Exception, KeyboardInterrupt):  # as the interpreter does, but not a process of multiprocessing
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
 
 
 def _arm(moment, number):
