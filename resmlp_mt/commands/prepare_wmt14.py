@@ -57,6 +57,16 @@ def get_parser() -> argparse.ArgumentParser:
     )
     sizes = ", ".join(f"{task.symbols} for {pair}" for pair, task in sorted(catalog.TASKS.items()))
     parser.add_argument("--symbols", type=int, help=f"BPE merges, or size of the vocabulary (default: {sizes})")
+    parser.add_argument(
+        "--bpe-learner", choices=["subword-nmt", "tokenizers"],
+        help="library that learns BPE: tokenizers (Hugging Face's, to be installed) is several times as fast; its "
+        f"merges are as good, not the same (default: {Subwords.learner}, for comparability)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--character-coverage", type=float,
+        help="share of the text's characters that sentencepiece makes pieces of, 0.98 to 1; the rest is unknown "
+        "(default: 0.9995, but at least the 1,000 most frequent characters)",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="processes; any number gives the same bytes (default: 1)")
     parser.add_argument("--sample", type=int, metavar="N", help="only the first N pairs of each training corpus")
     parser.add_argument("--dry-run", action="store_true", help="print the plan with downloads and disk, do nothing")
@@ -84,7 +94,12 @@ def _from_raw(args: argparse.Namespace) -> str | None:
     task = catalog.TASKS[args.pair]
     recipe = Recipe(
         Words("moses", dash_splits=True),
-        Subwords(args.subwords or Subwords.kind, task.symbols if args.symbols is None else args.symbols),
+        Subwords(
+            args.subwords or Subwords.kind,
+            task.symbols if args.symbols is None else args.symbols,
+            args.bpe_learner or Subwords.learner,
+            args.character_coverage,
+        ),
         PairFilter(max_length=250, max_ratio=1.5),
     )
     archives = {bitext.archive: catalog.ARCHIVES[bitext.archive] for bitext in task.train}
@@ -106,8 +121,10 @@ def _from_prepared(args: argparse.Namespace) -> str | None:
     known = catalog.PREPARED[args.prepared]
     if args.pair != "-".join(known.langs):
         raise UserError(f"--prepared {args.prepared}: has {'-'.join(known.langs)} alone, not {args.pair}")
-    if args.subwords or args.symbols is not None:
-        raise UserError(f"--prepared {args.prepared}: has its makers' subwords: leave out --subwords and --symbols")
+    for option in ("subwords", "symbols", "bpe_learner", "character_coverage"):
+        if getattr(args, option) is not None:
+            name = option.replace("_", "-")
+            raise UserError(f"--prepared {args.prepared}: has its makers' subwords: leave out --{name}")
     files = [catalog.ARCHIVES[known.archive], known.test.archive]
     paths = _obtained(Plan(files, args.archives, args.out, known.text_bytes), args.dry_run)
     if not paths:

@@ -13,8 +13,13 @@ What becomes of the characters of a raw line, which ends at LF alone:
   tab                           a space
   NUL, byte order mark, soft    dropped, as all of Unicode's category C (control, format, private use, unassigned)
     hyphen, zero-width space
+  ▁ (U+2581)                    _, which it looks like: sentencepiece takes it for a space
   no-break space                as Moses normalises punctuation (5_% -> 5%, 1_000 -> 1,000 or 1.000), else a space
   other white space             a space; runs of white space become one, and none is left at the ends
+
+Words of more than 1,000 letters, and words that end in @@, <s>, <pad>, </s> or <unk>, are split into subwords and come
+back as all others, but BPE is not learned from them. In validation and test text a word of more than 10,000 letters is
+an error; a training pair with one is too long.
 """
 
 # fairseq-preprocess reads in Python's text mode, which ends a line at a lone CR; `str.splitlines` and `codecs` also end
@@ -39,7 +44,7 @@ class Settler:
 
     def __call__(self, line: str) -> str:
         if not _SETTLED.fullmatch(line):
-            line = self._normalizer.remove_control_chars(_SPACES.sub(" ", line))
+            line = self._normalizer.remove_control_chars(_SPACES.sub(" ", line)).replace("\u2581", "_")
         if self._punctuation:
             # Moses' scripts and sacremoses' command keep the line end, before which a rule moves `."` to `".`
             line = self._normalizer.normalize(f"{line}\n")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeVar
 
 from resmlp_mt.errors import UserError
@@ -18,6 +17,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Pair = tuple[bytes, bytes]
 CHUNK = 1000  # pairs sent to a worker at once
+CHUNK_BYTES = 4 << 20  # or fewer, where their lines are that long together
 
 _function: Callable[[Any], Any]  # what a worker process applies
 
@@ -36,12 +36,18 @@ class Chunk:
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
-    """Yield the pairs of a stream, ``CHUNK`` of them at a time."""
-    stream = iter(pairs)
-    first = 1
-    while some := list(islice(stream, CHUNK)):
+    """Yield the pairs of a stream, ``CHUNK`` of them at a time or ``CHUNK_BYTES``."""
+    some: list[Pair] = []
+    first, size = 1, 0
+    for pair in pairs:
+        some.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if len(some) == CHUNK or size >= CHUNK_BYTES:
+            yield Chunk(first, some)
+            first += len(some)
+            some, size = [], 0
+    if some:
         yield Chunk(first, some)
-        first += len(some)
 
 
 def ordered_map(

@@ -12,12 +12,13 @@ from typing import Any
 
 from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
+from resmlp_mt.corpora.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.corpora.parallel import chunks, ordered_map
 from resmlp_mt.corpora.progress import Progress, reasons
 from resmlp_mt.corpora.sources import PlainText, Source
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.steps import Step, Steps
-from resmlp_mt.corpora.subwords import Subwords, WordCounter, evenly, learn_bpe, learn_pieces
+from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
@@ -74,9 +75,10 @@ def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: int = 1) -> dict[st
     Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
     corpus, recipe and versions of the libraries give the same bytes, for any number of jobs.
 
-    Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set; ``subwords/`` with ``SET.LANG``
-    and ``dict.txt``; ``bpe.codes`` or ``sentencepiece.bpe.model``; ``data-bin/``; ``steps.json`` (what was made from
-    what); ``summary.json``; and ``times.json``, which alone differs from run to run.
+    Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set and, for BPE, ``words.txt`` (the
+    training text's words and their counts); ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes`` or
+    ``sentencepiece.bpe.model``; ``data-bin/``; ``steps.json`` (what was made from what); ``summary.json``; and
+    ``times.json``, which alone differs from run to run.
 
     Args:
         corpus: what to prepare
@@ -172,29 +174,48 @@ class _Preparation:
 
         return self.steps.run(step, work)
 
-    def _learn(self, lines: int) -> dict[str, Any]:
-        subwords = self.recipe.subwords
+    def _count(self, lines: int) -> Path:
+        """The words of the training text and their counts: a step of its own, since learning BPE from them is long."""
         texts = self._texts("train")
         step = Step(
-            "learn subwords",
+            "count words",
             inputs=[path for text in texts for path in text.inputs],
-            outputs=[self.out / subwords.file_name],
-            options=asdict(subwords),
-            libraries=[subwords.library],
+            outputs=[self.out / "tokenized" / "words.txt"],
+            options={},
         )
 
         def work() -> dict[str, Any]:
+            counts = Counter[str]()
             pairs = (pair for text in texts for pair in text.pairs())
-            with Progress("read words", lines) as progress:
-                if subwords.kind == "bpe":
-                    counts = Counter[str](), Counter[str]()
-                    for done in ordered_map(WordCounter, chunks(pairs), self.jobs):
-                        progress.add(done.read)
-                        for total, counted in zip(counts, done.counts, strict=True):
-                            total.update(counted)
-                    learned = learn_bpe(counts[0] + counts[1], step.outputs[0], subwords.symbols)
-                else:
-                    learned = learn_pieces(evenly(progress.over(pairs), lines), step.outputs[0], subwords.symbols)
+            with Progress(step.name, lines) as progress:
+                for done in ordered_map(WordCounter, chunks(pairs), self.jobs):
+                    counts.update(done.counts)
+                    progress.add(done.read)
+            write_counts(counts, step.outputs[0])
+            return {"pairs": lines}
+
+        self.steps.run(step, work)
+        return step.outputs[0]
+
+    def _learn(self, lines: int) -> dict[str, Any]:
+        subwords = self.recipe.subwords
+        texts = self._texts("train")
+        is_bpe = subwords.kind == "bpe"
+        step = Step(
+            "learn subwords",
+            inputs=[self._count(lines)] if is_bpe else [path for text in texts for path in text.inputs],
+            outputs=[self.out / subwords.file_name],
+            options=asdict(subwords),
+            libraries=[subwords.learning_library],
+        )
+
+        def work() -> dict[str, Any]:
+            if is_bpe:
+                learned = learn_bpe(step.inputs[0], step.outputs[0], subwords, self.jobs)
+            else:
+                pairs = (pair for text in texts for pair in text.pairs())
+                with Progress("read text", lines) as progress:
+                    learned = learn_pieces(evenly(progress.over(pairs), lines), step.outputs[0], subwords)
             return {"pairs": lines, "learned": learned}
 
         return self.steps.run(step, work)

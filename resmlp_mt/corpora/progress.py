@@ -1,6 +1,8 @@
 """How far a step is: a bar on a terminal, elsewhere a plain line every so often."""
 
+import contextlib
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,14 +21,18 @@ class Progress:
     Args:
         name: the step's
         total: pairs to come, where that is known
+        unit: what is counted, where it is not pairs
     """
 
-    def __init__(self, name: str, total: int | None = None):
+    def __init__(self, name: str, total: int | None = None, unit: str = "pairs"):
         self.pairs = 0
         self.dropped: Counter[str] = Counter()
         self._name = name
+        self._unit = unit
+        self._total = total
         self._begun = self._told = time.monotonic()
-        self._bar = tqdm(desc=name, total=total, unit=" pairs", disable=not sys.stderr.isatty())
+        self._stream = sys.stderr  # (which may be turned elsewhere while a library works)
+        self._bar = tqdm(desc=name, total=total, unit=f" {unit}", disable=not self._stream.isatty())
 
     def __enter__(self) -> "Progress":
         return self
@@ -40,17 +46,46 @@ class Progress:
         """Count some more."""
         self.pairs += pairs
         self.dropped.update(dropped or {})
-        why = reasons(self.dropped)
         if self._bar.disable:
-            now = time.monotonic()
-            if now - self._told >= PAUSE:
-                self._told = now
-                rate = self.pairs / (now - self._begun)
-                tail = f", dropped: {why}" if why else ""
-                print(f"{self._name}: {self.pairs:,} pairs, {rate:,.0f} pairs/s{tail}", file=sys.stderr, flush=True)
+            self._tell()
         else:
+            why = reasons(self.dropped)
             self._bar.set_postfix_str(f"dropped: {why}" if why else "", refresh=False)
             self._bar.update(pairs)
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if now - self._told >= PAUSE:
+            self._told = now
+            print(f"{self._name}: {self._so_far(now - self._begun)}", file=self._stream, flush=True)
+
+    def _so_far(self, seconds: float) -> str:
+        if not self.pairs:
+            return f"{seconds:,.0f} s so far"
+        rate = self.pairs / seconds
+        of = f" of {self._total:,}" if self._total else ""
+        tail = f", dropped: {why}" if (why := reasons(self.dropped)) else ""
+        return f"{self.pairs:,}{of} {self._unit}, {rate:,.{int(rate < 100)}f} {self._unit}/s{tail}"
+
+    @contextlib.contextmanager
+    def at_intervals(self) -> Iterator[None]:
+        """Show it while a library works that tells nothing for a long time."""
+        ended = threading.Event()
+
+        def show() -> None:
+            while not ended.wait(PAUSE):
+                if self._bar.disable:
+                    self._tell()
+                else:
+                    self._bar.refresh()
+
+        thread = threading.Thread(target=show, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the items of a stream, each counted as one pair."""

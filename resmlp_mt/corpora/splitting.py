@@ -1,5 +1,6 @@
 """From words to subwords, and which training pairs are kept."""
 
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -32,7 +33,7 @@ class Split:
         texts: UTF-8 text of each side, a line for each pair that is left
         dropped: how many pairs are not, by reason
         counts: of each side of what is left
-        symbols: how often each subword stands in what is left
+        symbols: how often each subword for a dictionary stands in what is left
     """
 
     read: int
@@ -54,6 +55,10 @@ class ChunkSplitter:
     def __init__(self, subwords: Subwords, learned: PathLike, pair_filter: PairFilter | None):
         self._split = subwords.load(learned)
         self._filter = pair_filter
+        # A line of more characters cannot be short enough in subwords. Some crawl's line of 10 MB without a space would
+        # take an hour to be split, to no end.
+        longest = self._split.longest
+        self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
 
     def __call__(self, chunk: Chunk) -> Split:
         lines: tuple[list[str], list[str]] = ([], [])
@@ -61,8 +66,11 @@ class ChunkSplitter:
         dropped: Counter[str] = Counter()
         for pair in chunk.pairs:
             words = [line.decode() for line in pair]
-            pieces = [self._split(line) for line in words]
-            lengths = [_length(line) for line in pieces]
+            pieces = ["" if len(line) > self._most else self._split(line) for line in words]
+            lengths = [
+                sys.maxsize if len(line) > self._most else _length(split)
+                for line, split in zip(words, pieces, strict=True)
+            ]
             reason = self._filter.why_dropped(lengths) if self._filter else None
             if reason:
                 dropped[reason] += 1
@@ -72,6 +80,8 @@ class ChunkSplitter:
                 counts[side].add(SideCounts(len(words[side].split()), lengths[side], lengths[side]))
         texts = ["".join(f"{line}\n" for line in side) for side in lines]
         symbols = Counter(" ".join(texts).split()) if self._filter else Counter()
+        if self._split.symbols is not None:
+            symbols = Counter({symbol: count for symbol, count in symbols.items() if symbol in self._split.symbols})
         return Split(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts, symbols)
 
 

@@ -1,20 +1,16 @@
-"""Joint subwords of both languages: BPE by subword-nmt, or a sentencepiece model."""
+"""Joint subwords of both languages: BPE by subword-nmt's rules, or a sentencepiece model."""
 
-import contextlib
-import io
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+from importlib.util import find_spec
 from typing import Literal
 
-from resmlp_mt.corpora.parallel import Chunk, Pair
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write
+from resmlp_mt.files import PathLike
 
-SAMPLE = 500_000  # pairs, spread evenly over the text, from which sentencepiece learns: it holds them in memory
-REMEMBERED = 1_000_000  # words whose subwords a process keeps at hand
+REMEMBERED = 128 << 20  # bytes of words with their subwords that a process keeps at hand, about
+ENTRY = 110  # bytes that one of them takes in a dict
 
 
 @dataclass(frozen=True)
@@ -24,10 +20,29 @@ class Subwords:
     Attributes:
         kind: ``"bpe"`` (subword-nmt) or ``"sentencepiece"`` (its unigram model)
         symbols: BPE merges to learn, or the size of the sentencepiece vocabulary
+        learner: the library that learns BPE. Hugging Face's tokenizers finds merges as good in a fraction of the time,
+            but not the same; subword-nmt applies those of both
+        character_coverage: share of the text's characters that get a sentencepiece piece, from 0.98 to 1; the others
+            are unknown. None: 0.9995, as its authors advise for large alphabets, but never less than the 1,000 most
+            frequent characters, which is all of a small alphabet
     """
 
     kind: Literal["bpe", "sentencepiece"] = "bpe"
     symbols: int = 4000
+    learner: Literal["subword-nmt", "tokenizers"] = "subword-nmt"
+    character_coverage: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.learner == "tokenizers":
+            if self.kind != "bpe":
+                raise UserError("--bpe-learner tokenizers: learns BPE, not sentencepiece's pieces: leave it out")
+            if find_spec("tokenizers") is None:
+                raise UserError("--bpe-learner tokenizers: is not installed: pip install 'tokenizers>=0.23.1'")
+        if self.character_coverage is not None:
+            if self.kind != "sentencepiece":
+                raise UserError("--character-coverage: BPE covers every character: give --subwords sentencepiece too")
+            if not 0.98 <= self.character_coverage <= 1:
+                raise UserError(f"--character-coverage {self.character_coverage}: must be from 0.98 to 1")
 
     @property
     def file_name(self) -> str:
@@ -36,8 +51,13 @@ class Subwords:
 
     @property
     def library(self) -> str:
-        """The distribution that learns and applies them."""
+        """The distribution that applies them."""
         return "subword-nmt" if self.kind == "bpe" else "sentencepiece"
+
+    @property
+    def learning_library(self) -> str:
+        """The distribution that learns them."""
+        return self.learner if self.kind == "bpe" else "sentencepiece"
 
     def fairseq_options(self, path: PathLike) -> list[str]:
         """The options with which fairseq-interactive splits words as the learned file ``path`` does."""
@@ -45,122 +65,74 @@ class Subwords:
             return ["--bpe", "subword_nmt", "--bpe-codes", str(path)]
         return ["--bpe", "sentencepiece", "--sentencepiece-model", str(path)]
 
-    def load(self, path: PathLike) -> Callable[[str], str]:
+    def load(self, path: PathLike) -> "WordPieces | Pieces":
         """A function from words to subwords, both with single spaces between, as learned in ``path``."""
         return WordPieces(path) if self.kind == "bpe" else Pieces(path)
 
 
 class WordPieces:
-    """BPE codes as ``subword-nmt apply-bpe`` applies them, each word once."""
+    """BPE codes as ``subword-nmt apply-bpe`` applies them, each word once.
+
+    Attributes:
+        symbols: the only subwords for a dictionary; None: all that occur in training text, every character among them
+        longest: most characters of words that a subword stands for; None: any number
+    """
+
+    symbols: frozenset[str] | None = None
+    longest: int | None
 
     def __init__(self, path: PathLike):
         from subword_nmt.apply_bpe import BPE
 
         with open(path, encoding="utf-8", newline="\n") as codes:
             self._bpe = BPE(codes)
-        self._known = _Words(self._bpe.segment)
+        self.longest = max((len(first + second) for first, second in self._bpe.bpe_codes), default=1)
+        self._known = _Words(self._split)
 
     def __call__(self, line: str) -> str:
-        if len(self._known) > REMEMBERED:
-            self._known.clear()
-            self._bpe.cache.clear()
         return " ".join(map(self._known.__getitem__, line.split()))
+
+    def _split(self, word: str) -> str:
+        pieces = self._bpe.segment(word)
+        self._bpe.cache.clear()  # or it would hold every word again, without a limit
+        return pieces
 
 
 class _Words(dict[str, str]):
+    """Words and their subwords, forgotten where they take too much memory."""
+
     def __init__(self, split: Callable[[str], str]):
         super().__init__()
         self._split = split
+        self._size = 0
 
     def __missing__(self, word: str) -> str:
-        self[word] = pieces = self._split(word)
+        pieces = self._split(word)
+        size = sys.getsizeof(word) + sys.getsizeof(pieces) + ENTRY
+        self._size += size
+        if self._size > REMEMBERED:
+            self.clear()
+            self._size = size
+        self[word] = pieces
         return pieces
 
 
 class Pieces:
-    """A sentencepiece model as fairseq's ``--bpe sentencepiece`` applies it."""
+    """A sentencepiece model as fairseq's ``--bpe sentencepiece`` applies it.
+
+    What the model does not know comes out as it stands in the text, run by run, which is why a dictionary has to be
+    told what the pieces are. Attributes as those of ``WordPieces``.
+    """
+
+    symbols: frozenset[str] | None
+    longest: int | None = None
 
     def __init__(self, path: PathLike):
         from sentencepiece import SentencePieceProcessor
 
         self._model = SentencePieceProcessor(model_file=str(path))
+        numbers = range(self._model.get_piece_size())
+        self.symbols = frozenset(self._model.id_to_piece(n) for n in numbers if not self._model.is_unknown(n))
 
     def __call__(self, line: str) -> str:
         return " ".join(self._model.encode(line, out_type=str))
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What ``WordCounter`` makes of a chunk: the pairs in it, and how often each word stands on each side."""
-
-    read: int
-    counts: tuple[Counter[str], ...]
-
-
-class WordCounter:
-    """Counts the words of chunks of tokenized pairs."""
-
-    def __call__(self, chunk: Chunk) -> Counted:
-        sides = zip(*chunk.pairs, strict=True)
-        return Counted(len(chunk.pairs), tuple(Counter(b" ".join(lines).decode().split()) for lines in sides))
-
-
-def learn_bpe(counts: dict[str, int], path: PathLike, symbols: int) -> int:
-    """Learn BPE from the words of a text, which are few where the text is long, and write the codes to ``path``.
-
-    Args:
-        counts: how often each word occurs
-        path: the file of codes, as ``subword-nmt learn-joint-bpe-and-vocab`` writes it
-        symbols: merges to learn
-
-    Returns:
-        the number of merges learned, which a small text may keep below ``symbols``
-
-    Raises:
-        UserError: the text is too small, or the file cannot be written
-    """
-    from subword_nmt import learn_bpe as subword_nmt
-
-    codes = io.StringIO()
-    if any(len(word) > 1 for word in counts):  # subword-nmt fails without a pair of letters
-        # Its progress bar is for people: in a log it would be one long line.
-        with contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO()):
-            subword_nmt.learn_bpe([f"{word} {count}" for word, count in counts.items()], codes, symbols, is_dict=True)
-    learned = codes.getvalue().count("\n") - 1  # a first line tells the version
-    if learned < 1:
-        raise UserError("no two letters come together twice in the training text: there is no BPE to learn from it")
-    with atomic_write(path) as file:
-        file.write(codes.getvalue())
-    return learned
-
-
-def learn_pieces(pairs: Iterable[Pair], path: PathLike, symbols: int) -> int:
-    """Learn a sentencepiece model from both sides of pairs, held in memory, and write it to ``path``.
-
-    Returns:
-        the number of pieces learned
-
-    Raises:
-        UserError: the text is too small, or the file cannot be written
-    """
-    from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
-
-    model = io.BytesIO()
-    try:
-        SentencePieceTrainer.train(
-            sentence_iterator=(line.decode() for pair in pairs for line in pair if line),
-            model_writer=model,
-            vocab_size=symbols,
-            character_coverage=1.0,  # both alphabets are small: no letter needs to be unknown
-            minloglevel=2,
-        )
-    except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please set it to ..."
-        raise UserError(f"sentencepiece learned nothing: {str(error).splitlines()[-1].split('] ')[-1]}") from error
-    with atomic_write(path, "wb") as file:
-        file.write(model.getvalue())
-    return SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
-
-
-def evenly(pairs: Iterable[Pair], total: int, most: int = SAMPLE) -> Iterator[Pair]:
-    """All of ``total`` pairs, or every second, third, ... of them, so that no more than ``most`` come out."""
-    return islice(pairs, 0, None, -(-total // most) or 1)

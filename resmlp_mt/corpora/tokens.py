@@ -9,6 +9,8 @@ from resmlp_mt.corpora.moses import Tokenizer
 from resmlp_mt.corpora.parallel import Chunk
 from resmlp_mt.errors import UserError
 
+LONGEST_WORD = 10_000  # letters, in validation and test text: more would take minutes to be split into subwords
+
 
 @dataclass(frozen=True)
 class Words:
@@ -82,7 +84,7 @@ class ChunkTokenizer:
         """Tokenize.
 
         Raises:
-            UserError: a line is not UTF-8 or has no words, where that must not be
+            UserError: a line is not UTF-8, has no words or an endless one, where that must not be
         """
         lines: list[list[str]] = []
         dropped: Counter[str] = Counter()
@@ -90,8 +92,7 @@ class ChunkTokenizer:
             words = [self._words(side, line) for side, line in enumerate(pair)]
             if self._names:
                 for name, line in zip(self._names, words, strict=True):
-                    if not line:
-                        what = "not UTF-8" if line is None else "no words"
+                    if what := _trouble(line):
                         raise UserError(
                             f"{name}:{number}: {what}: validation and test lines are never dropped: "
                             "mend the line, or take it out of both sides"
@@ -109,3 +110,13 @@ class ChunkTokenizer:
             return self._tokenize[side](line.decode())
         except UnicodeDecodeError:
             return None
+
+
+def _trouble(line: str | None) -> str | None:
+    """What keeps a line from being validated or tested with."""
+    if line is None:
+        return "not UTF-8"
+    longest = max(map(len, line.split()), default=0)
+    if longest > LONGEST_WORD:
+        return f"a word of {longest:,} letters"
+    return None if longest else "no words"

@@ -8,11 +8,13 @@ import resource
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from resmlp_mt.commands import prepare_text
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
@@ -159,7 +161,7 @@ def test_second_run_reuses_everything(
     before = _contents(prepared)
     times = {path: path.stat().st_mtime_ns for path in (prepared / "data-bin").iterdir()}
     prepare(corpus, RECIPE, prepared, jobs=2)
-    assert capsys.readouterr().out.count("nothing changed, reused") == 8
+    assert capsys.readouterr().out.count("nothing changed, reused") == 9
     assert _contents(prepared) == before
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
@@ -195,7 +197,7 @@ def _lost_record(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Rec
         (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarise"]),
         (_other_limit, ["split train", "binarise"]),
         (_damaged_result, ["split valid"]),
-        (_lost_record, [*(f"tokenize {s} 1" for s in ("train", "valid", "test")), "learn subwords",
+        (_lost_record, [*(f"tokenize {s} 1" for s in ("train", "valid", "test")), "count words", "learn subwords",
                         *(f"split {s}" for s in ("train", "valid", "test")), "binarise"]),
     ],
 )  # fmt: skip
@@ -219,6 +221,63 @@ def test_just_what_changed_is_done_again(
         assert _contents(out) == _contents(prepared)
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if ":" not in line] == redone
+
+
+def test_counts_outlive_the_learning(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*args: object) -> int:
+        raise UserError("killed")
+
+    monkeypatch.setattr("resmlp_mt.corpora.pipeline.learn_bpe", stop)
+    for _ in range(2):
+        with pytest.raises(UserError, match="killed"):
+            prepare(corpus, RECIPE, tmp_path)
+    assert "count words: nothing changed, reused\nlearn subwords\n" in capsys.readouterr().out
+    lines = (tmp_path / "tokenized" / "words.txt").read_text().splitlines()
+    text = " ".join((tmp_path / "tokenized" / f"train.1.{lang}").read_text() for lang in corpus.langs)
+    words = Counter(text.split())
+    assert dict(line.split() for line in lines) == {word: str(count) for word, count in words.items()}
+
+
+def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarising: None) -> None:
+    sides = tmp_path / "huge.en", tmp_path / "huge.de"
+    for side in sides:
+        side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n")
+    corpus = dataclasses.replace(corpus, train=[*corpus.train, PlainText(*sides)])
+    with pytest.raises(UserError, match="as far as"):
+        prepare(corpus, RECIPE, tmp_path / "out")
+    steps = json.loads((tmp_path / "out" / "steps.json").read_text())
+    assert steps["split train"]["result"]["sources"][1] == {"kept": 1, "dropped": {"too long": 2}}
+    assert not [line for line in read_lines(tmp_path / "out" / "bpe.codes") if "Z9" in line]
+
+
+def test_the_other_learner_is_on_record(
+    corpus: Corpus, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["cp", "-r", prepared, tmp_path / "out"], check=True)
+    prepare(corpus, dataclasses.replace(RECIPE, subwords=Subwords("bpe", 60, "tokenizers")), tmp_path / "out", jobs=2)
+    done = [line for line in capsys.readouterr().out.splitlines() if ":" not in line]
+    assert done[0] == "learn subwords"  # the words are counted already
+    made_from = json.loads((tmp_path / "out" / "steps.json").read_text())["learn subwords"]["made_from"]
+    assert made_from["options"]["learner"] == "tokenizers" and list(made_from["libraries"]) == ["tokenizers"]
+
+
+def test_options_of_the_command(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = []
+    monkeypatch.setattr(prepare_text, "prepare", lambda corpus, recipe, *args: recipes.append(recipe))
+    monkeypatch.setattr(prepare_text, "format_summary", str)
+    for options in (
+        ["--bpe-learner", "tokenizers"],
+        ["--subwords", "sentencepiece", "--character-coverage", "0.99"],
+    ):
+        monkeypatch.setattr("sys.argv", _command(corpus, tmp_path, *options)[1:])
+        prepare_text.main()
+    bpe = Subwords("bpe", 60, "tokenizers")
+    assert recipes == [
+        Recipe(RECIPE.words, bpe, RECIPE.pair_filter),
+        Recipe(RECIPE.words, Subwords("sentencepiece", 60, character_coverage=0.99), RECIPE.pair_filter),
+    ]
 
 
 def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarising: None) -> None:

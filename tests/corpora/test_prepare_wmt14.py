@@ -243,7 +243,9 @@ def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path
     ("arguments", "message"),
     [
         (["en-fr", "--prepared", "wmt16-google"], "has en-de alone, not en-fr"),
-        (["en-de", "--prepared", "wmt16-google", "--symbols", 9], "leave out --subwords and --symbols"),
+        (["en-de", "--prepared", "wmt16-google", "--symbols", 9], "has its makers' subwords: leave out --symbols"),
+        (["en-de", "--prepared", "wmt16-google", "--bpe-learner", "tokenizers"], "leave out --bpe-learner"),
+        (["en-de", "--subwords", "sentencepiece", "--character-coverage", "95"], "--character-coverage 95.0: must be"),
         (["en-de", "--symbols", 0], "--symbols 0: must be 1 or more"),
         (["en-de", "--sample", 0], "--sample 0: must be 1 or more"),
         (["en-de", "--jobs", 0], "--jobs 0: must be 1 or more"),

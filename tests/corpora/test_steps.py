@@ -103,6 +103,12 @@ def test_progress_in_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     lines = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"split train: 1,000 pairs, [\d,]+ pairs/s, dropped: 1 empty, 2 ratio", lines[0])
     assert lines[1].startswith("split train: 1,500 pairs, ")
+    with Progress("learn", total=3000, unit="merges") as progress:
+        progress.add(0)
+        progress.add(1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "learn: 0 s so far"
+    assert re.fullmatch(r"learn: 1,000 of 3,000 merges, [\d,]+ merges/s", lines[1])
 
 
 def test_progress_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

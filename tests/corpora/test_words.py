@@ -99,6 +99,7 @@ def test_spaces_and_punctuation(lang: str, raw: str, settled: str) -> None:
 def test_settling() -> None:
     settle = Settler("en")
     assert settle("\ufeffa\rb\tc\u2028d \x00 e\u00adf\u00a0g") == "a b c d ef g"
+    assert settle("▁a▁ \u200d\u200f") == "_a_"  # else sentencepiece would take it for a space
     assert settle("“It’s” – he said…") == '"It\'s" - he said...'
     assert Settler("en", punctuation=False)("“It’s” – he said…") == "“It’s” – he said…"
 
@@ -125,12 +126,13 @@ def test_pairs_that_are_not_utf8_are_dropped_together() -> None:
         ((b"x", b"\xc3"), "b:8: not UTF-8"),
         ((b"x", b""), "b:8: no words"),
         (("\ufeff\u2028".encode(), b"x"), "a:8: no words"),
+        ((b"x", b"y" * 10_001), "b:8: a word of 10,001 letters: validation and test lines are never dropped"),
     ],
 )
 def test_lines_that_evaluation_needs(pair: tuple[bytes, bytes], message: str) -> None:
     tokenize = ChunkTokenizer(("en", "de"), Words(), names=("a", "b"))
     with pytest.raises(UserError, match=message):
-        tokenize(Chunk(7, [(b"fine", b"fein"), pair]))
+        tokenize(Chunk(7, [(b"fine", b"fein " * 5000 + b"y" * 10_000), pair]))
 
 
 # What the rules of Moses' tokenizer.perl (-no-escape, with -a where a case says so) make of hard cases. Worked out from
