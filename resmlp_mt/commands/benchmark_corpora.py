@@ -11,6 +11,9 @@ plain sequence is what people write into a shell script:
     fairseq-preprocess --joined-dictionary
 
 It does the training text alone, while ours does validation and test text as well. Neither drops a pair here.
+
+With --learners N, BPE is learned instead by each library from N different words, on one core: Multi30k's, and as many
+compounds of two or three of them as that takes, with counts as Zipf's law has them (exponent 1.15).
 """
 
 import argparse
@@ -26,14 +29,20 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
 from itertools import cycle, islice
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from resmlp_mt.benchmarks import machine
+from resmlp_mt.corpora.learning import write_counts
+from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, read_parallel
+from resmlp_mt.files import atomic_write, read_lines, read_parallel
 from resmlp_mt.tables import text_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,6 +53,14 @@ THREADS = 1  # of each process
 UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; s/&lt;/</g; s/&#124;/|/g; s/&amp;/\&/g"
 # What each part of a chain is called in the table: the names of our steps begin so.
 PARTS = ("tokenize", "learn", "split", "binarise")
+LEARNERS = ("subword-nmt", "tokenizers")
+LEARN = """
+import sys
+from pathlib import Path
+from resmlp_mt.corpora.learning import learn_bpe
+from resmlp_mt.corpora.subwords import Subwords
+learn_bpe(Path(sys.argv[1]), sys.argv[2], Subwords("bpe", int(sys.argv[3]), sys.argv[4]))
+"""
 
 
 @dataclass
@@ -165,6 +182,7 @@ def run_ours(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
     measured = Measured()
     total = _measured([*command, "--out", out, "--dash-splits", "--symbols", symbols, "--jobs", jobs], measured)
     times = json.loads((out / "times.json").read_text())
+    times["learn words"] = times.pop("count words")
     for part in PARTS:
         measured.seconds[part] = sum(taken["seconds"] for name, taken in times.items() if name.startswith(part))
     measured.seconds[PARTS[0]] += total - measured.total
@@ -200,6 +218,44 @@ def make_text(folder: Path, multi30k: Path, pairs: int) -> Path:
     return folder
 
 
+def make_words(multi30k: Path, different: int) -> dict[str, int]:
+    """Words and their counts, the most frequent first: Multi30k's, then compounds of them."""
+    text = (line for lang in LANGS for line in read_lines(multi30k / f"train.{lang}.gz"))
+    known = [word for word, _ in Counter(word for line in text for word in line.split()).most_common(different)]
+    words = dict.fromkeys(known, 0)
+    chance = Random(1)
+    while len(words) < different:
+        words["".join(chance.choices(known, k=chance.choice((2, 2, 3)))).capitalize()] = 0
+    return {word: int((different / rank) ** 1.15) for rank, word in enumerate(words, start=1)}
+
+
+def compare_learners(words: dict[str, int], work: Path, symbols: int) -> dict[str, Any]:
+    """What each library takes to learn BPE, with all of its processes, and into how many subwords its merges split."""
+    write_counts(words, work / "words.txt")
+    result = {}
+    for learner in LEARNERS:
+        measured = Measured()
+        # (on one core, whatever threads a library starts)
+        command = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), sys.executable, "-c", LEARN]
+        seconds = _measured([*command, work / "words.txt", work / learner, symbols, learner], measured)
+        split = Subwords("bpe").load(work / learner)
+        subwords = sum(count * len(split(word).split()) for word, count in words.items())
+        result[learner] = {
+            "seconds": round(seconds, 1),
+            "cpu_seconds": round(measured.cpu, 1),
+            "peak_mib": round(measured.memory / MIB),
+            "merges": len(list(read_lines(work / learner))) - 1,
+            "subwords_per_word": round(subwords / sum(words.values()), 4),
+        }
+        print(learner, *(f"{name} {value}" for name, value in result[learner].items()), sep=", ", flush=True)
+    return result
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
 def _table(plain: list[Measured], ours: list[Measured], pairs: int) -> str:
     rows: list[tuple[str, ...]] = [("", "plain tools", "ours", "ratio (each round)")]
     for part in PARTS:
@@ -233,6 +289,9 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--flatness", action="store_true", help="instead: our peak memory at a tenth of the pairs and at all"
     )
+    parser.add_argument(
+        "--learners", type=int, metavar="N", help="instead: both learners of BPE, from so many different words"
+    )
     parser.add_argument("--json", type=Path, help="also write what was measured to this file")
     parser.add_argument("--work", type=Path, help="folder for all the texts (default: where temporary files go)")
     return parser
@@ -243,12 +302,24 @@ def main() -> None:
     args = get_parser().parse_args()
     if args.quick:
         args.pairs, args.rounds = 29_000, 1
-    described = machine.describe(threads=THREADS, packages=("sacremoses", "subword-nmt", "numpy"))
-    result: dict[str, object] = {"machine": described, "pairs": args.pairs, "jobs": args.jobs, "symbols": args.symbols}
+    described = machine.describe(threads=THREADS, packages=("sacremoses", "subword-nmt", "tokenizers", "numpy"))
+    result: dict[str, object] = {"machine": described, "symbols": args.symbols}
+    if not args.learners:
+        result |= {"pairs": args.pairs, "jobs": args.jobs}
     print(", ".join(f"{name} {value}" for name, value in described.items()))
     with tempfile.TemporaryDirectory(dir=args.work) as temporary:
         work = Path(temporary)
-        if args.flatness:
+        if args.learners:
+            words = make_words(args.multi30k, args.learners)
+            result |= {
+                "command": f"benchmark-corpora --from MULTI30K --learners {args.learners} --symbols {args.symbols}",
+                "commit": _commit(),
+                "date": datetime.now(timezone.utc).date().isoformat(),
+                "different_words": len(words),
+                "running_words": sum(words.values()),
+                "learners": compare_learners(words, work, args.symbols),
+            }
+        elif args.flatness:
             peaks = {}
             for pairs in (args.pairs // 10, args.pairs):
                 text = make_text(work / f"text{pairs}", args.multi30k, pairs)

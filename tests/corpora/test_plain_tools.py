@@ -1,5 +1,6 @@
 """The whole chain beside the plain sequence of command-line tools, as the benchmark runs them."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -24,3 +25,19 @@ def test_same_bytes_on_multi30k(
         (run,) = measured[chain]
         assert set(run["seconds"]) == set(benchmark.PARTS)
         assert run["cpu"] > 0 and run["memory"] > 50 << 20
+
+
+def test_both_learners_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for lang, line in (("en", "a man sees two red dogs"), ("de", "ein Mann sieht zwei rote Hunde")):
+        with gzip.open(tmp_path / f"train.{lang}.gz", "wt") as file:
+            file.writelines(f"{' '.join(line.split()[start:])}\n" for start in range(5))
+    options = ["--learners", "300", "--symbols", "40", "--json", str(tmp_path / "measured.json")]
+    monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", str(tmp_path), *options])
+    benchmark.main()
+    measured = json.loads((tmp_path / "measured.json").read_text())
+    assert measured["different_words"] == 300 and measured["running_words"] > 600
+    assert str(tmp_path) not in measured["command"]
+    sizes = [learner["subwords_per_word"] for learner in measured["learners"].values()]
+    assert abs(sizes[1] / sizes[0] - 1) < 0.05
+    for learner in measured["learners"].values():
+        assert learner["merges"] == 40 and learner["seconds"] > 0 and learner["peak_mib"] > 5
