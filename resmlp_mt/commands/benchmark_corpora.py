@@ -12,8 +12,8 @@ plain sequence is what people write into a shell script:
 
 It does the training text alone, while ours does validation and test text as well. Neither drops a pair here.
 
-With --learners N, BPE is learned instead by each library from N different words, on one core: Multi30k's, and as many
-compounds of two or three of them as that takes, with counts as Zipf's law has them (exponent 1.15).
+With --learners N, BPE is learned instead by each library from N different words, with one thread: Multi30k's, and as
+many compounds of two or three of them as that takes, with counts as Zipf's law has them (exponent 1.15).
 """
 
 import argparse
@@ -235,9 +235,8 @@ def compare_learners(words: dict[str, int], work: Path, symbols: int) -> dict[st
     result = {}
     for learner in LEARNERS:
         measured = Measured()
-        # (on one core, whatever threads a library starts)
-        command = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), sys.executable, "-c", LEARN]
-        seconds = _measured([*command, work / "words.txt", work / learner, symbols, learner], measured)
+        command = [sys.executable, "-c", LEARN, work / "words.txt", work / learner, symbols, learner]
+        seconds = _measured(command, measured)
         split = Subwords("bpe").load(work / learner)
         subwords = sum(count * len(split(word).split()) for word, count in words.items())
         result[learner] = {

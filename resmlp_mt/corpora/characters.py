@@ -13,6 +13,7 @@ What becomes of the characters of a raw line, which ends at LF alone:
   tab                           a space
   NUL, byte order mark, soft    dropped, as all of Unicode's category C (control, format, private use, unassigned)
     hyphen, zero-width space
+    and joiners, also of emoji
   ▁ (U+2581)                    _, which it looks like: sentencepiece takes it for a space
   no-break space                as Moses normalises punctuation (5_% -> 5%, 1_000 -> 1,000 or 1.000), else a space
   other white space             a space; runs of white space become one, and none is left at the ends

@@ -80,7 +80,10 @@ def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) ->
         codes.seek(0)
         learned = sum(1 for _ in codes) - 1  # a first line tells the version
         if learned < 1:
-            raise UserError("no two letters come together twice in the training text: there is no BPE to learn from it")
+            raise UserError(
+                f"no two letters come together twice in the training text's words of at most {MOST_LETTERS:,} letters: "
+                "there is no BPE to learn: look at the text, or give --subwords sentencepiece"
+            )
     return learned
 
 
