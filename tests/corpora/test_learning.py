@@ -1,9 +1,11 @@
 """Learning subwords: the same every time, by either library, and what text it is not learned from."""
 
+import os
 import re
 import stat
 import subprocess
 import sys
+import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +14,7 @@ from random import Random
 import pytest
 from sentencepiece import SentencePieceProcessor
 
+from resmlp_mt.corpora import tokenizers_bpe
 from resmlp_mt.corpora.learning import (
     MOST_LETTERS,
     WordCounter,
@@ -99,8 +102,6 @@ def test_tokenizers_learn_the_same_every_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", [1, 7])
 def test_a_very_long_text_is_thinned(words: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from resmlp_mt.corpora import tokenizers_bpe
-
     monkeypatch.setattr(tokenizers_bpe, "AT_ONCE", 100)
     texts = list(tokenizers_bpe.running_text(str(words), step))
     assert max(map(len, texts)) <= 100
@@ -156,6 +157,33 @@ def test_tokenizers_that_fail(
     with pytest.raises(UserError, match=message):
         learn_bpe(words, tmp_path / "codes", Subwords("bpe", 10, "tokenizers"))
     assert [path.name for path in tmp_path.iterdir()] == ["python"]
+
+
+def test_tokenizers_end_with_their_parent(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "words")  # nothing comes out of it, so that the learning does not end by itself
+    program = """
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, *sys.argv[1:]], stderr=subprocess.DEVNULL)
+print(child.pid, flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), 9)
+"""
+    command = [sys.executable, "-c", program, tokenizers_bpe.__file__, str(tmp_path / "words"), "10"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        child = Path("/proc") / parent.stdout.readline().strip() / "stat"
+        with open(tmp_path / "words", "w"):  # now it runs
+            parent.communicate("\n")
+            deadline = time.monotonic() + 60
+            while _runs(child) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert not _runs(child)
+
+
+def _runs(process: Path) -> bool:
+    try:
+        return process.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_sentencepiece_is_learned_the_same_every_time(tmp_path: Path) -> None:
