@@ -163,7 +163,7 @@ def test_tokenizers_end_with_their_parent(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "words")  # nothing comes out of it, so that the learning does not end by itself
     program = """
 import os, subprocess, sys
-child = subprocess.Popen([sys.executable, *sys.argv[1:]], stderr=subprocess.DEVNULL)
+child = subprocess.Popen([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(child.pid, flush=True)
 sys.stdin.readline()
 os.kill(os.getpid(), 9)
