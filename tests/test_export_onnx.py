@@ -13,6 +13,7 @@ import torch
 from builders import OPTIONS, batch, build, dictionary, pairs, shifted
 from fairseq.sequence_generator import SequenceGenerator
 
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.presets import PRESETS, apply_preset
 from scripts import in_process
@@ -201,7 +202,7 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, model, export,
     refused("not a dictionary", "--data", tmp_path)
     refused("cannot be read", path=tmp_path / "missing.pt")
     other = tmp_path / "other.pt"
-    state = torch.load(checkpoint)
+    state = load_checkpoint(checkpoint)
     state["cfg"]["model"].arch = "transformer"
     torch.save(state, other)
     refused("holds a transformer", path=other)

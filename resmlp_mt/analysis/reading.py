@@ -53,6 +53,8 @@ def read(path: PathLike) -> Reading:
             "with linear token mixing"
         )
     for mixing in mixings:
+        if not model[mixing.key].is_floating_point():
+            raise UserError(f"{path}: {mixing.key} is of {model[mixing.key].dtype}: A was not trained so")
         if not torch.isfinite(mixing.weights).all():
             raise UserError(f"{path}: A of {mixing.name} is not finite (NaN or infinity): the training diverged")
     return Reading(

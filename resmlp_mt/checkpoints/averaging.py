@@ -66,9 +66,9 @@ def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
         del checkpoint  # before the next is loaded
         checkpoint = load_checkpoint(path)
         checkpoint.pop("last_optimizer_state", None)
+        layouts = layouts or {key: (tensor.dtype, tensor.shape) for key, tensor in checkpoint["model"].items()}
         _check(path, checkpoint["model"], layouts, paths[0])
         for key, tensor in checkpoint["model"].items():
-            layouts[key] = (tensor.dtype, tensor.shape)
             if tensor.is_floating_point():
                 sums[key] = sums[key].add_(tensor) if key in sums else tensor.to(torch.float64, copy=True)
     means = {key: total.div_(len(paths)) for key, total in sums.items()}
@@ -95,14 +95,12 @@ def save_checkpoint(checkpoint: Checkpoint, path: PathLike) -> None:
 
 
 def _check(path: PathLike, model: dict[str, torch.Tensor], layouts: dict[str, Layout], first: PathLike) -> None:
-    if layouts and layouts.keys() != model.keys():
+    if layouts.keys() != model.keys():
         key = min(layouts.keys() ^ model.keys())
         here, there = ("lacks", "has") if key in layouts else ("has", "lacks")
         raise UserError(f"{path}: {here} the parameter {key}, which {first} {there}: average checkpoints of one model")
     for key, tensor in model.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise UserError(f"{path}: {key} is not a tensor: not a checkpoint of fairseq-train")
-        if layouts and layouts[key] != (tensor.dtype, tensor.shape):
+        if layouts[key] != (tensor.dtype, tensor.shape):
             dtype, shape = layouts[key]
             raise UserError(
                 f"{path}: {key} is {tuple(tensor.shape)} of {tensor.dtype}, but {tuple(shape)} of {dtype} in {first}: "

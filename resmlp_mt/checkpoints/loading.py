@@ -1,18 +1,24 @@
-"""fairseq's checkpoints: loadable as data and never as code.
+"""fairseq's checkpoints, loaded as data and never as code.
 
-PyTorch loads with ``weights_only=True`` unless told otherwise, and fairseq does not tell it: a file that asks for
-something which is not known to be harmless is refused with its name.
+A file is looked at before PyTorch makes anything of it: a type that no checkpoint of fairseq needs is refused with its
+name. PyTorch then loads with ``weights_only=True``, and what it made is looked at before anyone computes with it.
 """
 
 import contextlib
+import io
+import pickletools
+import tarfile
+import threading
+import zipfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from pickle import UnpicklingError
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from resmlp_mt.checkpoints.options import settled
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 
@@ -23,7 +29,7 @@ _NUMBERS = {"i8": np.dtype(np.int64), "f8": np.dtype(np.float64)}
 def _number_type(code: str, *_: Any) -> np.dtype:
     """Stand in for ``numpy.dtype``, which would also make types whose arrays hold pointers taken from the file."""
     if code not in _NUMBERS:
-        raise UnpicklingError(f"numpy.dtype {code!r} is in no checkpoint of fairseq")
+        raise UserError(f"numpy.dtype {code!r} is in no checkpoint of fairseq: do not trust it")
     return _NUMBERS[code]  # numpy's own, which nothing in the file can change
 
 
@@ -32,26 +38,58 @@ def _new_array(*_: Any) -> np.ndarray:
     return np.empty(0)
 
 
+def _array_type(*_: Any) -> None:
+    """Stand in for ``numpy.ndarray``, which is named but never called: called, it reads pointers from the file."""
+    raise UserError("it makes a numpy.ndarray as no checkpoint of fairseq does: do not trust it")
+
+
+_UNNAMEABLE = "\n"
+"""Ends the names of types that PyTorch may fill but not make: no name in a file can have a line break."""
+
 _ALLOWED: list[Callable | tuple[Callable, str]] = [
     # cfg["model"]: the options of a model that adds them to a parser, as this one does
     Namespace,
     # extra_state["metrics"]: with --eval-bleu, the n-gram counts of the last validation, in the names of numpy 1 and 2
     (_new_array, "numpy.core.multiarray._reconstruct"),
     (_new_array, "numpy._core.multiarray._reconstruct"),
-    (np.ndarray, "numpy.ndarray"),
+    (_array_type, "numpy.ndarray"),
     (_number_type, "numpy.dtype"),
-    # nameable, but only ever made by _number_type
-    *(type(number) for number in _NUMBERS.values()),
+    (np.ndarray, f"numpy.ndarray{_UNNAMEABLE}"),
+    *((type(number), f"{number}{_UNNAMEABLE}") for number in _NUMBERS.values()),
 ]
+"""What PyTorch does not allow by itself.
 
+A new type belongs here only if a checkpoint of fairseq holds it, and if neither calling it nor setting its state can
+run code or read memory.
+"""
 
-def allow_fairseq_checkpoints() -> None:
-    """Let ``torch.load`` read what the checkpoints of fairseq's translation trainings hold, and nothing else.
+_NAMES = {
+    *("argparse.Namespace", "numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"),
+    *("numpy.ndarray", "numpy.dtype", "_codecs.encode"),  # the last is how bytes are written
+    *("collections.OrderedDict", "torch.Size", "torch.device", "__builtin__.set", "builtins.set"),
+    *("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"),
+    *(f"torch.{kind}Storage" for kind in ("Half", "BFloat16", "Float", "Double")),
+    *(f"torch.{kind}Storage" for kind in ("Bool", "Byte", "Char", "Short", "Int", "Long")),
+}
+"""All that a file may name: no sparse, quantized, complex or empty tensors, nothing that takes memory when called."""
 
-    A new type belongs in the list only after ``torch.serialization.get_unsafe_globals_in_checkpoint`` has shown it in a
-    checkpoint, and only if neither calling it nor setting its state can run code.
-    """
-    torch.serialization.add_safe_globals(_ALLOWED)
+_LEGACY_PICKLES = 5
+"""in a file of PyTorch before 1.6, one behind the other"""
+_DEEPEST, _MOST = 100, 1_000_000
+"""levels and values of a checkpoint; those of large models have 8 and some ten thousand"""
+
+_PARTS: dict[str, type] = {
+    "args": Namespace,
+    "cfg": dict,
+    "criterion": dict,
+    "optimizer_history": list,
+    "last_optimizer_state": dict,
+    "task_state": dict,
+    "extra_state": dict,
+}
+"""What fairseq's trainer saves beside the model; each may also be None or missing."""
+
+_loading = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -59,28 +97,46 @@ def bad_checkpoints_refused(path: PathLike) -> Iterator[None]:
     """While a checkpoint is loaded: whatever goes wrong becomes one line.
 
     Raises:
-        UserError: the file is missing, truncated, or no checkpoint, or holds types that are not allowed
+        UserError: the file is missing, truncated, or no checkpoint, or holds what is not allowed
     """
     try:
         yield
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UserError as error:
+        raise UserError(f"{path}: not loaded: {one_line(error)}") from error
     except Exception as error:  # a broken file raises nearly anything, other OSErrors too
-        raise UserError(f"{path}: not loaded: {_reason(path, error)}") from error
+        raise UserError(f"{path}: not loaded: {one_line(_reason(path, error))}") from error
+
+
+def one_line(message: object) -> str:
+    """A message with names from a file in it, without what would break the line or steer a terminal."""
+    return "".join(each if each.isprintable() else " " for each in str(message))
 
 
 def load_checkpoint(path: PathLike) -> dict[str, Any]:
     """Load a checkpoint of fairseq-train as data, onto the CPU.
 
+    Its options name no files and hold nothing that fairseq would run (``checkpoints.options``).
+
     Raises:
-        UserError: it is missing, broken or no checkpoint of fairseq, or holds a type that PyTorch refuses to load
+        UserError: it is missing, broken or no checkpoint of fairseq, or holds what no such checkpoint needs
     """
-    allow_fairseq_checkpoints()
-    with bad_checkpoints_refused(path):
-        checkpoint = torch.load(path, map_location="cpu")
-    if not isinstance(checkpoint, dict) or not {"model", "optimizer_history"} <= checkpoint.keys():
-        raise UserError(f"{path}: not a checkpoint of fairseq-train")
+    checkpoint = load_parts(path)
+    if not checkpoint.get("optimizer_history"):
+        raise UserError(f"{path}: not a checkpoint of fairseq-train: it has no optimizer_history")
     return checkpoint
+
+
+def load_parts(path: PathLike) -> dict[str, Any]:
+    """The same for a checkpoint of any age, of which fairseq needs the model alone."""
+    with bad_checkpoints_refused(path):
+        _check_file(path)
+        with _types_allowed():
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        _check_values(checkpoint)
+        _check_parts(checkpoint)
+        return {**checkpoint, **{part: settled(checkpoint[part]) for part in ("args", "cfg") if part in checkpoint}}
 
 
 def options_of(checkpoint: Mapping[str, Any], part: str) -> Mapping[str, Any]:
@@ -90,17 +146,107 @@ def options_of(checkpoint: Mapping[str, Any], part: str) -> Mapping[str, Any]:
 
 
 def architecture_of(checkpoint: Mapping[str, Any]) -> str:
-    """The name of the ``--arch`` that a checkpoint was trained with."""
+    """The name of the ``--arch`` that a checkpoint was trained with, as fairseq finds it."""
     options = options_of(checkpoint, "model")
-    return str(options.get("arch") or options.get("_name") or "model")
+    return str(options.get("_name") or options.get("arch") or "model")
+
+
+@contextlib.contextmanager
+def _types_allowed() -> Iterator[None]:
+    # PyTorch's list is one for the whole process, and on its way out it forgets what was on it before, too.
+    with _loading:
+        there = torch.serialization.get_safe_globals()
+        with torch.serialization.safe_globals([each for each in _ALLOWED if each not in there]):
+            yield
+
+
+def _check_file(path: PathLike) -> None:
+    """Look at a file's parts and at the types that it names."""
+    with open(path, "rb") as stream:
+        if stream.read(4) != b"PK\x03\x04":  # as PyTorch tells its two formats apart
+            stream.seek(0)
+            if not tarfile.is_tarfile(stream):
+                stream.seek(0)
+                for _ in range(_LEGACY_PICKLES):
+                    _check_names(stream)
+            return
+        size = stream.seek(0, io.SEEK_END)
+        with zipfile.ZipFile(stream) as archive:
+            parts = archive.infolist()
+            if len({part.filename for part in parts}) < len(parts):
+                raise UserError("two of its parts have one name: do not trust it")
+            if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+                raise UserError("it is compressed, as no checkpoint of PyTorch is: do not trust it")
+            if sum(part.file_size for part in parts) > size:
+                raise UserError("its parts claim to be larger than the file: do not trust it")
+            for part in parts:
+                if part.filename.endswith(".pkl"):
+                    _check_names(io.BytesIO(archive.read(part)))
+
+
+def _check_names(pickled: IO[bytes]) -> None:
+    text = ""
+    for operation, argument, _ in pickletools.genops(pickled):
+        if operation.name == "BINUNICODE" and argument != "storage":
+            text = str(argument)
+        elif operation.name == "GLOBAL":
+            name = str(argument).replace(" ", ".")
+            if name not in _NAMES:
+                near = f" (near {text[:100]!r})" if text else ""
+                raise UserError(f"it holds {name}{near}, which no checkpoint of fairseq needs: do not trust it")
+
+
+def _check_values(checkpoint: Any) -> None:
+    """Look at all that was loaded: bounded in number, every tensor as large in memory as it says."""
+    waiting: list[tuple[str, Any, int]] = [("", checkpoint, 0)]
+    seen = 0
+    while waiting:
+        name, value, depth = waiting.pop()
+        seen += 1
+        if depth > _DEEPEST or seen > _MOST:
+            raise UserError("it holds itself, or more values than any checkpoint of fairseq: do not trust it")
+        if isinstance(value, Tensor):
+            if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+                raise UserError(
+                    f"{name.removeprefix('model.')} says that it has {' x '.join(map(str, value.shape))} values, of "
+                    f"which the file holds {value.untyped_storage().nbytes() // value.element_size()}: save it again "
+                    "with contiguous tensors"
+                )
+        elif isinstance(value, Mapping | Namespace):
+            entries = vars(value) if isinstance(value, Namespace) else value
+            prefix = f"{name[:200]}." if name else ""
+            for key, each in entries.items():
+                key = str(key) if isinstance(key, str | int | float) else type(key).__name__
+                waiting.append((f"{prefix}{key[:200]}", each, depth + 1))
+        elif isinstance(value, list | tuple | set):
+            waiting.extend((name, each, depth + 1) for each in value)
+
+
+def _check_parts(checkpoint: Any) -> None:
+    """Look at the frame that fairseq's trainer gives a checkpoint."""
+    if not isinstance(checkpoint, dict) or "model" not in checkpoint:
+        raise UserError("not a checkpoint of fairseq-train: it has no model")
+    model = checkpoint["model"]
+    if not isinstance(model, dict) or not model:
+        kind = "an empty one" if isinstance(model, dict) else f"a {type(model).__name__}"
+        raise UserError(f"its model is {kind}, not parameters by name: give a checkpoint of fairseq-train")
+    for key, value in model.items():
+        if not isinstance(key, str):
+            raise UserError(f"a parameter of its model is called {key!r:.100}, which is no name: do not trust it")
+        if not isinstance(value, Tensor):
+            raise UserError(f"{key} is a {type(value).__name__}, not a tensor: not a checkpoint of fairseq-train")
+    for part, type_of_part in _PARTS.items():
+        value = checkpoint.get(part)
+        if value is not None and not isinstance(value, type_of_part):
+            raise UserError(f"its {part} is a {type(value).__name__}: not a checkpoint of fairseq-train")
+    if not all(isinstance(entry, dict) for entry in checkpoint.get("optimizer_history") or []):
+        raise UserError("its optimizer_history is not one of fairseq-train: not a checkpoint of it")
 
 
 def _reason(path: PathLike, error: Exception) -> str:
-    try:
-        refused = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    except Exception:
-        refused = []
-    if refused:
-        return f"it holds {', '.join(sorted(refused))}, which no checkpoint of fairseq needs: do not trust it"
-    first_line = str(error).strip().split("\n")[0].split(". ")[0]
-    return f"truncated, or not a checkpoint ({first_line or type(error).__name__}): copy or train it again"
+    with contextlib.suppress(OSError):
+        if tarfile.is_tarfile(path):
+            return "a tar file, which PyTorch does not load as data: save it again in today's format"
+    message = str(error).strip().rpartition("WeightsUnpickler error: ")[2]
+    reason = message.split("\n")[0].split(". ")[0] or type(error).__name__
+    return f"truncated, or not a checkpoint ({reason}): copy or train it again"

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq import checkpoint_utils
 from fairseq import models as fairseq_models
 from fairseq.models import ARCH_MODEL_REGISTRY
+from torch import Tensor
 
-from resmlp_mt.checkpoints.loading import architecture_of, options_of
+from resmlp_mt.checkpoints.loading import architecture_of, load_checkpoint, options_of
+from resmlp_mt.checkpoints.parameters import DoesNotFit
 from resmlp_mt.corpora.dictionaries import made_up_dictionary, read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
@@ -48,19 +49,29 @@ def load(path: PathLike, data: PathLike | None = None) -> Trained:
     Raises:
         UserError: the checkpoint cannot be loaded or is of another model; ``data`` does not hold its dictionaries
     """
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    state = load_checkpoint(path)
     options, task = options_of(state, "model"), options_of(state, "task")
     architecture = architecture_of(state)
     if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
         raise UserError(f"{path}: holds a {architecture}: give a checkpoint of a resmlp_transformer")
     languages = task.get("source_lang"), task.get("target_lang")
-    sizes = tuple(len(state["model"][f"{side}.embed_tokens.weight"]) for side in ("encoder", "decoder"))
+    sizes = tuple(_symbols(path, state["model"], side) for side in ("encoder", "decoder"))
     files = _find(data, languages, sizes) if data else _look_for(task.get("data"), languages, sizes)
     source, target = map(read_dictionary, files) if files else map(made_up_dictionary, sizes)
     args = Namespace(**{**{str(name): options[name] for name in options}, **PLAIN})
     model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
-    model.load_state_dict(state["model"], strict=True, model_cfg=args)
+    try:
+        model.load_state_dict(state["model"], strict=True, model_cfg=args)
+    except DoesNotFit as error:
+        raise UserError(f"{path}: {error}") from error
     return Trained(Path(path), architecture, model.float().eval(), languages, files)
+
+
+def _symbols(path: PathLike, model: dict[str, Tensor], side: str) -> int:
+    name = f"{side}.embed_tokens.weight"
+    if name not in model or not model[name].dim():
+        raise UserError(f"{path}: lacks the parameter {name}: give a checkpoint of a resmlp_transformer")
+    return len(model[name])
 
 
 def _find(data: PathLike, languages: tuple[str | None, str | None], sizes: tuple[int, ...]) -> tuple[Path, Path]:

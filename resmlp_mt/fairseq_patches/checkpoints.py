@@ -5,53 +5,133 @@ import contextlib
 import functools
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fairseq import checkpoint_utils
+import torch
+from fairseq import checkpoint_utils, options
 from fairseq.file_io import PathManager
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
 
-from resmlp_mt.checkpoints.loading import bad_checkpoints_refused
+from resmlp_mt.checkpoints.loading import architecture_of, load_parts, one_line, options_of
+from resmlp_mt.checkpoints.parameters import DoesNotFit
 from resmlp_mt.errors import UserError
 
 
-def refuse_bad_checkpoints() -> None:
-    """Give fairseq a loading of checkpoints that refuses bad ones in one line.
+def load_checkpoints_as_data() -> None:
+    """Give fairseq our loading of checkpoints, which refuses bad ones in one line.
 
-    Wraps ``checkpoint_utils.load_checkpoint_to_cpu``, through which training, generation and ``from_pretrained`` load.
+    Changes ``checkpoint_utils.load_checkpoint_to_cpu``, through which training, generation and ``from_pretrained``
+    load: what ``torch.load`` is to its module, and what is said of a failure.
     """
-    checkpoint_utils.load_checkpoint_to_cpu = _refusing(checkpoint_utils.load_checkpoint_to_cpu)
+    checkpoint_utils.torch = _Torch()
+    checkpoint_utils.load_checkpoint_to_cpu = _in_one_line(checkpoint_utils.load_checkpoint_to_cpu)
+    checkpoint_utils.load_model_ensemble_and_task = _file_by_file(checkpoint_utils.load_model_ensemble_and_task)
 
 
-def _refusing(load: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+class _Torch:
+    """PyTorch with our loading in the place of its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def load(stream: Any, **_: Any) -> dict[str, Any]:
+        return load_parts(stream.name)
+
+
+def _in_one_line(load: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     @functools.wraps(load)
-    def refusing_load(path: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        with bad_checkpoints_refused(path):
-            state = load(path, *args, **kwargs)
-        for name, value in _strings(state.get("args") or state.get("cfg")):
-            if _is_call(value):
-                raise UserError(f"{path}: not loaded: fairseq might run its option {name}, {value!r}: do not trust it")
-        return state
+    def telling(path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        if not isinstance(arg_overrides, Mapping | None):
+            raise UserError(f"--model-overrides {arg_overrides}: {_GIVE_OVERRIDES}")
+        try:
+            return load(path, arg_overrides, *args, **kwargs)
+        except UserError:
+            raise
+        except Exception as error:  # hydra and omegaconf raise nearly anything, OSErrors without a number too
+            if isinstance(error, OSError) and error.errno:
+                raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            given = "with those of --model-overrides, " if arg_overrides else ""
+            raise UserError(
+                one_line(f"{path}: not loaded: its options or state are, {given}not fairseq's ({reason:.300})")
+            ) from error
 
-    return refusing_load
-
-
-def _strings(options: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(options, Namespace):
-        options = vars(options)
-    if isinstance(options, Mapping):
-        for key in options:  # items() of an old omegaconf's mapping needs values that can be hashed
-            yield from _strings(options[key], str(key))
-    elif isinstance(options, str):
-        yield name, options
+    return telling
 
 
-def _is_call(value: str) -> bool:
-    # fairseq evaluates some options as Python: the layers of fconv, "[(512, 3)] * 4", are data, a call is not.
+def _file_by_file(load: Callable[..., Any]) -> Callable[..., Any]:
+    # An ensemble's checkpoints are loaded one at a time anyway: so the file that does not fit can be named.
+    @functools.wraps(load)
+    def loading(
+        filenames: Sequence[str],
+        arg_overrides: Any = None,
+        task: Any = None,
+        strict: bool = True,
+        suffix: str = "",
+        num_shards: int = 1,
+        state: dict[str, Any] | None = None,
+    ) -> Any:
+        ensemble, config = [], None
+        for filename in filenames:
+            file = checkpoint_utils.get_maybe_sharded_checkpoint_filename(filename, suffix, 0, num_shards)
+            if state is None and num_shards == 1 and PathManager.exists(file):
+                state = checkpoint_utils.load_checkpoint_to_cpu(file, arg_overrides)
+                _check_there_is_a_model(file, state, task is None)
+            try:
+                models, config, task = load([filename], arg_overrides, task, strict, suffix, num_shards, state)
+            except DoesNotFit as error:
+                raise UserError(f"{file}: {error}") from error
+            ensemble += models
+            state = None
+        return ensemble, config, task
+
+    return loading
+
+
+def _check_there_is_a_model(file: str, state: Mapping[str, Any], with_task: bool) -> None:
+    if not state.get("args") and not state.get("cfg"):
+        raise UserError(f"{file}: it holds no options (args, cfg): give a checkpoint of fairseq-train")
+    kinds = [("architecture", architecture_of(state), {**ARCH_MODEL_REGISTRY, **MODEL_REGISTRY})]
+    if with_task:
+        task = options_of(state, "task")
+        kinds.append(("task", str(task.get("task") or task.get("_name")), TASK_REGISTRY))
+    for kind, name, known in kinds:
+        if name not in known:
+            raise UserError(
+                one_line(f"{file}: fairseq knows no {kind} {name!r:.100}: give the --user-dir of its training")
+            )
+
+
+_GIVE_OVERRIDES = """give a dictionary of options, such as "{'dropout': 0}\""""
+
+
+def check_overrides() -> None:
+    """Let ``--model-overrides`` and ``--optimizer-overrides`` that are no dictionaries be refused as options are."""
+    options.parse_args_and_arch = _checked(options.parse_args_and_arch)
+
+
+def _checked(parse: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(parse)
+    def checking(*args: Any, **kwargs: Any) -> Any:
+        parsed = parse(*args, **kwargs)
+        given = vars(parsed if isinstance(parsed, Namespace) else parsed[0])  # beside the words that it does not know
+        for name in "model_overrides", "optimizer_overrides":
+            if isinstance(given.get(name), str) and not _is_dictionary(given[name]):
+                raise UserError(f"--{name.replace('_', '-')} {given[name]}: {_GIVE_OVERRIDES}")
+        return parsed
+
+    return checking
+
+
+def _is_dictionary(text: str) -> bool:
     try:
-        return any(isinstance(node, ast.Call) for node in ast.walk(ast.parse(value.strip(), mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False  # nor could fairseq evaluate it
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return False
+    return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
 def copy_checkpoints_atomically() -> None:

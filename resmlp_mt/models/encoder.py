@@ -96,7 +96,3 @@ class ResMLPEncoder(TransformerEncoderBase):
                 batch_dim = 1 if name in ("encoder_out", "encoder_states") else 0
                 reordered[name] = [tensor.index_select(batch_dim, new_order) for tensor in tensors]
         return reordered
-
-    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        """No checkpoint of this encoder is older than the base class's naming."""
-        return state_dict

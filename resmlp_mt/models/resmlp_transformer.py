@@ -6,19 +6,21 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
+from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
-from torch import nn
+from torch import Tensor, nn
 
 from resmlp_mt.allocator import keep_freed_memory
+from resmlp_mt.checkpoints.parameters import check_fit
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
 from resmlp_mt.models.precision import PRECISIONS, lower_precision_
-from resmlp_mt.models.presets import BASE, PRESETS, apply_preset
+from resmlp_mt.models.presets import BASE, FOLLOWS, PRESETS, apply_preset
 from resmlp_mt.modules.activation import ACTIVATIONS
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.modules.norm import NORMS
@@ -175,6 +177,21 @@ class ResMLPTransformerModel(TransformerModelBase):
     def build_decoder(cls, cfg: TransformerConfig, tgt_dict: Any, embed_tokens: nn.Embedding) -> ResMLPDecoder:
         return ResMLPDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
+    def load_state_dict(
+        self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
+    ) -> Any:
+        """Take the parameters of a checkpoint, of the layers that fairseq's options keep.
+
+        Raises:
+            DoesNotFit: they are not this model's, or not finite
+        """
+        kept = prune_state_dict(state_dict, model_cfg)
+        check_fit(kept, self.state_dict(), strict)
+        return super().load_state_dict(kept, strict, model_cfg, args)
+
+    def upgrade_state_dict(self, state_dict: dict[str, Tensor]) -> None:
+        """No checkpoint of this model is older than the base class's naming."""
+
     def make_generation_fast_(self, **kwargs: Any) -> None:
         """fairseq's hook before inference: fold every Aff, then go to ``--inference-precision``.
 
@@ -201,6 +218,10 @@ def check_options(args: Any, target_symbols: int) -> None:
         if not condition:
             raise UserError(message)
 
+    for option, usual in {**BASE, **dict.fromkeys(FOLLOWS, BASE["encoder_embed_dim"])}.items():
+        value = getattr(args, option)
+        fits = isinstance(value, int | float) if isinstance(usual, float) else isinstance(value, type(usual))
+        require(fits, f"--{option.replace('_', '-')} is {value!r}: give something like {usual!r}")
     for side in "encoder", "decoder":
         for size in "embed_dim", "ffn_embed_dim", "layers":
             value = getattr(args, f"{side}_{size}")

@@ -11,8 +11,8 @@ import pytest
 import torch
 from fairseq_commands import USER_DIR, start
 
-import resmlp_mt.models  # noqa: F401  (makes the checkpoints that the tests look at loadable)
 from resmlp_mt.ablations.recipe import read_recipe
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from scripts import printed
 
 
@@ -54,7 +54,9 @@ def test_a_killed_run_goes_on_to_the_weights_of_an_unbroken_training(finished, w
         tmp_path / "log", "train", work / "data-bin", "--user-dir", USER_DIR, "--save-dir", tmp_path / "run", *options
     ).finish()
     assert done.status == 0, done.output
-    found, expected = (torch.load(each / "checkpoint_last.pt")["model"] for each in (out / "paper", tmp_path / "run"))
+    found, expected = (
+        load_checkpoint(each / "checkpoint_last.pt")["model"] for each in (out / "paper", tmp_path / "run")
+    )
     assert found.keys() == expected.keys()
     assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
 
@@ -88,7 +90,7 @@ def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monke
                 assert row["bootstrap"][metric] == expected["paired_bootstrap"][metric]
         assert row["scores"]["chrf2"]["score"] > 10  # something was learned
 
-        checkpoint = torch.load(folder / "checkpoint_last.pt")
+        checkpoint = load_checkpoint(folder / "checkpoint_last.pt")
         seen = {tensor.data_ptr(): tensor.numel() for tensor in checkpoint["model"].values() if tensor.numel() > 1}
         assert row["training"]["parameters"] == sum(seen.values())
         done = start(

@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_models import checkpoint, untrained
 
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 
 pytest.importorskip("matplotlib")
@@ -122,7 +123,7 @@ def test_the_same_checkpoint_gives_the_same_bytes(plot_mixing, saved, tmp_path):
 def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path):
     plot_mixing(saved, "--out", tmp_path / "out", "--prune", "0.25", "1")
     for share, zeros in ("0.25", 9), ("1", 36):
-        model = torch.load(tmp_path / "out" / f"pruned-{share}.pt")["model"]
+        model = load_checkpoint(tmp_path / "out" / f"pruned-{share}.pt")["model"]
         assert (model["decoder.layers.1.mixing.mixing.weight"][:8, :8].tril() == 0).sum() == 28 + zeros
         assert (model["encoder.layers.1.mixing.mixing.weight"] == 0).sum() == zeros
     with pytest.raises(UserError, match=r"pruned-1\.pt: is one of the checkpoints"):

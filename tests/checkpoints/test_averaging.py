@@ -143,7 +143,7 @@ def test_the_last_checkpoints_by_number(tmp_path):
         ({"w": torch.ones(2, 3).half(), "b": torch.ones(3)}, r"2.pt: w is .* torch.float16, but .* torch.float32"),
         ({"w": torch.ones(2, 3), "b": torch.tensor([1.0, float("nan"), 1.0])}, r"2.pt: b is not finite"),
         ({"w": torch.full((2, 3), float("-inf")), "b": torch.ones(3)}, r"2.pt: w is not finite"),
-        ({"w": torch.ones(2, 3), "b": 1.0}, r"2.pt: b is not a tensor"),
+        ({"w": torch.ones(2, 3), "b": 1.0}, r"2.pt: not loaded: b is a float, not a tensor"),
     ],
 )
 def test_models_that_do_not_average_are_refused(tmp_path, model, message):
@@ -151,6 +151,15 @@ def test_models_that_do_not_average_are_refused(tmp_path, model, message):
     second = save(tmp_path / "2.pt", model)
     with pytest.raises(UserError, match=message):
         average_checkpoints([first, second])
+
+
+@pytest.mark.parametrize("order", [["empty.pt", "good.pt"], ["good.pt", "empty.pt"], ["empty.pt"]])
+def test_a_model_without_parameters_does_not_halve_the_other(tmp_path, average, order):
+    save(tmp_path / "empty.pt", {})
+    save(tmp_path / "good.pt", {"w": torch.ones(3)})
+    with pytest.raises(UserError, match=r"empty.pt: not loaded: its model is an empty one"):
+        average("--inputs", *[tmp_path / name for name in order], "--output", tmp_path / "out.pt")
+    assert not (tmp_path / "out.pt").exists()
 
 
 class Smuggled:
@@ -183,8 +192,8 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path, average):
     out = tmp_path / "out.pt"
     for inputs, message in [
         (["text.pt"], "text.pt: not loaded"),
-        (["weights.pt"], "weights.pt: not a checkpoint of fairseq-train"),
-        (["tensor.pt"], "tensor.pt: not a checkpoint of fairseq-train"),
+        (["weights.pt"], "weights.pt: not loaded: not a checkpoint of fairseq-train"),
+        (["tensor.pt"], "tensor.pt: not loaded: not a checkpoint of fairseq-train"),
         (["nowhere.pt"], "nowhere.pt: cannot be read: No such file"),
         (["good.pt", "../" + tmp_path.name + "/good.pt"], "comes twice"),
     ]:
@@ -255,5 +264,5 @@ def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(tmp_pa
     assert theirs.startswith(
         f"Generate test with beam=5: BLEU4 = {ours['score']:.2f}, {ours['verbose_score'].split()[0]} (BP="
     )
-    with pytest.raises(AssertionError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
+    with pytest.raises(UserError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
         fairseq(fairseq_cli.train, *train, "--max-epoch", "7", "--restore-file", "average.pt")

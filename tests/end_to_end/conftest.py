@@ -7,7 +7,7 @@ import pytest
 from fairseq_commands import USER_DIR, start, training
 from made_up_language import TRAIN, VALID, sentence_pairs
 
-import resmlp_mt.models  # noqa: F401  (makes the checkpoints that the tests look at loadable)
+import resmlp_mt.models  # noqa: F401  (registers the models)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import torch
 from fairseq import checkpoint_utils
 from made_up_language import VALID
 
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 
 N_BEST = ("--nbest", 3, "--lenpen", 0.6, "--print-alignment", "--batch-size", 32)
@@ -140,7 +141,7 @@ def test_adaptive_softmax_whose_cutoff_is_never_evaluated(train, generate, tmp_p
     path = tmp_path / "checkpoint_last.pt"
     assert len(hypotheses(generate(path=path))) == VALID
 
-    state = torch.load(path)
+    state = load_checkpoint(path)
     for cutoff, message in (
         ("open('smuggled', 'w') and [8, 16]", "fairseq might run its option adaptive_softmax_cutoff"),
         ("[8] + [16]", r"--adaptive-softmax-cutoff is .*: give whole numbers"),

@@ -4,6 +4,7 @@ import pytest
 import torch
 from made_up_language import VALID
 
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from scripts import printed
 
 pytest.importorskip("matplotlib")
@@ -32,7 +33,7 @@ def test_a_pruned_checkpoint_translates_and_is_zero_where_it_says(plot_mixing, g
     }  # fmt: skip
     assert all(len(found) == VALID for found in hypotheses.values())
     assert hypotheses["1"] != hypotheses["whole"]  # a bag of words
-    whole, pruned = (torch.load(file)["model"] for file in (path, tmp_path / "pruned-1.pt"))
+    whole, pruned = (load_checkpoint(file)["model"] for file in (path, tmp_path / "pruned-1.pt"))
     for key in whole:
         if key.endswith("mixing.mixing.weight"):
             length = shown[key.split(".")[0]]
@@ -41,7 +42,7 @@ def test_a_pruned_checkpoint_translates_and_is_zero_where_it_says(plot_mixing, g
 
 
 def test_an_average_is_shown_up_to_the_longest_sentence_of_the_training(plot_mixing, trained, corpus, tmp_path):
-    state = torch.load(trained[0] / "checkpoint_best.pt")
+    state = load_checkpoint(trained[0] / "checkpoint_best.pt")
     torch.save({**state, "last_optimizer_state": {}}, tmp_path / "average.pt")
     lines = plot_mixing(tmp_path / "average.pt", "--out", tmp_path).splitlines()
     source, target = (longest(corpus / f"train.bpe.{side}") for side in ("de", "en"))

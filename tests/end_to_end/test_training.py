@@ -7,6 +7,8 @@ import pytest
 import torch
 from fairseq_commands import USER_DIR, start, training
 
+from resmlp_mt.checkpoints.loading import load_checkpoint
+
 UPDATES = 12  # five an epoch
 # The last option has fairseq deal the sentences into batches anew for every epoch. Without it, newer fairseq keeps the
 # batches of the epoch in which the process began, and a training that resumes in another epoch gets other batches.
@@ -45,7 +47,7 @@ def test_a_tiny_model_learns_its_training_data(trained):
     assert train_losses[-1] < 0.3
     bleu = [float(each) for each in re.findall(r"\| bleu (\S+)", output)]
     assert bleu[-1] > 90
-    assert torch.load(folder / "checkpoint_best.pt")["extra_state"]["best"] == max(bleu)
+    assert load_checkpoint(folder / "checkpoint_best.pt")["extra_state"]["best"] == max(bleu)
 
 
 def test_validate_gives_the_loss_of_the_training(fairseq, data_bin, trained):
@@ -66,7 +68,7 @@ def unbroken(train, tmp_path_factory):
     folder = tmp_path_factory.mktemp("unbroken")
     done = train(folder, *RESUMABLE)
     assert done.status == 0, done.output
-    return torch.load(folder / "checkpoint_last.pt")
+    return load_checkpoint(folder / "checkpoint_last.pt")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_a_killed_training_run_again_ends_like_an_unbroken_one(train, unbroken, 
     done = train(tmp_path, *RESUMABLE)
     assert done.status == 0, done.output
     assert re.search(rf"Loaded checkpoint .*checkpoint_last\.pt \({resumed_from}\)", done.output), done.output
-    resumed = torch.load(tmp_path / "checkpoint_last.pt")
+    resumed = load_checkpoint(tmp_path / "checkpoint_last.pt")
     assert resumed["optimizer_history"][-1]["num_updates"] == UPDATES
     assert_equal(resumed["model"], unbroken["model"], "model")
     assert_equal(resumed["last_optimizer_state"], unbroken["last_optimizer_state"], "last_optimizer_state")
@@ -115,7 +117,7 @@ def test_two_processes_give_the_gradients_of_one(train, data_bin, tmp_path):
     for done in [rank.finish() for rank in ranks]:
         assert done.status == 0, done.output
     whole, half, two = (
-        torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "half", "two")
+        load_checkpoint(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "half", "two")
     )
     for name in whole:
         torch.testing.assert_close(two[name], whole[name], rtol=1e-4, atol=1e-5)
@@ -132,7 +134,7 @@ def test_activation_checkpointing_changes_nothing(train, tmp_path):
     for name, more in ("with", ["--checkpoint-activations"]), ("without", []):
         done = train(tmp_path / name, *common, *more)
         assert done.status == 0, done.output
-    one, other = (torch.load(tmp_path / name / "checkpoint_last.pt") for name in ("with", "without"))
+    one, other = (load_checkpoint(tmp_path / name / "checkpoint_last.pt") for name in ("with", "without"))
     torch.testing.assert_close(one["model"], other["model"], rtol=1e-4, atol=1e-5)
 
 

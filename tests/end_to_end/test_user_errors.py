@@ -9,6 +9,7 @@ import torch
 from fairseq_commands import USER_DIR
 
 from resmlp_mt import ResMLPTransformerModel
+from resmlp_mt.checkpoints.loading import load_checkpoint
 
 
 @pytest.mark.parametrize(
@@ -73,11 +74,11 @@ def make_broken(kind, good, folder):
     elif kind == "empty":
         path.touch()
     elif kind == "smuggling":
-        state = torch.load(good)
+        state = load_checkpoint(good)
         state["extra_state"]["surprise"] = Surprise()
         torch.save(state, path)
     elif kind == "evaluated":
-        state = torch.load(good)
+        state = load_checkpoint(good)
         state["cfg"]["model"].arch = state["cfg"]["model"]._name = "fconv"
         state["cfg"]["model"].encoder_layers = "__import__('os').mkdir('smuggled')"
         torch.save(state, path)

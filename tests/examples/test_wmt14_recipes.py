@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import resmlp_mt.models  # noqa: F401  (makes the checkpoints that the tests look at loadable)
+from resmlp_mt.checkpoints.loading import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
@@ -198,7 +198,7 @@ def train(folder, pair, system, *more, updates, **variables):
     words = dry_run(pair, system, folder, "--", *small, **variables)
     done = start(folder / "train.txt", "train", *words[1:], cwd=ROOT).finish()
     assert done.status == 0, done.output
-    return torch.load(folder / system / "checkpoint_last.pt")
+    return load_checkpoint(folder / system / "checkpoint_last.pt")
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_from_training_over_a_break_to_the_table(linked):
     done = run("en_de", "train", "resmlp6", folder, "--", *small, AT_ONCE=256)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "checkpoint_last.pt (epoch 1 @ 2 updates)" in done.stdout
-    model = torch.load(folder / "resmlp6" / "checkpoint_last.pt")["model"]
+    model = load_checkpoint(folder / "resmlp6" / "checkpoint_last.pt")["model"]
     expected = train(unbroken, "en_de", "resmlp6", *more, updates=5, AT_ONCE=256)["model"]
     assert all(torch.equal(tensor, expected[name]) for name, tensor in model.items())
 
@@ -258,5 +258,5 @@ def test_two_processes_under_torchrun_take_the_step_of_one(linked):
     done = run("en_fr", "train", "resmlp6", two, "--", *small, *gloo, GPUS=2, AT_ONCE=512)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "training on 2 devices" in done.stdout
-    found = torch.load(two / "resmlp6" / "checkpoint_last.pt")["model"]
+    found = load_checkpoint(two / "resmlp6" / "checkpoint_last.pt")["model"]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,82 @@
+"""Checkpoints as an attacker writes them."""
+
+import pickle
+import struct
+import zipfile
+from argparse import Namespace
+
+import torch
+
+HISTORY = {"criterion_name": "C", "optimizer_name": "Adagrad", "lr_scheduler_state": {}, "num_updates": 5}
+
+
+class Call:
+    """Pickles as a call of something."""
+
+    def __init__(self, function, *arguments):
+        self.call = (function, arguments)
+
+    def __reduce__(self):
+        return self.call
+
+
+def state(model=None, options=None, **more):
+    """What fairseq's trainer saves, in little."""
+    return {
+        "args": None,
+        "cfg": {"model": Namespace(arch="tiny"), "task": {"_name": "translation"}, **(options or {})},
+        "model": {"w": torch.ones(4)} if model is None else model,
+        "optimizer_history": [dict(HISTORY)],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+        **more,
+    }
+
+
+def save(path, *args, legacy=False, **more):
+    torch.save(state(*args, **more), path, _use_new_zipfile_serialization=not legacy)
+    return path
+
+
+def rewrite(path, change, compression=zipfile.ZIP_STORED, twice=None):
+    """Write a file again with its pickle changed, compressed, or with a part twice."""
+    with zipfile.ZipFile(path) as archive:
+        parts = [(info.filename, archive.read(info)) for info in archive.infolist()]
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, data in parts:
+            for _ in range(2 if twice and name.endswith(twice) else 1):
+                archive.writestr(name, change(data) if name.endswith("data.pkl") else data)
+
+
+class Program:
+    """A pickle written by hand, for what Python's own pickler does not write."""
+
+    def __init__(self):
+        self.code = bytearray(pickle.PROTO + b"\x02")
+
+    def add(self, *operations):
+        for each in operations:
+            self.code += each
+        return self
+
+    @staticmethod
+    def name(module, name):
+        return pickle.GLOBAL + f"{module}\n{name}\n".encode()
+
+    @staticmethod
+    def text(value):
+        return pickle.BINUNICODE + struct.pack("<I", len(value)) + value.encode()
+
+    def write(self, path):
+        """As PyTorch writes a checkpoint that has this value as its extra_state."""
+        save(path, extra_state={"here": "HERE"})
+        here = self.text("HERE")
+        value = bytes(self.code[2:])
+
+        def change(data):
+            start = data.index(here)
+            end = start + len(here)
+            end += 2 if data[end : end + 1] == pickle.BINPUT else 5 if data[end : end + 1] == pickle.LONG_BINPUT else 0
+            return data[:start] + value + data[end:]
+
+        rewrite(path, change)
+        return path

@@ -1,0 +1,73 @@
+"""fairseq's commands in the test's own process, and a model of one update with its data-bin."""
+
+import sys
+from argparse import Namespace
+
+import fairseq_cli.preprocess
+import fairseq_cli.train
+import pytest
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+import resmlp_mt.models  # noqa: F401  (registers the models and installs the patches)
+
+
+def run(command, *arguments):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
+        command.cli_main()
+
+
+def training(folder, save_dir, *options, data="bin"):
+    return (
+        folder / data, "--save-dir", save_dir, "--arch", "resmlp_transformer_tiny", "--optimizer", "adagrad",
+        "--lr", 0.1, "--batch-size", 8, "--max-update", 1, "--cpu", "--num-workers", 0, "--log-format", "none",
+        "--disable-validation", "--no-epoch-checkpoints", *options,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def train(small):
+    def training_of(save_dir, *options, data="bin"):
+        run(fairseq_cli.train, *training(small, save_dir, *options, data=data))
+
+    return training_of
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """A folder with ``bin``, ``other`` (of another vocabulary) and ``trained/checkpoint_last.pt``."""
+    folder = tmp_path_factory.mktemp("small")
+    for name, words in ("bin", 5), ("other", 9):
+        for language in "de", "en":
+            lines = [f"a{i % words} b{i % 3} c" for i in range(16)]
+            (folder / f"{name}.{language}").write_text("\n".join(lines) + "\n")
+        prefix = folder / name
+        run(
+            fairseq_cli.preprocess, "-s", "de", "-t", "en", "--joined-dictionary", "--destdir", prefix,
+            *("--trainpref", prefix, "--validpref", prefix, "--testpref", prefix),
+        )  # fmt: skip
+    run(fairseq_cli.train, *training(folder, folder / "trained"))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def checkpoint(small):
+    return small / "trained" / "checkpoint_last.pt"
+
+
+@pytest.fixture
+def task(small):
+    """Gives translation with one of the two data-bins."""
+
+    def task_of(name="bin"):
+        config = TranslationConfig()
+        config.data, config.source_lang, config.target_lang = str(small / name), "de", "en"
+        return TranslationTask.setup_task(config)
+
+    return task_of
+
+
+def change_options(state, **options):
+    """The same checkpoint with other options of the model."""
+    model = Namespace(**{**vars(state["cfg"]["model"]), **options})
+    return {**state, "cfg": {**state["cfg"], "model": model}}
