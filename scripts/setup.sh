@@ -110,6 +110,9 @@ why() { # the cause of a failed attempt, in one line where the output tells it
         echo "no network, or pip's package source does not answer: check the connection and pip's settings, then run this again"
     elif [[ $output =~ $no_package\ ([^$'\n']*) ]]; then
         echo "pip finds no ${BASH_REMATCH[1]}: check the network and pip's settings, then run this again"
+    elif [[ $output == *ResolutionImpossible* && $output =~ '(constraint)'\ ([^$'\n']*) ]]; then
+        echo "pip's settings forbid what is asked for (${BASH_REMATCH[1]}): see PIP_CONSTRAINT and the constraint of" \
+            "'pip config list', and run this again without it"
     elif [[ $output == *'Permission denied'* ]]; then
         echo "no permission to write in $VENV: make it writable, or set VENV=... to another folder"
     else
@@ -142,8 +145,11 @@ install_torch() {
     else
         say "installing torch $version, the build for CPU"
         if ! attempt pip_install "$pin+cpu"; then
-            [[ $(why 2>/dev/null) == 'pip finds no'* ]] || die "$(why)"
-            say "pip finds no build for CPU alone; if gigabytes of CUDA are too much, stop this (Ctrl-C), set" \
+            case $(why 2>/dev/null) in
+                'pip finds no'* | "pip's settings forbid"*) ;;
+                *) die "$(why)" ;;
+            esac
+            say "pip finds no build for CPU alone, or its settings forbid it; if gigabytes of CUDA are too much, stop this (Ctrl-C), set" \
                 "RESMLP_TORCH_PIP_ARGS to the pip arguments that PyTorch's installation page shows for CPU, and start again"
             step "installing torch $version, the general build (several GB)" pip_install "$pin"
         fi

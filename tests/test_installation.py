@@ -135,6 +135,21 @@ def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str]) -> 
     assert calls(fake)[0].endswith("torch==2.13.0")
 
 
+CONFLICT = """\
+The conflict is caused by:
+    The user requested torch==2.13.0{0}
+    The user requested (constraint) torch==2.13.0{1}
+ERROR: ResolutionImpossible: for help visit pip's documentation"""
+
+
+def test_torch_that_pips_settings_constrain(checkout: Path, fake: dict[str, str]) -> None:
+    says = CONFLICT.format("+cpu", "+cu130")
+    result = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="+cpu", FAKE_PIP_SAYS=says)
+    assert result.returncode == 0, result.stderr
+    assert "or its settings forbid it" in result.stderr and "RESMLP_TORCH_PIP_ARGS" in result.stderr
+    assert calls(fake)[0].endswith("torch==2.13.0")
+
+
 def test_torch_with_the_users_arguments_and_with_a_gpu(checkout: Path, fake: dict[str, str]) -> None:
     assert set_up(checkout, **fake, RESMLP_TORCH_PIP_ARGS="--find-links some/folder").returncode == 0
     assert calls(fake)[0].endswith("torch==2.13.0 --find-links some/folder")
@@ -157,6 +172,10 @@ def test_torch_with_the_users_arguments_and_with_a_gpu(checkout: Path, fake: dic
         (
             {"FAKE_PIP_FAILS_AT": "torch", "FAKE_PIP_SAYS": "NewConnectionError('...'): Network is unreachable"},
             "no network, or pip's package source does not answer: check the connection",
+        ),
+        (
+            {"FAKE_PIP_FAILS_AT": "torch", "FAKE_PIP_SAYS": CONFLICT.format("", "+cu130")},
+            "pip's settings forbid what is asked for (torch==2.13.0+cu130): see PIP_CONSTRAINT and the constraint of",
         ),
         (
             {"FAKE_PIP_FAILS_AT": "fairseq", "FAKE_PIP_SAYS": "OSError: [Errno 28] No space left on device"},
