@@ -22,15 +22,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("archive", "source", "target"),
-    [
-        ("training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en.en", "training/europarl-v7.de-en.de"),
-        ("training-parallel-commoncrawl.tgz", "commoncrawl.fr-en.en", "commoncrawl.fr-en.fr"),
-        ("training-parallel-nc-v9.tgz", "training/news-commentary-v9.fr-en.en", "training/news-commentary-v9.fr-en.fr"),
-        ("training-giga-fren.tar", "giga-fren.release2.fixed.en.gz", "giga-fren.release2.fixed.fr.gz"),
-    ],
-)
+PAIRS = [
+    ("training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en.en", "training/europarl-v7.de-en.de"),
+    ("training-parallel-commoncrawl.tgz", "commoncrawl.fr-en.en", "commoncrawl.fr-en.fr"),
+    ("training-parallel-nc-v9.tgz", "training/news-commentary-v9.fr-en.en", "training/news-commentary-v9.fr-en.fr"),
+    ("training-giga-fren.tar", "giga-fren.release2.fixed.en.gz", "giga-fren.release2.fixed.fr.gz"),
+]
+
+
+@pytest.mark.parametrize(("archive", "source", "target"), PAIRS)
 def test_pairs_are_those_of_the_unpacked_files(folder: Path, archive: str, source: str, target: str) -> None:
     text = ArchivedText("x", folder / archive, (source, target))
     for side, (member, lines) in enumerate(zip((source, target), zip(*text.pairs(), strict=True), strict=True)):
@@ -40,6 +40,23 @@ def test_pairs_are_those_of_the_unpacked_files(folder: Path, archive: str, sourc
         assert list(lines) == unpacked.removesuffix(b"\n").split(b"\n")
         assert text.sides[side] == f"{folder / archive}:{member}"
     assert text.inputs == (folder / archive,)
+
+
+@pytest.mark.parametrize(("archive", "source", "target"), PAIRS)
+def test_zip_and_unpacked_have_the_same_pairs(
+    folder: Path, tmp_path: Path, archive: str, source: str, target: str
+) -> None:
+    pairs = list(ArchivedText("x", folder / archive, (source, target)).pairs())
+    (tmp_path / "x.zip").write_bytes(replicas.zipped(archive))
+    assert list(ArchivedText("x", tmp_path / "x.zip", (source, target)).pairs()) == pairs
+    subprocess.run(["tar", "-xf", folder / archive, "-C", tmp_path], check=True)
+    text = ArchivedText("x", tmp_path, (source, target))
+    assert list(text.pairs()) == pairs
+    assert text.inputs == [tmp_path / source, tmp_path / target]
+    if target.endswith(".gz"):  # as fairseq's own script leaves them
+        subprocess.run(["gunzip", *text.inputs], check=True)
+        assert list(text.pairs()) == pairs
+        assert text.inputs == [tmp_path / source.removesuffix(".gz"), tmp_path / target.removesuffix(".gz")]
 
 
 def _members(**content: bytes) -> dict[str, bytes]:
@@ -53,9 +70,9 @@ NOISE = b"".join(f"{number * 7919 % 10007} ".encode() for number in range(200_00
     ("content", "message"),
     [
         (None, r"x\.tgz: no such file$"),
-        (b"", r"x\.tgz: cannot be read as a tar archive: .*: get it again$"),
-        (b"<html>not here</html>" * 1000, r"x\.tgz: cannot be read as a tar archive: it is none: get it again$"),
-        (gzip.compress(b"no tar" * 1000), r"x\.tgz: cannot be read as a tar archive: it is none"),
+        (b"", r"x\.tgz: cannot be read as an archive: .*: get it again$"),
+        (b"<html>not here</html>" * 1000, r"x\.tgz: cannot be read as an archive: it is none: get it again$"),
+        (gzip.compress(b"no tar" * 1000), r"x\.tgz: cannot be read as an archive: it is none"),
         (replicas.tar(_members(en=b"a\n")), r"x\.tgz: has no t/a\.de, or is cut off before it$"),
         (replicas.tar(_members(en=NOISE, de=NOISE))[:100_000], r"x\.tgz.*: cannot be read .*end"),
         (replicas.tar(_members(en=NOISE, de=NOISE), gzipped=False)[:100_000], r"x\.tgz.*: cannot be read .*end"),
