@@ -213,7 +213,13 @@ class _Address:
                         block = response.read1(BLOCK)
         except urllib.error.HTTPError as error:
             raise self._refused(error, start) from error
-        except (OSError, http.client.HTTPException) as error:
+        except UserError:  # of the disk
+            raise
+        except (
+            OSError,
+            http.client.HTTPException,
+            ValueError,
+        ) as error:  # (ValueError: a chunk of fewer bytes than none)
             reason = _one_line(getattr(error, "reason", None) or error)
             raise _TryAgain(f"{self.url}: cannot be downloaded: {reason}") from error
         if expected is not None and part.size < expected:

@@ -86,6 +86,8 @@ def _paths(whole: Path) -> tuple[Path, Path]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Part]:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UserError(f"{path}: is not a regular file, as is to be written there: move it away")
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = Part(path, open(path, "a+b", buffering=0))  # noqa: SIM115 (closed below)

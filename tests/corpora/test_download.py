@@ -151,6 +151,7 @@ WORSE = {
     "a redirect to nowhere": Fault(status=302, headers={"Location": f"http://{'a' * 70}.example/"}),
     "nothing, again and again": Fault(drop_after=0),
     "no time": Fault(status=503),
+    "a chunk of fewer bytes than none": Fault(body=b"-5\r\n", endless=True, headers={"Transfer-Encoding": "chunked"}),
 }
 
 
@@ -250,6 +251,15 @@ def test_a_wrong_file_of_that_name_stays_too(
     assert _file(server).fetched_into(tmp_path).read_bytes() == BYTES
     assert (tmp_path / "a.gz.other1").read_bytes() == b"mine"
     assert "a.gz: had other bytes than the public file: renamed to a.gz.other1" in capsys.readouterr().err
+
+
+def test_nothing_is_written_through_a_link(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "a.gz.1").symlink_to(tmp_path / "mine")
+    with pytest.raises(UserError, match=r"a\.gz\.1: is not a regular file"):
+        _file(server).fetched_into(tmp_path)
+    assert (tmp_path / "mine").read_bytes() == b"mine"
 
 
 def test_a_folder_of_that_name(server: Server, tmp_path: Path) -> None:
