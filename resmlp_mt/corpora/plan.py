@@ -1,5 +1,6 @@
 """What a preparation will need, said before it begins: files and disk."""
 
+import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,10 +39,16 @@ class Plan:
 
     def __post_init__(self) -> None:
         for mirror in self.mirrors:
-            if not mirror.startswith(("http://", "https://")):
-                raise UserError(f"--mirror {mirror}: must begin with http:// or https:// (--archives names a folder)")
+            if not re.fullmatch(r"https?://[\w.\[]\S*", mirror):
+                raise UserError(f"--mirror {mirror}: is no address of http or https (--archives names a folder)")
         if self.mirrors and self.archives:
             raise UserError("--mirror: nothing is downloaded with --archives: leave one of them out")
+        for option, folder in (("--archives", self.archives), ("--out", self.out)):
+            try:
+                if folder and not folder.is_dir() and (option == "--archives" or folder.exists()):
+                    raise UserError(f"{option} {folder}: is not a folder")
+            except OSError as error:
+                raise UserError(f"{option} {folder}: {error.strerror}") from error
 
     @property
     def folder(self) -> Path:

@@ -126,14 +126,27 @@ def test_a_zip_or_unpacked_files_instead(tmp_path: Path, capsys: pytest.CaptureF
     assert plan.obtained()["a.tgz"] == tmp_path / "a.zip"
 
 
+@pytest.mark.parametrize("mirror", ["ftp://example.org", "downloads", "", "http://", "http:///wmt", "http://a b/"])
+def test_mirrors_that_are_none(tmp_path: Path, mirror: str) -> None:
+    with pytest.raises(UserError, match=f"^--mirror {mirror}: is no address of http or https"):
+        Plan(FILES, None, tmp_path, 1000, mirrors=[mirror])
+
+
+def test_mirrors_are_of_no_use_with_archives(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--mirror: nothing is downloaded with --archives"):
+        Plan(FILES, tmp_path, tmp_path, 1000, mirrors=["https://example.org"])
+
+
 @pytest.mark.parametrize(
-    ("mirror", "archives", "message"),
+    ("archives", "out", "message"),
     [
-        ("ftp://example.org", None, "--mirror ftp://example.org: must begin with http:// or https://"),
-        ("downloads", None, "--mirror downloads: must begin with"),
-        ("https://example.org", Path("downloads"), "--mirror: nothing is downloaded with --archives"),
+        ("nowhere", "out", "--archives .*nowhere: is not a folder"),
+        ("file", "out", "--archives .*file: is not a folder"),
+        (None, "file", "--out .*file: is not a folder"),
+        (None, "x" * 300, "--out .*x: File name too long"),
     ],
 )
-def test_mirrors_that_are_none(tmp_path: Path, mirror: str, archives: Path | None, message: str) -> None:
+def test_folders_that_are_none(tmp_path: Path, archives: str | None, out: str, message: str) -> None:
+    _written(tmp_path / "file", b"mine")
     with pytest.raises(UserError, match=message):
-        Plan(FILES, archives, tmp_path, 1000, mirrors=[mirror])
+        Plan(FILES, tmp_path / archives if archives else None, tmp_path / out, 1000)
