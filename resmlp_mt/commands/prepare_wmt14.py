@@ -1,11 +1,13 @@
 """Prepare WMT14 English-German or English-French for fairseq: the public archives -> OUT/data-bin."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from resmlp_mt.corpora import catalog
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.characters import FATES
+from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.official_sets import OfficialText
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
@@ -50,7 +52,13 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--archives", type=Path, metavar="DIR",
         help="folder that has the archives, got by other means; they are checked, nothing is downloaded "
-        "(--dry-run tells their names)",
+        "(--dry-run tells their names). A .zip of known sums (told there too) or, unchecked, the unpacked files of a "
+        "training corpus stand for its archive",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mirror", action="append", default=[], metavar="URL",
+        help="address of a folder that may have the archives by these names, asked before the public ones; may be "
+        "given again. What comes from there must have the same sums",
     )  # fmt: skip
     parser.add_argument(
         "--subwords", choices=["bpe", "sentencepiece"], help=f"kind of subwords (default: {Subwords.kind})"
@@ -102,14 +110,16 @@ def _from_raw(args: argparse.Namespace) -> str | None:
         ),
         PairFilter(max_length=250, max_ratio=1.5),
     )
-    archives = {bitext.archive: catalog.ARCHIVES[bitext.archive] for bitext in task.train}
     sets = [*task.valid, task.test]
     share = min(1.0, args.sample * len(task.train) / task.pairs) if args.sample else 1.0
-    files = [*archives.values(), *(official.archive for official in sets)]
-    paths = _obtained(Plan(files, args.archives, args.out, round(share * task.text_bytes)), args.dry_run)
+    files: dict[PublicFile, Sequence[str]] = {
+        **{catalog.ARCHIVES[bitext.archive]: bitext.members_for(task.langs) for bitext in task.train},
+        **{official.archive: () for official in sets},  # what is scored on is the official text and nothing else
+    }
+    paths = _obtained(args, files, round(share * task.text_bytes))
     if not paths:
         return None
-    train = [_archived(bitext.name, paths[bitext.archive], bitext.members, task.langs) for bitext in task.train]
+    train = [ArchivedText(bitext.name, paths[bitext.archive], bitext.members_for(task.langs)) for bitext in task.train]
     texts = [
         OfficialText(*official.written_into(args.out, paths[official.archive.name], task.langs)) for official in sets
     ]
@@ -125,24 +135,24 @@ def _from_prepared(args: argparse.Namespace) -> str | None:
         if getattr(args, option) is not None:
             name = option.replace("_", "-")
             raise UserError(f"--prepared {args.prepared}: has its makers' subwords: leave out --{name}")
-    files = [catalog.ARCHIVES[known.archive], known.test.archive]
-    paths = _obtained(Plan(files, args.archives, args.out, known.text_bytes), args.dry_run)
+    sides = {split: catalog.for_both(members, known.langs) for split, members in known.splits.items()}
+    members = [*(member for both in sides.values() for member in both), known.codes]
+    files = {catalog.ARCHIVES[known.archive]: members, known.test.archive: ()}
+    paths = _obtained(args, files, known.text_bytes)
     if not paths:
         return None
     known.test.written_into(args.out, paths[known.test.archive.name], known.langs)
     archive = paths[known.archive]
-    sets = {split: [_archived(split, archive, members, known.langs)] for split, members in known.splits.items()}
+    sets = {split: [ArchivedText(split, archive, both)] for split, both in sides.items()}
     corpus = Corpus(known.langs, **sets, sample=args.sample)
     return format_prepared(prepare_subwords(corpus, (archive, known.codes), known.symbols, args.out, args.jobs))
 
 
-def _obtained(plan: Plan, dry_run: bool) -> dict[str, Path] | None:
-    if dry_run:
+def _obtained(
+    args: argparse.Namespace, files: Mapping[PublicFile, Sequence[str]], text_bytes: int
+) -> dict[str, Path] | None:
+    plan = Plan(files, args.archives, args.out, text_bytes, mirrors=args.mirror)
+    if args.dry_run:
         print(plan)
         return None
     return plan.obtained()
-
-
-def _archived(name: str, archive: Path, members: str, langs: tuple[str, str]) -> ArchivedText:
-    source, target = langs
-    return ArchivedText(name, archive, (members.format(lang=source), members.format(lang=target)))

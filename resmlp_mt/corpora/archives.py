@@ -3,7 +3,10 @@
 import contextlib
 import gzip
 import io
+import lzma
+import struct
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,40 +17,96 @@ from resmlp_mt.corpora.sources import aligned_lines
 from resmlp_mt.errors import UserError
 
 BUFFER = 1 << 17  # bytes
+# What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves, for a
+# password and for unknown compression.
+BROKEN = (
+    *(OSError, EOFError, ValueError, KeyError, RuntimeError),
+    *(zlib.error, lzma.LZMAError, struct.error, tarfile.TarError, zipfile.BadZipFile),
+)
 
 
 @contextlib.contextmanager
 def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
-    """A file in a tar archive (plain, gzip, bzip2 or xz) as a stream; decompressed too if its name ends in ``.gz``.
+    """A file in an archive as a stream; decompressed too if its name ends in ``.gz``.
 
-    The archive's bytes are taken to be right: ``PublicFile`` checks them.
+    Args:
+        archive: tar (plain, gzip, bzip2 or xz), ``.zip``, or the folder that one was unpacked into
+        member: its name in the archive
 
     Raises:
         UserError: the archive cannot be read, is none, or does not have the member; also while the stream is read
     """
+    with contextlib.ExitStack() as stack:
+        with _reading(archive):
+            stream = stack.enter_context(_found(archive, member))
+        yield stack.enter_context(io.BufferedReader(_Checked(archive, stream), BUFFER))
+
+
+def unpacked(folder: Path, member: str) -> Path | None:
+    """The file that a member has become in a folder, if it is there; one of ``.gz`` may be decompressed, too."""
+    names = (member, member.removesuffix(".gz"))
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def files_of(archive: Path, members: Sequence[str]) -> list[Path]:
+    """The files that have the members of an archive: itself, or what it was unpacked into."""
+    return [unpacked(archive, member) or archive / member for member in members] if archive.is_dir() else [archive]
+
+
+@contextlib.contextmanager
+def _found(archive: Path, member: str) -> Iterator[IO[bytes]]:
+    with contextlib.ExitStack() as stack:
+        name, stream = member, cast(IO[bytes] | None, None)
+        if archive.is_dir():
+            if path := unpacked(archive, member):
+                name, stream = path.name, stack.enter_context(open(path, "rb"))
+        elif archive.suffix == ".zip":
+            zipped = stack.enter_context(zipfile.ZipFile(archive))
+            if member in zipped.namelist():
+                stream = stack.enter_context(zipped.open(member))
+        else:
+            tar = stack.enter_context(tarfile.open(archive))
+            entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)
+            stream = tar.extractfile(entry) if entry else None
+        if stream is None:
+            raise UserError(f"{archive}: has no {member}, or is cut off before it")
+        yield cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if name.endswith(".gz") else stream
+
+
+class _Checked(io.RawIOBase):
+    """A stream whose every failure is a ``UserError``."""
+
+    def __init__(self, archive: Path, stream: IO[bytes]):
+        self._archive, self._stream = archive, cast(Any, stream)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _reading(self._archive):
+            return self._stream.readinto(buffer)
+
+
+@contextlib.contextmanager
+def _reading(archive: Path) -> Iterator[None]:
     try:
-        with tarfile.open(archive) as tar:
-            for found in tar:
-                if found.name.removeprefix("./") == member and (stream := tar.extractfile(found)):
-                    raw = gzip.GzipFile(fileobj=stream) if member.endswith(".gz") else stream
-                    with io.BufferedReader(cast(Any, raw), BUFFER) as file:
-                        yield file
-                    return
+        yield
+    except UserError:
+        raise
     except FileNotFoundError as error:
         raise UserError(f"{archive}: no such file") from error
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+    except BROKEN as error:
         reason = "it is none" if "\n" in str(error) else error  # tarfile lists all that it tried
-        raise UserError(f"{archive}: cannot be read as a tar archive: {reason}: get it again") from error
-    raise UserError(f"{archive}: has no {member}, or is cut off before it")
+        raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
 
 
 @dataclass(frozen=True)
 class ArchivedText:
-    """Two members of one tar archive, aligned line by line. A ``Source``.
+    """Two members of one archive, aligned line by line. A ``Source``.
 
     Attributes:
         name: see ``Source``
-        archive: the file
+        archive: the file, or the folder that it was unpacked into
         members: of the source and the target language
     """
 
@@ -62,7 +121,7 @@ class ArchivedText:
 
     @property
     def inputs(self) -> Sequence[Path]:
-        return (self.archive,)
+        return files_of(self.archive, self.members)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 Sources of what is said here:
 
 - URLs of the training archives: https://www.statmt.org/wmt14/translation-task.html
+- their second addresses, copies that https://github.com/huggingface/datasets made (its pull request 1912) and names in
+  ``datasets/wmt14/wmt_utils.py`` at 098b1c6; whether they still answer was not tried, but no other bytes are accepted
+- the same members as ``.zip``, with sizes and sha256: there, at 040102f, in ``datasets/wmt14/dataset_infos.json``
 - their sizes and sha256: https://github.com/tensorflow/datasets, ``tensorflow_datasets/url_checksums/``
   ``wmt14_translate.txt`` and, for the UN documents and Giga-French, ``wmt15_translate.txt``
 - their members: https://github.com/facebookresearch/fairseq, ``examples/translation/prepare-wmt14en2de.sh`` and
@@ -20,6 +23,7 @@ from dataclasses import dataclass
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.official_sets import OfficialSet
 
+COPIES = "https://huggingface.co/datasets/wmt"
 ARCHIVES = {
     file.name: file
     for file in (
@@ -28,30 +32,65 @@ ARCHIVES = {
             "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
             sha256="0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
             size=657_632_379,
+            mirrors=(f"{COPIES}/wmt13/resolve/main/training-parallel-europarl-v7.tgz",),
+            zipped=PublicFile(
+                "training-parallel-europarl-v7.zip",
+                f"{COPIES}/wmt13/resolve/main-zip/training-parallel-europarl-v7.zip",
+                sha256="5b2d8b32c2396da739b4e731871c597fcc6e75729becd74619d0712eecf7770e",
+                size=658_092_427,
+            ),
         ),
         PublicFile(
             "training-parallel-commoncrawl.tgz",
             "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
             sha256="c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
             size=918_311_367,
+            mirrors=(f"{COPIES}/wmt13/resolve/main/training-parallel-commoncrawl.tgz",),
+            zipped=PublicFile(
+                "training-parallel-commoncrawl.zip",
+                f"{COPIES}/wmt13/resolve/main-zip/training-parallel-commoncrawl.zip",
+                sha256="5ffe980072ea29adfd84568d099bea366d9f72772b988e670794ae851b4e5627",
+                size=918_734_483,
+            ),
         ),
         PublicFile(
             "training-parallel-nc-v9.tgz",
             "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
             sha256="cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
             size=80_418_416,
+            mirrors=(f"{COPIES}/wmt14/resolve/main/training-parallel-nc-v9.tgz",),
+            zipped=PublicFile(
+                "training-parallel-nc-v9.zip",
+                f"{COPIES}/wmt14/resolve/main-zip/training-parallel-nc-v9.zip",
+                sha256="ce199f93ec56ff480137ba29f0819f9a22e70d88be6d7458f112303d67d623d5",
+                size=80_462_375,
+            ),
         ),
         PublicFile(
             "training-parallel-un.tgz",
             "https://www.statmt.org/wmt13/training-parallel-un.tgz",
             sha256="29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
             size=2_365_634_246,
+            mirrors=(f"{COPIES}/wmt13/resolve/main/training-parallel-un.tgz",),
+            zipped=PublicFile(
+                "training-parallel-un.zip",
+                f"{COPIES}/wmt13/resolve/main-zip/training-parallel-un.zip",
+                sha256="74f07002e053c81bc7f73b4fdab58e7987e831338748f264cbda82a8b062d2e2",
+                size=2_366_237_633,
+            ),
         ),
         PublicFile(
             "training-giga-fren.tar",
             "https://www.statmt.org/wmt10/training-giga-fren.tar",
             sha256="3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
             size=2_595_102_720,
+            mirrors=(f"{COPIES}/wmt10/resolve/main/training-giga-fren.tar",),
+            zipped=PublicFile(
+                "training-giga-fren.zip",
+                f"{COPIES}/wmt10/resolve/main-zip/training-giga-fren.zip",
+                sha256="9439f86523e5dff3f923526dbf6c6929da1786c18dbf64436d2b7564b83aaba3",
+                size=2_595_877_717,
+            ),
         ),
         PublicFile(
             "wmt16_en_de.tar.gz",
@@ -62,6 +101,12 @@ ARCHIVES = {
         ),
     )
 }
+
+
+def for_both(members: str, langs: tuple[str, str]) -> tuple[str, str]:
+    """The names of both sides, from one with ``{lang}`` for the language."""
+    source, target = langs
+    return members.format(lang=source), members.format(lang=target)
 
 
 @dataclass(frozen=True)
@@ -77,6 +122,10 @@ class Bitext:
     name: str
     archive: str
     members: str
+
+    def members_for(self, langs: tuple[str, str]) -> tuple[str, str]:
+        """The members of both sides."""
+        return for_both(self.members, langs)
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,26 @@
 """Public files, fetched over the network or taken from a folder, and checked."""
 
-import contextlib
 import http.client
 import re
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from resmlp_mt.corpora.checksums import digest_of
-from resmlp_mt.corpora.part import Part
+from resmlp_mt.corpora.part import Differs, Part, parts_of, present
+from resmlp_mt.corpora.progress import PAUSE, in_bytes
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write
 
 BLOCK = 1 << 18  # bytes
 BEGINNING = 1 << 12  # bytes that tell whether it is a web page
+OVERLAP = 1 << 10  # bytes that are asked for again: they tell whether the answer continues what is there
 LONGEST_PAUSE = 60.0  # seconds
 
 
@@ -29,10 +31,11 @@ class PublicFile:
     Attributes:
         name: its name in a folder
         url: where the public finds it
-        sha256, md5: of its bytes, in hexadecimal; where neither is known, the sha256 of the first file that came is
-            kept beside it as ``NAME.sha256`` and later ones must match
+        sha256, md5: of its bytes, in hexadecimal; at least one of them
         size: bytes, where known
-        advice: what to do where the URL does not give it
+        advice: what to do where no address gives it
+        mirrors: other public addresses of the same bytes
+        zipped: another archive of the same members
     """
 
     name: str
@@ -41,6 +44,12 @@ class PublicFile:
     md5: str | None = None
     size: int | None = None
     advice: str = "try later, or get the file by other means and name its folder"
+    mirrors: tuple[str, ...] = ()
+    zipped: "PublicFile | None" = None
+
+    def __post_init__(self) -> None:
+        if not (self.sha256 or self.md5):
+            raise ValueError(f"{self.name}: nothing tells whether its bytes are right")
 
     def taken_from(self, folder: Path) -> Path:
         """The file in a folder that a person names, checked.
@@ -51,154 +60,249 @@ class PublicFile:
         path = folder / self.name
         if not path.is_file():
             raise UserError(f"{path}: no such file: get it from {self.url}")
-        if wrong := self._wrong(path):
+        if wrong := self.wrong(path):
             raise UserError(f"{path}: {wrong}: get the file again from {self.url}")
         return path
 
-    def fetched_into(self, folder: Path, attempts: int = 6, pause: float = 2.0) -> Path:
+    def fetched_into(self, folder: Path, mirrors: Sequence[str] = (), attempts: int = 6, pause: float = 2.0) -> Path:
         """The file in a folder of ours: there already, or downloaded, checked, and only then given its name.
 
-        What has come is kept as ``NAME.part``, also by a killed run, and the next request asks for the rest.
+        What has come outlives killed runs and answers that contradict it (see ``part``), and the next request, to any
+        address, asks for the rest. A file of that name with other bytes is renamed, not replaced.
 
         Args:
             folder: made if missing
-            attempts: how many requests in a row may fail without a byte more than before
+            mirrors: addresses of folders that may have the file by its name; they are asked first
+            attempts: how many requests in a row to an address may fail without a byte more than before
             pause: seconds before the next request; doubles with every one that brought nothing
 
         Raises:
-            UserError: no network, the server does not have it, its bytes are wrong, or the disk is full
+            UserError: no network, no address has the file, its bytes are wrong, or the disk is full
         """
         path = folder / self.name
-        if path.is_file() and not self._wrong(path):
+        if self._is(path):
             return path
-        with Part.of(path) as part:
-            glued = self._download(part, attempts, pause)
-            wrong = self._wrong(part.path, part.size)
-            if wrong and glued:  # perhaps of two versions of the file
-                part.clear()
-                self._download(part, attempts, pause)
-                wrong = self._wrong(part.path, part.size)
-            if wrong:
-                part.clear()
-                raise UserError(f"{self.url}: sent other bytes than expected ({wrong}): {self.advice}")
-            if not (self.sha256 or self.md5):
-                with atomic_write(self._record(path)) as record:  # as sha256sum writes and checks it
-                    record.write(f"{digest_of(part.path, 'sha256')}  {self.name}\n")
-            part.become_whole()
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: is not a file: move it away")
+        with parts_of(path) as parts:
+            useless = list(parts)
+            if not self._is(path):  # another run may just have ended
+                whole = self._from_somewhere(self.addresses(mirrors), parts, attempts, pause)
+                _set_aside(path)
+                whole.become(path)
+                useless.remove(whole)
+            for part in useless:
+                part.cut(0)
         return path
 
-    def present_in(self, folder: Path) -> int:
-        """How many bytes of the file a folder has, finished or not, unchecked."""
-        for path in (folder / self.name, Part.path_of(folder / self.name)):
-            if path.is_file():
-                return path.stat().st_size
-        return 0
+    def addresses(self, mirrors: Sequence[str] = ()) -> list[str]:
+        """Where the file is asked for, in this order."""
+        return [*(f"{mirror.rstrip('/')}/{self.name}" for mirror in mirrors), self.url, *self.mirrors]
 
-    def _wrong(self, path: Path, size: int | None = None) -> str | None:
-        size = path.stat().st_size if size is None else size
-        if self.size is not None and size != self.size:
-            return f"{size:,} bytes, not {self.size:,}"
-        for algorithm, expected in self._expected(path).items():
-            found = digest_of(path, algorithm)
-            if found != expected:
+    def present_in(self, folder: Path) -> int:
+        """How many bytes of the file a folder has, finished or not, as far as their number tells."""
+        path = folder / self.name
+        there = path.stat().st_size if path.is_file() else 0
+        return there if there and self.size in (None, there) else present(path)
+
+    def wrong(self, path: Path) -> str | None:
+        """What is wrong with a file that should have these bytes, if anything."""
+        if wrong := self.wrong_size(path):
+            return wrong
+        for algorithm, expected in (("sha256", self.sha256), ("md5", self.md5)):
+            if expected and (found := digest_of(path, algorithm)) != expected:
                 return f"{algorithm} is {found}, not {expected}"
         return None
 
-    def _expected(self, path: Path) -> dict[str, str]:
-        known = {"sha256": self.sha256, "md5": self.md5}
-        if not any(known.values()):
-            with contextlib.suppress(OSError):
-                known["sha256"] = self._record(path).read_text(encoding="ascii").split()[0]
-        return {algorithm: digest for algorithm, digest in known.items() if digest}
+    def wrong_size(self, path: Path) -> str | None:
+        """The same, as far as can be seen without reading it."""
+        size = path.stat().st_size
+        return None if self.size in (None, size) else f"{size:,} bytes, not {self.size:,}"
 
-    def _record(self, path: Path) -> Path:
-        return path.with_name(f"{self.name}.sha256")
+    def _is(self, path: Path) -> bool:
+        return path.is_file() and not self.wrong(path)
 
-    def _download(self, part: Part, attempts: int, pause: float) -> bool:
-        """Bring all bytes; whether they came by more than one request."""
-        most, failures, requests = part.size, 0, 1 if part.size else 0
-        while True:
+    def _from_somewhere(self, addresses: list[str], parts: tuple[Part, Part], attempts: int, pause: float) -> Part:
+        for number, url in enumerate(addresses, start=1):
             try:
-                requests += 1
-                self._receive(part)
-                return requests > 1
-            except _TryAgain as error:
-                failures = 1 if part.size > most else failures + 1
-                most = max(most, part.size)
-                if failures >= attempts:
-                    raise UserError(f"{error} ({attempts} attempts): {self.advice}") from error
-                seconds = min(pause * 2 ** (failures - 1), LONGEST_PAUSE)
-                print(f"{error}: again in {seconds:.0f} s", file=sys.stderr, flush=True)
-                time.sleep(seconds)
+                return _Address(url, self, attempts, pause).completed(parts)
+            except _Unavailable as error:
+                if number == len(addresses):
+                    raise UserError(f"{error}: {self.advice}") from error
+                print(f"{error}: trying {addresses[number]}", file=sys.stderr, flush=True)
+        raise AssertionError
 
-    def _receive(self, part: Part) -> None:
-        """Ask once for what is missing."""
-        if not part.version and not self._expected(part.whole):
-            part.clear()  # nothing would tell whether the rest belongs to it
-        if part.size and part.size == self.size:
-            return
-        headers = {"User-Agent": "resmlp_mt"}  # urllib's own is refused by some
-        request = urllib.request.Request(self.url, headers=headers)
-        if part.size:
-            request.add_header("Range", f"bytes={part.size}-")
-            if part.version:
-                request.add_header("If-Range", part.version)  # where it has changed, all of it is sent, with status 200
-        try:
-            with urllib.request.urlopen(request, timeout=60) as response:
-                total = _total(response, part)
-                if part.size == 0:
-                    self._begin(part, response, total)
-                expected = total if self.size is None else self.size
-                with tqdm(
-                    desc=self.name, initial=part.size, total=expected, unit="B", unit_scale=True, disable=None
-                ) as bar:
-                    while block := response.read1(BLOCK):
-                        part.append(block)
-                        bar.update(len(block))
-        except urllib.error.HTTPError as error:
-            if error.code == 416 and error.headers.get("Content-Range", "").endswith(f"/{part.size}"):
-                return  # nothing follows what is there
-            raise self._refused(error, part) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise _TryAgain(f"{self.url}: cannot be downloaded: {getattr(error, 'reason', None) or error}") from error
-        if expected is not None and part.size < expected:
-            raise _TryAgain(f"{self.url}: broke off after {part.size:,} of {expected:,} bytes")
 
-    def _begin(self, part: Part, response: http.client.HTTPResponse, total: int | None) -> None:
-        start = response.read(BEGINNING)
-        page = re.match(rb"\s*<(!doctype html|html|\?xml)", start, re.IGNORECASE)
-        if page and not self.name.endswith((".html", ".xml")):
-            title = re.search(rb"<title>\s*(.*?)\s*</title>", start, re.IGNORECASE | re.DOTALL)
-            quoted = f" ({' '.join(title[1].decode('utf-8', 'replace').split())[:80]!r})" if title else ""
-            raise UserError(f"{self.url}: sent a web page{quoted}, not the file: {self.advice}")
-        if self.size is not None and total is not None and total != self.size:
-            raise UserError(f"{self.url}: offers {total:,} bytes, not the expected {self.size:,}: {self.advice}")
-        tag = response.headers.get("ETag", "")
-        weak = not tag or tag.startswith("W/")
-        part.begin((response.headers.get("Last-Modified") or "") if weak else tag)
-        part.append(start)
-
-    def _refused(self, error: urllib.error.HTTPError, part: Part) -> Exception:
-        if error.code == 416:
-            part.clear()
-            return _TryAgain(f"{self.url}: is shorter than what came before")
-        message = f"{self.url}: the server answers {error.code} {error.reason}"
-        if error.code >= 500 or error.code in (408, 429):  # too busy, too slow, too many requests
-            return _TryAgain(message)
-        return UserError(f"{message}: {self.advice}")
+class _Unavailable(Exception):
+    """An address does not give the file."""
 
 
 class _TryAgain(Exception):
     """The network or the server failed, perhaps for the moment."""
 
 
-def _total(response: http.client.HTTPResponse, part: Part) -> int | None:
-    """The size of the whole file as the answer tells it; clears the part that the answer does not continue."""
-    if response.status == 206:
-        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
-        if not found or int(found[1]) != part.size:
-            part.clear()
-            raise _TryAgain(f"{response.url}: sent another range than asked for")
-        return None if found[2] == "*" else int(found[2])
-    part.clear()
-    return response.length
+@dataclass(frozen=True)
+class _Address:
+    url: str
+    file: PublicFile
+    attempts: int
+    pause: float
+
+    def completed(self, parts: tuple[Part, Part]) -> Part:
+        """The part that now has all bytes, and the right ones. What was there of the longer part stays there."""
+        kept, other = parts
+        wrong: str | None = "they contradict those that came before"
+        for part in (kept, other, other) if other.size else (kept, other):
+            try:
+                before = self._download(part)
+                if not (wrong := self.file.wrong(part.path)):
+                    return part
+            except Differs:
+                before = part.size
+            if part is other:
+                part.cut(0)
+            elif before < part.size:  # the last answer may be to blame
+                part.cut(before)
+                if not before:
+                    break
+            elif self.file.size is not None and part.size >= self.file.size:
+                part.cut(0)
+        raise _Unavailable(f"{self.url}: sent other bytes than expected ({wrong})")
+
+    def _download(self, part: Part) -> int:
+        """Bring all bytes; returns how many were there before the last request.
+
+        Raises:
+            Differs: the address has others
+        """
+        failures, ranges = 0, True
+        while True:
+            before = part.size
+            try:
+                self._receive(part, before - OVERLAP if ranges else 0)
+                return before
+            except Differs:
+                if not ranges or before <= OVERLAP:
+                    raise
+                ranges = False  # perhaps it is only that the server is bad at them
+            except _TryAgain as error:
+                failures = 1 if part.size > before else failures + 1
+                if failures >= self.attempts:
+                    raise _Unavailable(f"{error} ({self.attempts} attempts)") from error
+                seconds = min(self.pause * 2 ** (failures - 1), LONGEST_PAUSE)
+                print(f"{error}: again in {seconds:.0f} s", file=sys.stderr, flush=True)
+                time.sleep(seconds)
+
+    def _receive(self, part: Part, start: int) -> None:
+        """Ask once for what is missing, and again for what is there from ``start`` on."""
+        if self.file.size is not None and part.size >= self.file.size:
+            return
+        try:
+            with self._answer(start) as response:
+                position, total = self._place(response)
+                if position > part.size:
+                    raise Differs
+                block = response.read(BEGINNING) if position == 0 else response.read1(BLOCK)
+                self._check(block if position == 0 else b"", total)
+                expected = total if self.file.size is None else self.file.size
+                with _Bar(self.file.name, part.size, expected) as bar:
+                    while block and (expected is None or position < expected):
+                        part.add(position, block if expected is None else block[: expected - position])
+                        position += len(block)
+                        bar.show(part.size)
+                        block = response.read1(BLOCK)
+        except urllib.error.HTTPError as error:
+            raise self._refused(error, start) from error
+        except UserError:  # of the disk
+            raise
+        except (
+            OSError,
+            http.client.HTTPException,
+            ValueError,
+        ) as error:  # (ValueError: a chunk of fewer bytes than none)
+            reason = _one_line(getattr(error, "reason", None) or error)
+            raise _TryAgain(f"{self.url}: cannot be downloaded: {reason}") from error
+        if expected is not None and part.size < expected:
+            raise _TryAgain(f"{self.url}: broke off after {part.size:,} of {expected:,} bytes")
+        if expected is None and not response.chunked and self.file.wrong(part.path):
+            raise _TryAgain(f"{self.url}: ended after {part.size:,} bytes, perhaps too early")
+
+    def _answer(self, start: int) -> http.client.HTTPResponse:
+        headers = {"User-Agent": "resmlp_mt"}  # urllib's own is refused by some
+        if start > 0:
+            headers["Range"] = f"bytes={start}-"
+        try:
+            response = urllib.request.urlopen(urllib.request.Request(self.url, headers=headers), timeout=60)
+        except (http.client.InvalidURL, ValueError) as error:  # also where a server sends us there
+            raise _Unavailable(f"{self.url}: leads to no address: {_one_line(error)}") from error
+        if not isinstance(response, http.client.HTTPResponse) or response.status not in (200, 203, 206):
+            raise _Unavailable(f"{self.url}: does not answer with a file ({getattr(response, 'status', 'no HTTP')})")
+        return response
+
+    def _place(self, response: http.client.HTTPResponse) -> tuple[int, int | None]:
+        """Where in the file an answer begins, and the size of the file as the answer tells it."""
+        if response.status != 206:
+            return 0, response.length
+        found = re.fullmatch(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18}|\*)", response.headers.get("Content-Range", ""))
+        if not found:
+            raise Differs
+        return int(found[1]), None if found[2] == "*" else int(found[2])
+
+    def _check(self, start: bytes, total: int | None) -> None:
+        """What can be seen before all bytes are there, so that hours are not spent on something else."""
+        if re.match(rb"(\xef\xbb\xbf)?\s*<", start) and not self.file.name.endswith((".html", ".xml")):
+            title = re.search(rb"<title[^>]*>(.*?)</title>", start, re.IGNORECASE | re.DOTALL)
+            quoted = f" ({_one_line(title[1].decode('utf-8', 'replace'))!r})" if title else ""
+            raise _Unavailable(f"{self.url}: sent a web page{quoted}, not the file")
+        if total is not None and self.file.size not in (None, total):
+            raise _Unavailable(f"{self.url}: offers {total:,} bytes, not the expected {self.file.size:,}")
+
+    def _refused(self, error: urllib.error.HTTPError, start: int) -> Exception:
+        if error.code == 416 and start > 0:
+            return Differs()
+        message = f"{self.url}: the server answers {error.code} {_one_line(error.reason)}"
+        if error.code >= 500 or error.code in (408, 425, 429):  # too busy, too slow, too early, too many requests
+            return _TryAgain(message)
+        return _Unavailable(message)
+
+
+class _Bar:
+    """How much of a file has come: a bar on a terminal, elsewhere a line every so often."""
+
+    def __init__(self, name: str, size: int, total: int | None):
+        self._name, self._total = name, f" of {in_bytes(total)}" if total else ""
+        self._told = time.monotonic()
+        self._bar = tqdm(
+            desc=name, initial=size, total=total, unit="B", unit_scale=True, disable=not sys.stderr.isatty()
+        )
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def show(self, size: int) -> None:
+        if not self._bar.disable:
+            self._bar.update(size - self._bar.n)
+        elif time.monotonic() - self._told >= PAUSE:
+            self._told = time.monotonic()
+            print(f"{self._name}: {in_bytes(size)}{self._total}", file=sys.stderr, flush=True)
+
+
+def _set_aside(path: Path) -> None:
+    if not path.is_file():
+        return
+    names = (path.with_name(f"{path.name}.other{number}") for number in count(1))
+    other = next(name for name in names if not name.exists())
+    try:
+        path.rename(other)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be renamed: {error.strerror or error}") from error
+    print(f"{path}: had other bytes than the public file: renamed to {other.name}", file=sys.stderr, flush=True)
+
+
+def _one_line(text: object) -> str:
+    """What a server says, as part of a message: without line ends, colours and other commands to a terminal."""
+    printable = "".join(character if character.isprintable() else " " for character in str(text))
+    return " ".join(printable.split())[:100]

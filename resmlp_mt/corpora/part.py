@@ -1,4 +1,4 @@
-"""A file that is still coming: what has come of it outlives the run that is killed."""
+"""Files that are still coming: what has come of them outlives a killed run, and answers that are worse."""
 
 import contextlib
 import fcntl
@@ -10,93 +10,103 @@ from typing import IO
 
 from resmlp_mt.errors import UserError
 
+FOLDER = ".downloads"  # beside the final names, and all that is ours there
+
+
+class Differs(Exception):
+    """Bytes are not those that came before."""
+
 
 @dataclass
 class Part:
-    """The first bytes of a file, beside its final name as ``NAME.part``. Use through ``Part.of``.
+    """The first bytes of a file. They are added to, never changed. Use through ``parts_of``.
 
     Attributes:
-        whole: the final name
-        file: open for appending, unbuffered
+        path: where they are
+        file: open for reading and appending, unbuffered
     """
 
-    whole: Path
+    path: Path
     file: IO[bytes]
-
-    @staticmethod
-    def path_of(whole: Path) -> Path:
-        """Where the first bytes of a file are."""
-        return whole.with_name(f"{whole.name}.part")
-
-    @classmethod
-    @contextlib.contextmanager
-    def of(cls, whole: Path) -> Iterator["Part"]:
-        """Go on with what is there, or with nothing; for one run at a time.
-
-        Raises:
-            UserError: it cannot be written, or another run has it
-        """
-        path = cls.path_of(whole)
-        with _writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = open(path, "ab", buffering=0)  # noqa: SIM115 (closed below)
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise UserError(f"{path}: another run is downloading it: wait for it") from error
-            part = cls(whole, file)
-            try:
-                yield part
-            finally:
-                if part.size == 0:
-                    path.unlink(missing_ok=True)
-                    part._version.unlink(missing_ok=True)
-
-    @property
-    def path(self) -> Path:
-        return self.path_of(self.whole)
 
     @property
     def size(self) -> int:
         """Bytes that have come."""
-        return self.file.seek(0, os.SEEK_END)
+        return os.fstat(self.file.fileno()).st_size
 
-    @property
-    def version(self) -> str:
-        """What ``begin`` was told, if anything."""
-        return self._version.read_text(encoding="latin-1") if self._version.exists() else ""
-
-    @property
-    def _version(self) -> Path:
-        return self.whole.with_name(f"{self.whole.name}.part-version")
-
-    def clear(self) -> None:
-        """Forget all bytes."""
-        self.file.truncate(0)
-
-    def begin(self, version: str) -> None:
-        """Say of which version of the file the bytes are that follow."""
-        with _writing(self._version):
-            self._version.write_text(version, encoding="latin-1")
-
-    def append(self, block: bytes) -> None:
-        """Add bytes.
+    def add(self, position: int, block: bytes) -> None:
+        """Take the file's bytes from ``position`` (at most ``size``) on; those that are there must be the same.
 
         Raises:
+            Differs: they are not
             UserError: the disk is full, ...
         """
-        rest = memoryview(block)
         with _writing(self.path):
+            there = os.pread(self.file.fileno(), len(block), position)
+            if not block.startswith(there):
+                raise Differs
+            rest = memoryview(block)[len(there) :]
             while rest:
                 rest = rest[self.file.write(rest) :]
 
-    def become_whole(self) -> None:
+    def cut(self, size: int) -> None:
+        """Forget what follows the first ``size`` bytes."""
+        self.file.truncate(size)
+
+    def become(self, whole: Path) -> None:
         """Take the final name."""
-        with _writing(self.whole):
+        with _writing(whole):
             os.fsync(self.file.fileno())
-            os.replace(self.path, self.whole)
-            self._version.unlink(missing_ok=True)
+            os.replace(self.path, whole)
+
+
+def present(whole: Path) -> int:
+    """How many bytes of a file have come."""
+    return max(path.stat().st_size if path.is_file() else 0 for path in _paths(whole))
+
+
+@contextlib.contextmanager
+def parts_of(whole: Path) -> Iterator[tuple[Part, Part]]:
+    """Two beginnings of a file, the longer one first: what contradicts the one can be taken by the other.
+
+    They stay for the next run, unless they are empty. One run at a time has them.
+
+    Raises:
+        UserError: they cannot be written, or another run has them
+    """
+    with contextlib.ExitStack() as stack:
+        first, second = (stack.enter_context(_opened(path)) for path in _paths(whole))
+        yield (first, second) if first.size >= second.size else (second, first)
+
+
+def _paths(whole: Path) -> tuple[Path, Path]:
+    folder = whole.parent / FOLDER
+    return folder / f"{whole.name}.1", folder / f"{whole.name}.2"
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Part]:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UserError(f"{path}: is not a regular file, as is to be written there: move it away")
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = Part(path, open(path, "a+b", buffering=0))  # noqa: SIM115 (closed below)
+    with part.file:
+        with _writing(path):
+            try:
+                fcntl.flock(part.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ours = os.path.samestat(os.stat(path), os.fstat(part.file.fileno()))
+            except (BlockingIOError, FileNotFoundError):
+                ours = False  # (it is gone where another run ended in this moment)
+        if not ours:
+            raise UserError(f"{path}: another run is downloading it: wait for it")
+        try:
+            yield part
+        finally:
+            with contextlib.suppress(OSError):
+                if part.size == 0:
+                    path.unlink()
+                    path.parent.rmdir()
 
 
 @contextlib.contextmanager

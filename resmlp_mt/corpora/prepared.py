@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.corpora.archives import opened_member
+from resmlp_mt.corpora.archives import files_of, opened_member
 from resmlp_mt.corpora.binarize import RESERVED, SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.pipeline import Corpus
 from resmlp_mt.corpora.progress import Progress
@@ -56,7 +56,12 @@ def prepare_subwords(corpus: Corpus, codes: tuple[Path, str], symbols: int, out:
             )
             work = partial(_take, step, source, corpus.sample if is_train else None, symbols)
             pairs[split] = steps.run(step, work)["pairs"]
-        step = Step("take codes", inputs=codes[:1], outputs=[out / "bpe.codes"], options={"member": codes[1]})
+        step = Step(
+            "take codes",
+            inputs=files_of(codes[0], codes[1:]),
+            outputs=[out / "bpe.codes"],
+            options={"member": codes[1]},
+        )
         steps.run(step, partial(_take_codes, *codes, step.outputs[0]))
         step = Step(
             "binarise",

@@ -102,3 +102,11 @@ class Progress:
 def reasons(dropped: Mapping[str, int]) -> str:
     """``"3 empty, 1 ratio"``."""
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
+
+
+def in_bytes(number: int) -> str:
+    """``"2.6 GB"``."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} bytes"

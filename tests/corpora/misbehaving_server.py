@@ -1,6 +1,5 @@
 """An HTTP server on loopback that serves files from memory, with ranges, and misbehaves as told."""
 
-import hashlib
 import re
 import threading
 import time
@@ -14,13 +13,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Fault:
     """How one request is answered wrongly."""
 
-    status: int | None = None  # an error
+    status: int | None = None  # instead of 200, 206 and 416; of the file nothing is sent
     drop_after: int | None = None  # bytes of the body, then the connection ends
     ignore_range: bool = False
     body: bytes | None = None  # instead of the file
     length: int | None = None  # Content-Length, whatever the body is
+    endless: bool = False  # no Content-Length: the body lasts until the connection ends
+    chunked: bool = False
     shift: int = 0  # start so many bytes away from what was asked for
-    blind: bool = False  # If-Range does not count
+    lie: bool = False  # but say that it starts there
+    headers: dict[str, str] = field(default_factory=dict)  # more, or others
     seconds: float = 0.0  # after every 1,000 bytes
 
 
@@ -30,7 +32,6 @@ class Server:
     files: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, Iterator[Fault]] = field(default_factory=dict)
     requests: list[tuple[str, str | None, int]] = field(default_factory=list)  # name, Range, status
-    tags: bool = True  # send ETag
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.port}/{name}"
@@ -57,26 +58,29 @@ class _Handler(BaseHTTPRequestHandler):
         fault = next(server.faults.get(name, iter(())), Fault())
         wanted = self.headers.get("Range")
         content = server.files.get(name) if fault.body is None else fault.body
-        if content is None or fault.status:
-            server.requests.append((name, wanted, fault.status or 404))
-            self.send_error(fault.status or 404)
-            return
-        tag = f'"{hashlib.md5(content).hexdigest()}"'
         start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted and not fault.ignore_range else 0
-        if self.headers.get("If-Range", tag) != tag and not fault.blind:
-            start = 0
-        status = 416 if start >= len(content) and start else 206 if start else 200
+        if content is None or fault.status:
+            status, content, fault.length = fault.status or 404, b"", 0
+        else:
+            status = 416 if start >= len(content) and start else 206 if start else 200
         server.requests.append((name, wanted, status))
-        body = b"" if status == 416 else content[start + fault.shift :]
+        first = start + fault.shift
+        body = b"" if status == 416 else content[first:]
+        headers = {"Content-Length": str(len(body) if fault.length is None else fault.length)}
+        if status in (206, 416):
+            place = "*" if status == 416 else f"{start if fault.lie else first}-{len(content) - 1}"
+            headers["Content-Range"] = f"bytes {place}/{len(content)}"
+        if fault.endless or fault.chunked:
+            del headers["Content-Length"]
+        if fault.chunked:
+            self.protocol_version, headers["Transfer-Encoding"] = "HTTP/1.1", "chunked"
         self.send_response(status)
-        if status != 200:
-            first = "*" if status == 416 else f"{start + fault.shift}-{len(content) - 1}"
-            self.send_header("Content-Range", f"bytes {first}/{len(content)}")
-        if server.tags:
-            self.send_header("ETag", tag)
-        self.send_header("Content-Length", str(len(body) if fault.length is None else fault.length))
+        for header, value in (headers | {"Connection": "close"} | fault.headers).items():
+            self.send_header(header, value)
         self.end_headers()
         body = body[: fault.drop_after]
+        if fault.chunked:
+            body = b"%x\r\n%b\r\n" % (len(body), body) + (b"" if fault.drop_after is not None else b"0\r\n\r\n")
         with suppress(ConnectionError):  # of a client that had enough, or was killed
             step = 1000 if fault.seconds else len(body) or 1
             for begin in range(0, len(body), step):

@@ -1,5 +1,6 @@
 """What is said before the work."""
 
+import hashlib
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,49 +8,93 @@ from types import SimpleNamespace
 import pytest
 
 from resmlp_mt.corpora.download import PublicFile
+from resmlp_mt.corpora.part import FOLDER
 from resmlp_mt.corpora.plan import WORK, Plan
 from resmlp_mt.errors import UserError
 
-FILES = [
-    PublicFile("a.tgz", "https://example.org/a.tgz", size=3_000_000),
-    PublicFile("b.tgz", "https://example.org/b.tgz"),
-]
+MD5 = hashlib.md5(b"").hexdigest()
+ZIP = PublicFile("a.zip", "https://example.org/a.zip", md5=hashlib.md5(b"zip").hexdigest(), size=3)
+A = PublicFile("a.tgz", "https://example.org/a.tgz", md5=MD5, size=3_000_000, mirrors=("https://b.org/a",), zipped=ZIP)
+B = PublicFile("b.tgz", "https://example.org/b.tgz", md5=MD5)
+FILES = {A: ("t/a.en", "t/a.de.gz"), B: ()}
 
 
 def _free(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free if Path(path).exists() else 0))
 
 
+def _written(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
 def test_the_plan_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _free(monkeypatch, 7_000_000_000)
     out = tmp_path / "new" / "out"
-    assert str(Plan(FILES, None, out, 2_000_000)).splitlines() == [
+    assert str(Plan(FILES, None, out, 2_000_000, mirrors=["https://example.com/wmt/"])).splitlines() == [
         f"archives in {out}/raw, downloaded where they are missing",
         "  a.tgz  3.0 MB, missing",
+        "    https://example.com/wmt/a.tgz",
         "    https://example.org/a.tgz",
+        "    https://b.org/a",
         "  b.tgz  size unknown, missing",
+        "    https://example.com/wmt/b.tgz",
         "    https://example.org/b.tgz",
         "to download: 3.0 MB and 1 of unknown size",
-        f"work: about {2 * WORK:.1f} MB ({WORK:.1f} times 2.0 MB of raw text, less what {out} has)",
-        f"disk: about {3 + 2 * WORK:.1f} MB needed, 7.0 GB free",
+        f"work: about 6.0 MB (3.0 times 2.0 MB of raw text, less what {out} has)",
+        "disk: about 9.0 MB needed, 7.0 GB free",
     ]
     assert not (tmp_path / "new").exists()
 
 
 def test_what_is_there_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _free(monkeypatch, 1)
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / "a.tgz.part").write_bytes(b"x" * 1_000_000)
-    (tmp_path / "raw" / "b.tgz").write_bytes(b"x" * 5000)
-    for name in ("subwords/train.en", "resmlp6/checkpoint_last.pt"):  # the second is not of the preparation
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_bytes(b"x" * 300)
+    _written(tmp_path / "raw" / FOLDER / "a.tgz.1", b"x" * 1_000_000)
+    _written(tmp_path / "raw" / "b.tgz", b"x" * 5000)
+    _written(tmp_path / "subwords" / "train.en", b"x" * 300)
+    _written(tmp_path / "resmlp6" / "checkpoint_last.pt", b"x" * 300)  # is not of the preparation
     plan = Plan(FILES, None, tmp_path, 1000)
-    assert (plan.download, plan.work) == (2_000_000, round(1000 * WORK) - 300)
+    assert (plan.download, plan.work) == (2_000_000, 3000 - 300)
     assert "  a.tgz  3.0 MB, 1.0 MB there\n" in str(plan)
     assert "  b.tgz  size unknown, there\n" in str(plan)
     assert Plan(FILES, tmp_path / "raw", tmp_path, 10).download == 0
-    assert Plan(FILES, tmp_path / "raw", tmp_path, 10).work == 0
+
+
+def test_archives_of_the_wrong_size_are_not_there(tmp_path: Path) -> None:
+    _written(tmp_path / "raw" / "a.tgz", b"x" * 2_999_999)
+    plan = Plan(FILES, None, tmp_path, 1000)
+    assert plan.download == 3_000_000
+    assert "  a.tgz  3.0 MB, 2,999,999 bytes, not 3,000,000: will be downloaded\n" in str(plan)
+    plan = Plan(FILES, tmp_path / "raw", tmp_path, 1000)
+    assert "  a.tgz  3.0 MB, 2,999,999 bytes, not 3,000,000: get it again\n" in str(plan)
+    _written(tmp_path / "raw" / "a.tgz", b"x" * 3_000_000)
+    assert "  a.tgz  3.0 MB, there\n" in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("old", "anew", "expected"),
+    [
+        # In thousands of bytes of the folders' files; a million of text makes 1,100, 1,200 and 700 of them.
+        ((0, 0, 0), (), 3000),
+        ((1100, 1200, 700), (), 0),
+        ((1100, 600, 0), (), 1300),
+        ((1100, 1200, 700), ("subwords", "data-bin"), 1200),  # one after the other takes the place of the old
+        ((1100, 1200, 700), ("tokenized", "subwords", "data-bin"), 1200),
+        ((1100, 0, 0), ("tokenized", "subwords", "data-bin"), 1900),
+        ((500, 600, 700), ("tokenized", "subwords", "data-bin"), 600 + 600 + 700),  # twice as much text as before
+        ((2200, 2400, 1400), ("tokenized", "subwords", "data-bin"), 1100),  # half of it
+    ],
+)
+def test_what_is_made_anew_stands_beside_the_old(
+    tmp_path: Path, old: tuple[int, ...], anew: tuple[str, ...], expected: int
+) -> None:
+    for name, size in zip(WORK, old, strict=True):
+        with _written(tmp_path / name / "train.en", b"").open("r+b") as file:
+            file.truncate(size * 1000)
+    plan = Plan(FILES, None, tmp_path, 1_000_000, anew)
+    assert plan.work == expected * 1000
+    assert ("; subwords, data-bin anew, beside the old)" in str(plan)) == (anew == ("subwords", "data-bin"))
 
 
 def test_too_little_disk_is_said_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +105,48 @@ def test_too_little_disk_is_said_first(tmp_path: Path, monkeypatch: pytest.Monke
     ):
         Plan(FILES, None, tmp_path / "out", 2_000_000).obtained()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_zip_or_unpacked_files_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan(FILES, tmp_path, tmp_path / "out", 1000)
+    _written(tmp_path / "b.tgz", b"")
+    assert "  a.tgz  3.0 MB, missing\n    https://example.org/a.tgz\n    https://b.org/a\n    or https:" in str(plan)
+    _written(tmp_path / "t" / "a.en", b"")
+    with pytest.raises(UserError, match=r"a\.tgz: no such file: get it from https://example\.org/a\.tgz"):
+        plan.obtained()
+    _written(tmp_path / "t" / "a.de", b"")  # decompressed too
+    assert "  a.tgz  3.0 MB, there, unpacked\n" in str(plan)
+    assert plan.obtained() == {"a.tgz": tmp_path, "b.tgz": tmp_path / "b.tgz"}
+    assert f"{tmp_path}: has a.tgz unpacked, which is taken as it is" in capsys.readouterr().out
+    _written(tmp_path / "a.zip", b"zap")
+    with pytest.raises(UserError, match=r"a\.zip: md5 is .*: get the file again from https://example\.org/a\.zip"):
+        plan.obtained()
+    _written(tmp_path / "a.zip", b"zip")
+    assert "  a.tgz  3.0 MB, there as a.zip\n" in str(plan)
+    assert plan.obtained()["a.tgz"] == tmp_path / "a.zip"
+
+
+@pytest.mark.parametrize("mirror", ["ftp://example.org", "downloads", "", "http://", "http:///wmt", "http://a b/"])
+def test_mirrors_that_are_none(tmp_path: Path, mirror: str) -> None:
+    with pytest.raises(UserError, match=f"^--mirror {mirror}: is no address of http or https"):
+        Plan(FILES, None, tmp_path, 1000, mirrors=[mirror])
+
+
+def test_mirrors_are_of_no_use_with_archives(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--mirror: nothing is downloaded with --archives"):
+        Plan(FILES, tmp_path, tmp_path, 1000, mirrors=["https://example.org"])
+
+
+@pytest.mark.parametrize(
+    ("archives", "out", "message"),
+    [
+        ("nowhere", "out", "--archives .*nowhere: is not a folder"),
+        ("file", "out", "--archives .*file: is not a folder"),
+        (None, "file", "--out .*file: is not a folder"),
+        (None, "x" * 300, "--out .*x: File name too long"),
+    ],
+)
+def test_folders_that_are_none(tmp_path: Path, archives: str | None, out: str, message: str) -> None:
+    _written(tmp_path / "file", b"mine")
+    with pytest.raises(UserError, match=message):
+        Plan(FILES, tmp_path / archives if archives else None, tmp_path / out, 1000)

@@ -16,6 +16,8 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess as fairseq_preprocess
 
+from resmlp_mt.corpora.download import OVERLAP
+from resmlp_mt.corpora.part import FOLDER
 from resmlp_mt.corpora.steps import NOT_COMPARED
 
 EUROPARL = "training-parallel-europarl-v7.tgz"
@@ -127,7 +129,7 @@ def test_killed_at_every_turn(run: Run, urls: dict[str, str], server: Server, tm
 
     server.add(EUROPARL, server.files[EUROPARL], [Fault(drop_after=4000), Fault(seconds=0.5)])
     process = Command(tmp_path, urls, ["en-de", "--out", broken, *SMALL, "--jobs", 2]).start()
-    part = broken / "raw" / f"{EUROPARL}.part"
+    part = broken / "raw" / FOLDER / f"{EUROPARL}.1"
     deadline = time.monotonic() + 60
     while not (part.exists() and part.stat().st_size > 4000):
         assert process.is_alive() and time.monotonic() < deadline
@@ -140,7 +142,7 @@ def test_killed_at_every_turn(run: Run, urls: dict[str, str], server: Server, tm
         assert killed.status == -9, (moment, killed)
     assert run("en-de", "--out", broken, *SMALL, "--jobs", 2).status == 0
     ranges = [(wanted, status) for name, wanted, status in server.requests if name == EUROPARL]
-    assert ranges == [(None, 200), ("bytes=4000-", 206), (f"bytes={there}-", 206)]
+    assert ranges == [(None, 200), (f"bytes={4000 - OVERLAP}-", 206), (f"bytes={there - OVERLAP}-", 206)]
 
     found, expected = _contents(broken), _contents(unbroken)
     assert found.keys() == expected.keys()
@@ -180,6 +182,41 @@ def test_archives_that_somebody_has(run: Run, server: Server, tmp_path: Path) ->
     assert server.requests == []
 
 
+def test_zip_and_unpacked_text_for_archives(run: Run, server: Server, tmp_path: Path) -> None:
+    archives, others, out = tmp_path / "archives", tmp_path / "others", tmp_path / "out"
+    archives.mkdir()
+    others.mkdir()
+    for name, content in replicas.archives().items():
+        (archives / name).write_bytes(content)
+        if not name.startswith("training"):
+            (others / name).write_bytes(content)
+    for name in ("training-parallel-europarl-v7.tgz", "training-giga-fren.tar"):
+        (others / name).with_suffix(".zip").write_bytes(replicas.zipped(name))
+    for corpus in ("commoncrawl", "nc-v9", "un"):
+        shutil.unpack_archive(archives / f"training-parallel-{corpus}.tgz", others)
+    plan = run("en-fr", "--out", out, "--archives", others, "--dry-run")
+    assert ", there as training-giga-fren.zip\n" in plan.output and plan.output.count(", there, unpacked\n") == 3
+    assert run("en-fr", "--out", tmp_path / "expected", "--archives", archives, *SMALL).status == 0
+    done = run("en-fr", "--out", out, "--archives", others, *SMALL)
+    assert (done.status, done.error) == (0, "")
+    assert done.output.count("nothing tells its sums") == 3
+    assert _contents(out / "data-bin") == _contents(tmp_path / "expected" / "data-bin")
+    assert server.requests == []
+
+
+def test_another_address(run: Run, server: Server, tmp_path: Path) -> None:
+    name = "wmt16_en_de.tar.gz"
+    server.add(f"mirror/{name}", server.files[name])
+    server.add(name, b"", repeat(Fault(status=404)))
+    done = run("en-de", "--out", tmp_path / "out", "--prepared", "wmt16-google", "--mirror", server.url("mirror/"))
+    assert done.status == 0
+    assert done.error == (
+        f"{server.url('mirror/wmt14_full.test-full.tgz')}: the server answers 404 Not Found: "
+        f"trying {server.url('wmt14/test-full.tgz')}\n"
+    )
+    assert server.requests[0] == (f"mirror/{name}", None, 200)
+
+
 def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:
     done = run("en-fr", "--out", tmp_path / "out", "--dry-run")
     assert (done.status, done.error, server.requests) == (0, "", [])
@@ -213,15 +250,19 @@ def test_google_drives_page_is_no_archive(run: Run, server: Server, tmp_path: Pa
     assert "--archives DIR" in done.error
 
 
-def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path: Path, unpacked: bool) -> None:
     archives, out, text = tmp_path / "archives", tmp_path / "out", tmp_path / "text"
     archives.mkdir()
     text.mkdir()
     for name, content in replicas.archives().items():
         (archives / name).write_bytes(content)
+    shutil.unpack_archive(archives / "wmt16_en_de.tar.gz", text)
+    if unpacked:
+        shutil.copytree(text, archives, dirs_exist_ok=True)
+        (archives / "wmt16_en_de.tar.gz").unlink()
     done = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google")
     assert (done.status, done.error) == (0, "")
-    shutil.unpack_archive(archives / "wmt16_en_de.tar.gz", text)
     symbols = str(replicas.SYMBOLS)
     preprocess = ["--source-lang", "en", "--target-lang", "de", "--joined-dictionary"]
     preprocess += ["--nwordssrc", symbols, "--nwordstgt", symbols, "--destdir", str(text / "data-bin")]
