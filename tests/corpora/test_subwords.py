@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.parallel import CHUNK, Chunk, chunks, ordered_map
+from resmlp_mt.corpora.parallel import CHUNK, Chunk, chunks
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.subwords import Subwords, WordCounter, evenly, learn_bpe, learn_pieces
 from resmlp_mt.errors import UserError
@@ -131,34 +131,6 @@ def test_a_chunk_is_split_filtered_and_counted(tmp_path: Path) -> None:
     lengths = [len(line.split()) for line in pieces]
     assert done.counts == (SideCounts(2, lengths[0], lengths[0]), SideCounts(1, lengths[1], lengths[1]))
     assert ChunkSplitter(subwords, tmp_path / "codes", None)(Chunk(1, pairs)).dropped == {}
-
-
-class _Failing:
-    def __call__(self, item: int) -> int:
-        if item == 70:
-            raise RuntimeError("worker")
-        return item
-
-
-def test_workers_keep_the_order_and_pass_on_errors() -> None:
-    assert list(ordered_map(_Failing, range(70), jobs=2)) == list(range(70))
-    with pytest.raises(RuntimeError, match="worker"):
-        list(ordered_map(_Failing, range(200), jobs=2))
-
-
-def test_workers_are_not_fed_without_end() -> None:
-    taken = 0
-
-    def endless():
-        nonlocal taken
-        while True:
-            taken += 1
-            yield taken
-
-    results = ordered_map(_Failing, endless(), jobs=2)
-    assert [next(results) for _ in range(5)] == [1, 2, 3, 4, 5]
-    assert taken < 15
-    results.close()
 
 
 def test_chunks() -> None:
