@@ -135,11 +135,16 @@ def applied(function: Callable[[Item], Result], item: Item) -> Result:
     except MemoryError:
         raise UserError("a worker process has no memory left: try again with fewer of them at a time") from None
     except Exception as error:
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            raise RuntimeError("".join(traceback.format_exception(error))) from None
-        raise
+        failure = _portable(error)
+    raise failure  # here, where it has no context, which need not survive the way either
+
+
+def _portable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error
 
 
 @contextlib.contextmanager
