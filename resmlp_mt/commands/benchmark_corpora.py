@@ -174,19 +174,47 @@ def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
     return measured
 
 
-def run_ours(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
+def run_ours(text: Path, out: Path, symbols: int, *workers: object) -> Measured:
     """The same as `scripts/prepare_text.py`; what its steps leave of the whole time counts with the first part."""
     command = [sys.executable, ROOT / "scripts/prepare_text.py", "--source-lang", LANGS[0], "--target-lang", LANGS[1]]
     for name in SETS:
         command += [f"--{name}", *(text / f"{name}.{lang}" for lang in LANGS)]
     measured = Measured()
-    total = _measured([*command, "--out", out, "--dash-splits", "--symbols", symbols, "--jobs", jobs], measured)
+    total = _measured([*command, "--out", out, "--dash-splits", "--symbols", symbols, *workers], measured)
     times = json.loads((out / "times.json").read_text())
     times["learn words"] = times.pop("count words")
     for part in PARTS:
         measured.seconds[part] = sum(taken["seconds"] for name, taken in times.items() if name.startswith(part))
     measured.seconds[PARTS[0]] += total - measured.total
     return measured
+
+
+def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
+    """CPU seconds of a cluster's parts and of one process that does all, without learning, which stays as it is.
+
+    Returns:
+        ``"one process"``; of a cluster with two workers ``"main process"`` (reads, sends, writes) and ``"scheduler"``
+    """
+    from distributed import LocalCluster
+
+    def seconds(*workers: object) -> float:
+        for folder in ("tokenized", "subwords", "data-bin"):
+            shutil.rmtree(out / folder)
+        return run_ours(text, out, symbols, *workers).cpu
+
+    if not out.exists():
+        run_ours(text, out, symbols)  # what it learns is reused
+    taken = {"one process": seconds()}
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        before = time.process_time()
+        taken["main process"] = seconds("--cluster", cluster.scheduler_address)
+        taken["scheduler"] = time.process_time() - before  # it is in this process
+    return {name: round(value, 2) for name, value in taken.items()}
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def differing(plain: Path, ours: Path) -> list[str]:
@@ -250,11 +278,6 @@ def compare_learners(words: dict[str, int], work: Path, symbols: int) -> dict[st
     return result
 
 
-def _commit() -> str:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
-
-
 def _table(plain: list[Measured], ours: list[Measured], pairs: int) -> str:
     rows: list[tuple[str, ...]] = [("", "plain tools", "ours", "ratio (each round)")]
     for part in PARTS:
@@ -291,6 +314,9 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--learners", type=int, metavar="N", help="instead: both learners of BPE, from so many different words"
     )
+    parser.add_argument(
+        "--cluster", action="store_true", help="instead: CPU time of one process, and of what a cluster has but once"
+    )
     parser.add_argument("--json", type=Path, help="also write what was measured to this file")
     parser.add_argument("--work", type=Path, help="folder for all the texts (default: where temporary files go)")
     return parser
@@ -318,11 +344,23 @@ def main() -> None:
                 "running_words": sum(words.values()),
                 "learners": compare_learners(words, work, args.symbols),
             }
+        elif args.cluster:
+            text = make_text(work / "text", args.multi30k, args.pairs)
+            rounds = [run_cluster(text, work / "out", args.symbols) for _ in range(args.rounds)]
+            rates = {name: round(args.pairs / statistics.median(run[name] for run in rounds)) for name in rounds[0]}
+            print("pairs a second of CPU time:", ", ".join(f"{rate:,} {name}" for name, rate in rates.items()))
+            result |= {
+                "command": f"benchmark_corpora.py --from MULTI30K --cluster --pairs {args.pairs}",
+                "commit": _commit(),
+                "date": datetime.now(timezone.utc).date().isoformat(),
+                "cpu_seconds": rounds,
+                "pairs_per_cpu_second": rates,
+            }
         elif args.flatness:
             peaks = {}
             for pairs in (args.pairs // 10, args.pairs):
                 text = make_text(work / f"text{pairs}", args.multi30k, pairs)
-                peaks[pairs] = run_ours(text, work / f"ours{pairs}", args.symbols, args.jobs).memory
+                peaks[pairs] = run_ours(text, work / f"ours{pairs}", args.symbols, "--jobs", args.jobs).memory
                 print(f"{pairs:,} pairs: {peaks[pairs] / MIB:,.0f} MiB at most, with --jobs {args.jobs}", flush=True)
             result["memory"] = peaks
         else:
@@ -331,7 +369,7 @@ def main() -> None:
             for number in range(1, args.rounds + 1):
                 print(f"round {number} of {args.rounds}", file=sys.stderr, flush=True)
                 plain.append(run_plain(text, work / "plain", args.symbols, args.jobs))
-                ours.append(run_ours(text, work / "ours", args.symbols, args.jobs))
+                ours.append(run_ours(text, work / "ours", args.symbols, "--jobs", args.jobs))
                 if wrong := differing(work / "plain", work / "ours"):
                     raise UserError(f"the chains differ in {', '.join(wrong)}: their speed cannot be compared")
                 shutil.rmtree(work / "plain")

@@ -5,7 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from resmlp_mt.corpora.characters import FATES
+from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
+from resmlp_mt.corpora.cluster import working
 from resmlp_mt.corpora.filtering import PairFilter
+from resmlp_mt.corpora.parallel import HELP as HELP_JOBS
+from resmlp_mt.corpora.parallel import check_jobs
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
@@ -61,7 +65,8 @@ def get_parser() -> argparse.ArgumentParser:
         "--max-ratio", type=float, help="drop training pairs with one side that many times longer, in subwords"
     )
     parser.add_argument("--sample", type=int, metavar="N", help="only the first N pairs of each training text")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; any number gives the same bytes")
+    parser.add_argument("--jobs", type=int, default=1, help=HELP_JOBS)
+    parser.add_argument("--cluster", metavar="ADDRESS", help=HELP_CLUSTER)
     return parser
 
 
@@ -76,7 +81,9 @@ def main() -> None:
         Subwords(args.subwords, args.symbols, args.bpe_learner, args.character_coverage),
         PairFilter(args.max_length, args.max_ratio),
     )
-    print(format_summary(prepare(corpus, recipe, args.out, args.jobs)))
+    check_jobs(args.jobs)
+    with working(args.jobs, args.cluster, args.out) as jobs:
+        print(format_summary(prepare(corpus, recipe, args.out, jobs)))
 
 
 def _texts(pairs: Iterable[tuple[Path, Path]]) -> list[PlainText]:

@@ -7,9 +7,13 @@ from pathlib import Path
 from resmlp_mt.corpora import catalog
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.characters import FATES
+from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
+from resmlp_mt.corpora.cluster import working
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.official_sets import OfficialText
+from resmlp_mt.corpora.parallel import HELP as HELP_JOBS
+from resmlp_mt.corpora.parallel import Jobs
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
 from resmlp_mt.corpora.plan import Plan
 from resmlp_mt.corpora.prepared import format_prepared, prepare_subwords
@@ -75,7 +79,8 @@ def get_parser() -> argparse.ArgumentParser:
         help="share of the text's characters that sentencepiece makes pieces of, 0.98 to 1; the rest is unknown "
         "(default: 0.9995, but at least the 1,000 most frequent characters)",
     )  # fmt: skip
-    parser.add_argument("--jobs", type=int, default=1, help="processes; any number gives the same bytes (default: 1)")
+    parser.add_argument("--jobs", type=int, default=1, help=f"{HELP_JOBS} (default: 1)")
+    parser.add_argument("--cluster", metavar="ADDRESS", help=HELP_CLUSTER)
     parser.add_argument("--sample", type=int, metavar="N", help="only the first N pairs of each training corpus")
     parser.add_argument("--dry-run", action="store_true", help="print the plan with downloads and disk, do nothing")
     parser.add_argument(
@@ -92,13 +97,14 @@ def main() -> None:
     for option in ("jobs", "sample"):
         if (number := getattr(args, option)) is not None and number < 1:
             raise UserError(f"--{option} {number}: must be 1 or more")
-    summary = _from_prepared(args) if args.prepared else _from_raw(args)
+    with working(args.jobs, None if args.dry_run else args.cluster, args.out) as jobs:
+        summary = _from_prepared(args, jobs) if args.prepared else _from_raw(args, jobs)
     if summary:
         print(summary)
         print(f"next: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}")
 
 
-def _from_raw(args: argparse.Namespace) -> str | None:
+def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str | None:
     task = catalog.TASKS[args.pair]
     recipe = Recipe(
         Words("moses", dash_splits=True),
@@ -124,10 +130,10 @@ def _from_raw(args: argparse.Namespace) -> str | None:
         OfficialText(*official.written_into(args.out, paths[official.archive.name], task.langs)) for official in sets
     ]
     corpus = Corpus(task.langs, train, texts[:-1], texts[-1:], args.sample)
-    return format_summary(prepare(corpus, recipe, args.out, args.jobs))
+    return format_summary(prepare(corpus, recipe, args.out, jobs))
 
 
-def _from_prepared(args: argparse.Namespace) -> str | None:
+def _from_prepared(args: argparse.Namespace, jobs: Jobs) -> str | None:
     known = catalog.PREPARED[args.prepared]
     if args.pair != "-".join(known.langs):
         raise UserError(f"--prepared {args.prepared}: has {'-'.join(known.langs)} alone, not {args.pair}")
@@ -145,7 +151,7 @@ def _from_prepared(args: argparse.Namespace) -> str | None:
     archive = paths[known.archive]
     sets = {split: [ArchivedText(split, archive, both)] for split, both in sides.items()}
     corpus = Corpus(known.langs, **sets, sample=args.sample)
-    return format_prepared(prepare_subwords(corpus, (archive, known.codes), known.symbols, args.out, args.jobs))
+    return format_prepared(prepare_subwords(corpus, (archive, known.codes), known.symbols, args.out, jobs))
 
 
 def _obtained(

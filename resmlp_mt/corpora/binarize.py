@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from resmlp_mt.corpora.parallel import Chunk, chunks, ordered_map
+from resmlp_mt.corpora.parallel import Chunk, Jobs, chunks, ordered_map
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_folder, atomic_write, read_lines
@@ -45,13 +45,13 @@ class Binarizing:
         texts: folder with ``{train,valid,test}.{source,target}`` of subwords and their ``dict.txt``
         folder: where the binarised data shall be; replaced as a whole
         langs: source and target language
-        jobs: processes; any number gives the same bytes
+        jobs: processes, or other workers; any number gives the same bytes
     """
 
     texts: Path
     folder: Path
     langs: tuple[str, str]
-    jobs: int = 1
+    jobs: Jobs = 1
 
     @property
     def dictionary(self) -> Path:

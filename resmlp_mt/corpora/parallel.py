@@ -1,15 +1,20 @@
 """Work over a stream by several processes: in order, and without holding it all in memory."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
+import pickle
+import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import chain, islice
+from typing import Any, Protocol, TypeVar
 
 from resmlp_mt.errors import UserError
 
@@ -18,8 +23,26 @@ Result = TypeVar("Result")
 Pair = tuple[bytes, bytes]
 CHUNK = 1000  # pairs sent to a worker at once
 CHUNK_BYTES = 4 << 20  # or fewer, where their lines are that long together
+HELP = "processes at most; never more than cores or pieces of 1,000 pairs; any number gives the same bytes"
 
-_function: Callable[[Any], Any]  # what a worker process applies
+
+class Workers(Protocol):
+    """What ``ordered_map`` can work by in the place of processes of this machine (``cluster.Cluster``).
+
+    Attributes:
+        jobs: processes or threads for what has to stay on this machine
+    """
+
+    jobs: int
+
+    def map(self, make_function: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
+        """``ordered_map``."""
+
+
+Jobs = int | Workers
+
+_make_function: Callable[[], Callable[[Any], Any]]  # in a worker process: what builds the function
+_function: Callable[[Any], Any] | None = None  # what it applies, once built
 
 
 @dataclass(frozen=True)
@@ -50,28 +73,59 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
         yield Chunk(first, some)
 
 
+def check_jobs(jobs: Jobs) -> None:
+    """Refuse fewer than one.
+
+    Raises:
+        UserError: it is fewer
+    """
+    if isinstance(jobs, int) and jobs < 1:
+        raise UserError(f"--jobs {jobs}: must be 1 or more")
+
+
+def local_jobs(jobs: Jobs) -> int:
+    """How many processes or threads what stays on this machine may have."""
+    return jobs if isinstance(jobs, int) else jobs.jobs
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def ordered_map(
-    make_function: Callable[[], Callable[[Item], Result]], items: Iterable[Item], jobs: int = 1
+    make_function: Callable[[], Callable[[Item], Result]], items: Iterable[Item], jobs: Jobs = 1
 ) -> Iterator[Result]:
     """Yield ``function(item)`` for every item, in the order of the items, whatever the number of processes.
 
     Args:
         make_function: builds the function, once in each process (picklable, as ``functools.partial`` of a class is)
         items: a stream of picklable things, each worth the way to a process; only a few of them are held at a time
-        jobs: number of processes; 1 works in this one
+        jobs: processes at most: never more than cores or items, and with one it is this one that works; or other
+            workers
 
     Raises:
-        UserError: a worker process was killed; any other error of a worker is raised here as it is
+        UserError: a worker process was killed or cannot be started; any other error of a worker is raised here as it is
     """
-    if jobs == 1:
-        yield from map(make_function(), items)
+    if not isinstance(jobs, int):
+        yield from jobs.map(make_function, items)
+        return
+    stream = iter(items)
+    first = list(islice(stream, min(jobs, cores())))
+    stream = chain(first, stream)
+    if len(first) < 2:
+        function = make_function()
+        for item in stream:
+            yield function(item)
         return
     pending: deque[Future[Result]] = deque()
-    with ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(make_function,)) as pool:
+    children = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(len(first), initializer=_start_worker, initargs=(make_function,)) as pool:
         try:
-            for item in items:
-                pending.append(pool.submit(_apply, item))
-                if len(pending) > 2 * jobs:
+            for item in stream:
+                with _starting_workers(children):
+                    pending.append(pool.submit(_apply, item))
+                if len(pending) > 2 * len(first):
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
@@ -81,11 +135,49 @@ def ordered_map(
             pool.shutdown(cancel_futures=True)
 
 
+def applied(function: Callable[[Item], Result], item: Item) -> Result:
+    """``function(item)``, in a worker: an error that would not survive the way home becomes one that does."""
+    try:
+        return function(item)
+    except MemoryError:
+        raise UserError("a worker process has no memory left: try again with fewer of them at a time") from None
+    except Exception as error:
+        failure = _portable(error)
+    raise failure  # here, where it has no context, which need not survive the way either
+
+
+def _portable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error
+
+
+@contextlib.contextmanager
+def _starting_workers(children: set[Any]) -> Iterator[None]:
+    # Ctrl-C reaches all processes of a terminal. It is this one that ends the workers, so they never see it, not even
+    # before their first line.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    except OSError as error:
+        for child in set(multiprocessing.active_children()) - children:
+            child.kill()  # or Python would wait for them at its end
+            child.join()
+        raise UserError(
+            f"worker processes cannot be started ({error.strerror or error}): try again with fewer --jobs"
+        ) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_worker(make_function: Callable[[], Callable[[Any], Any]]) -> None:
-    global _function
+    global _make_function, _function
+    _make_function, _function = make_function, None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What was there before the fork stays shared with the parent: the garbage collector would copy it by looking at it.
     gc.freeze()
-    _function = make_function()
     # A worker would wait for ever for a parent that `kill -9` took away.
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -98,4 +190,11 @@ def _end_with_parent() -> None:
 
 
 def _apply(item: Any) -> Any:
+    return applied(_built, item)
+
+
+def _built(item: Any) -> Any:
+    global _function
+    if _function is None:  # here and not as the process starts: its errors come home as any other
+        _function = _make_function()
     return _function(item)

@@ -13,7 +13,7 @@ from typing import Any
 from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.corpora.parallel import chunks, ordered_map
+from resmlp_mt.corpora.parallel import Jobs, check_jobs, chunks, local_jobs, ordered_map
 from resmlp_mt.corpora.progress import Progress, reasons
 from resmlp_mt.corpora.sources import PlainText, Source
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
@@ -69,7 +69,7 @@ class Recipe:
             raise UserError(f"--max-ratio {self.pair_filter.max_ratio}: must be 1 or more")
 
 
-def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: int = 1) -> dict[str, Any]:
+def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: Jobs = 1) -> dict[str, Any]:
     """Make ``out/data-bin`` and the files that translating raw text needs, from a corpus.
 
     Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
@@ -84,7 +84,7 @@ def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: int = 1) -> dict[st
         corpus: what to prepare
         recipe: how
         out: a folder, made if missing
-        jobs: number of worker processes
+        jobs: number of worker processes, or other workers
 
     Returns:
         the summary, as in ``summary.json``: counts of pairs, words, subwords; dictionary symbols; rates of unknown
@@ -94,8 +94,7 @@ def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: int = 1) -> dict[st
         UserError: a file is missing, unreadable or misaligned, an evaluation set has a line that is empty or not UTF-8,
             nothing is left to train on, the disk is full, ...
     """
-    if jobs < 1:
-        raise UserError(f"--jobs {jobs}: must be 1 or more")
+    check_jobs(jobs)
     with Steps.of_folder(out) as steps:
         return _Preparation(corpus, recipe, Path(out), jobs, steps).run()
 
@@ -105,7 +104,7 @@ class _Preparation:
     corpus: Corpus
     recipe: Recipe
     out: Path
-    jobs: int
+    jobs: Jobs
     steps: Steps
 
     def run(self) -> dict[str, Any]:
@@ -211,7 +210,7 @@ class _Preparation:
 
         def work() -> dict[str, Any]:
             if is_bpe:
-                learned = learn_bpe(step.inputs[0], step.outputs[0], subwords, self.jobs)
+                learned = learn_bpe(step.inputs[0], step.outputs[0], subwords, local_jobs(self.jobs))
             else:
                 pairs = (pair for text in texts for pair in text.pairs())
                 with Progress("read text", lines) as progress:
@@ -232,7 +231,7 @@ class _Preparation:
             options=asdict(pair_filter) if pair_filter else {},
             libraries=[subwords.library],
         )
-        splitter = partial(ChunkSplitter, subwords, learned, pair_filter)
+        splitter = partial(ChunkSplitter, subwords, learned.absolute(), pair_filter)
 
         def work() -> dict[str, Any]:
             sources = []

@@ -10,15 +10,17 @@ from typing import Any
 
 from resmlp_mt.corpora.archives import files_of, opened_member
 from resmlp_mt.corpora.binarize import RESERVED, SPLITS, Binarizing, write_dictionary
+from resmlp_mt.corpora.parallel import Jobs, check_jobs
 from resmlp_mt.corpora.pipeline import Corpus
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.sources import Source
 from resmlp_mt.corpora.steps import Step, Steps
-from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
 
 
-def prepare_subwords(corpus: Corpus, codes: tuple[Path, str], symbols: int, out: Path, jobs: int = 1) -> dict[str, Any]:
+def prepare_subwords(
+    corpus: Corpus, codes: tuple[Path, str], symbols: int, out: Path, jobs: Jobs = 1
+) -> dict[str, Any]:
     """Make ``out/data-bin`` from subwords, in steps as ``pipeline.prepare`` does.
 
     Leaves in ``out``: ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes``; ``data-bin/``; ``steps.json``;
@@ -30,7 +32,7 @@ def prepare_subwords(corpus: Corpus, codes: tuple[Path, str], symbols: int, out:
         symbols: of the joint dictionary with its four special ones, before it is padded to a multiple of 8: the most
             frequent in training, as by fairseq-preprocess's ``--nwordssrc``
         out: a folder, made if missing
-        jobs: number of worker processes
+        jobs: number of worker processes, or other workers
 
     Returns:
         the summary, as in ``summary.json``: pairs by set, symbols of the dictionary, subwords that it lacks
@@ -38,8 +40,7 @@ def prepare_subwords(corpus: Corpus, codes: tuple[Path, str], symbols: int, out:
     Raises:
         UserError: a source or the codes cannot be read, or the disk is full
     """
-    if jobs < 1:
-        raise UserError(f"--jobs {jobs}: must be 1 or more")
+    check_jobs(jobs)
     binarizing = Binarizing(out / "subwords", out / "data-bin", corpus.langs, jobs)
     texts = {split: [out / "subwords" / f"{split}.{lang}" for lang in corpus.langs] for split in SPLITS}
     with Steps.of_folder(out) as steps:

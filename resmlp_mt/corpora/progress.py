@@ -13,6 +13,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 Item = TypeVar("Item")
 PAUSE = 30.0  # seconds between plain lines
+tqdm.monitor_interval = 0  # no thread beside its bars: one that holds a lock while workers are forked leaves it held
 
 
 class Progress:

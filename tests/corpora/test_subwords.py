@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from resmlp_mt.corpora.characters import Settler
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.learning import WordCounter, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.corpora.parallel import CHUNK, Chunk, chunks, ordered_map
+from resmlp_mt.corpora.parallel import CHUNK, Chunk, chunks
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.subwords import Subwords
 
@@ -198,34 +198,6 @@ def test_only_pieces_are_for_the_dictionary(tmp_path: Path) -> None:
     assert "文字" in done.texts[0].decode().split()
     assert not [symbol for symbol in done.symbols if "文" in symbol]
     assert done.symbols and set(done.symbols) <= splitter._split.symbols
-
-
-class _Failing:
-    def __call__(self, item: int) -> int:
-        if item == 70:
-            raise RuntimeError("worker")
-        return item
-
-
-def test_workers_keep_the_order_and_pass_on_errors() -> None:
-    assert list(ordered_map(_Failing, range(70), jobs=2)) == list(range(70))
-    with pytest.raises(RuntimeError, match="worker"):
-        list(ordered_map(_Failing, range(200), jobs=2))
-
-
-def test_workers_are_not_fed_without_end() -> None:
-    taken = 0
-
-    def endless():
-        nonlocal taken
-        while True:
-            taken += 1
-            yield taken
-
-    results = ordered_map(_Failing, endless(), jobs=2)
-    assert [next(results) for _ in range(5)] == [1, 2, 3, 4, 5]
-    assert taken < 15
-    results.close()
 
 
 def test_chunks() -> None:

@@ -1,0 +1,252 @@
+"""Work by several processes: order, bounds, and every way in which a worker can fail."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from resmlp_mt.corpora import parallel
+from resmlp_mt.corpora.parallel import ordered_map
+from resmlp_mt.corpora.progress import Progress
+from resmlp_mt.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "cores", lambda: 2)
+
+
+class Unpicklable(Exception):
+    """Arrives as bytes that nobody can make an error of."""
+
+    def __init__(self, number: int, what: str):
+        super().__init__(f"{number} {what}")
+
+
+class Failing:
+    """Gives items back, but what happens at 70 is told by name."""
+
+    def __init__(self, how: str = "") -> None:
+        self._how = how
+
+    def __call__(self, item: int) -> int:
+        if item == 70:
+            match self._how:
+                case "error":
+                    raise RuntimeError("worker")
+                case "user":
+                    raise UserError("line 70: bad")
+                case "unpicklable":
+                    raise Unpicklable(70, "lines")
+                case "local":
+
+                    class Local(Exception):
+                        pass
+
+                    raise Local("line 70")
+                case "killed":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "exits":
+                    os._exit(0)
+                case "memory":
+                    raise MemoryError
+                case "stop":
+                    raise StopIteration
+        return item
+
+
+def _unbuildable() -> Failing:
+    raise UserError("bpe.codes: not codes")
+
+
+def test_the_order_is_kept() -> None:
+    assert list(ordered_map(Failing, range(200), jobs=2)) == list(range(200))
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("error", RuntimeError, "^worker$"),
+        ("user", UserError, "^line 70: bad$"),
+        ("unpicklable", RuntimeError, "Unpicklable: 70 lines"),
+        ("local", RuntimeError, "Local: line 70"),
+        ("killed", UserError, "^a worker process was killed"),
+        ("exits", UserError, "^a worker process was killed"),
+        ("memory", UserError, "^a worker process has no memory left: try again with fewer"),
+        ("stop", RuntimeError, "StopIteration"),
+    ],
+)
+def test_errors_of_workers(how: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        list(ordered_map(partial(Failing, how), range(200), jobs=2))
+    assert multiprocessing.active_children() == []
+
+
+def test_a_function_that_ends_its_stream_loses_nothing_in_one_process() -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(ordered_map(partial(Failing, "stop"), range(200)))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_errors_of_building_arrive_as_they_are(jobs: int, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match=r"^bpe\.codes: not codes$"):
+        list(ordered_map(_unbuildable, range(9), jobs))
+    assert capfd.readouterr().err == ""
+
+
+def test_items_are_not_taken_without_end() -> None:
+    taken = 0
+
+    def endless() -> Iterator[int]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield taken
+
+    results = ordered_map(Failing, endless(), jobs=2)
+    assert [next(results) for _ in range(5)] == [1, 2, 3, 4, 5]
+    assert taken < 15
+    results.close()
+    assert multiprocessing.active_children() == []
+
+
+class Pid:
+    def __call__(self, item: int) -> int:
+        time.sleep(0.05)
+        return os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("items", "cores", "most"),
+    [(0, 8, 0), (1, 8, 0), (3, 8, 3), (40, 3, 3), (40, 1, 0)],
+)
+def test_no_more_workers_than_items_or_cores(
+    items: int, cores: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "cores", lambda: cores)
+    forks = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: (forks.append(1), fork())[1])
+    pids = list(ordered_map(Pid, range(items), jobs=3000))
+    assert len(pids) == items
+    assert len(forks) == most
+    assert set(pids) == {os.getpid()} if items and not most else os.getpid() not in pids
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_other_ways_to_start_processes(method: str) -> None:
+    # In a process of its own: the method is one for all.
+    code = """
+        import multiprocessing, sys
+        from resmlp_mt.corpora import parallel
+        from tests.corpora.test_parallel import Failing
+        if __name__ == "__main__":
+            parallel.cores = lambda: 2
+            multiprocessing.set_start_method(sys.argv[1])
+            assert list(parallel.ordered_map(Failing, range(50), jobs=2)) == list(range(50))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), method], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_processes_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    forks = 0
+    fork = os.fork
+
+    def scarce() -> int:
+        nonlocal forks
+        forks += 1
+        if forks > 1:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return fork()
+
+    monkeypatch.setattr(os, "fork", scarce)
+    with pytest.raises(UserError, match=r"cannot be started \(Resource temporarily unavailable\): .*fewer --jobs"):
+        list(ordered_map(Failing, range(9), jobs=2))
+    assert multiprocessing.active_children() == []
+
+
+SLOW = """
+    import os, sys, time
+    from resmlp_mt.corpora import parallel
+    from resmlp_mt.errors import told_in_one_line
+
+    class Slow:
+        def __call__(self, item):
+            time.sleep(0.1)
+            return os.getpid()
+
+    parallel.cores = lambda: 4
+    with told_in_one_line():
+        for pid in parallel.ordered_map(Slow, range(1000), jobs=4):
+            print(pid, flush=True)
+"""
+
+
+def _slow(**options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SLOW)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options,
+    )  # fmt: skip
+
+
+def _is_gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_ctrl_c_says_one_line_and_ends_all() -> None:
+    process = _slow()
+    pids = {int(process.stdout.readline()) for _ in range(8)}
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert said == "interrupted\n"
+    assert all(map(_is_gone, pids))
+
+
+def test_ctrl_c_while_workers_start() -> None:
+    # A worker must not see it before its own first line: it would tell a traceback.
+    code = textwrap.dedent(SLOW).replace(
+        "parallel.cores",
+        "os.register_at_fork(after_in_child=lambda: (os.killpg(0, 2), time.sleep(0.2)))\nparallel.cores",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (-signal.SIGINT, "interrupted\n")
+
+
+def test_workers_end_with_a_parent_that_was_killed() -> None:
+    process = _slow()
+    pids = {int(process.stdout.readline()) for _ in range(8)}
+    process.kill()
+    process.communicate(timeout=30)
+    assert all(map(_is_gone, pids))
+
+
+def test_no_thread_runs_where_workers_are_forked() -> None:
+    before = set(threading.enumerate())
+    with Progress("tokenize", 5) as progress:
+        progress.add(1)
+        assert set(threading.enumerate()) == before
