@@ -20,6 +20,8 @@ from resmlp_mt.models.encoder import ResMLPEncoder
 from resmlp_mt.models.precision import PRECISIONS, lower_precision_
 from resmlp_mt.models.presets import BASE, PRESETS, apply_preset
 from resmlp_mt.modules.activation import ACTIVATIONS
+from resmlp_mt.modules.dropout import Dropout
+from resmlp_mt.modules.layers import ResidualBranch
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.modules.norm import NORMS
 
@@ -77,7 +79,7 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
     encoder: EncoderOptions = field(default_factory=EncoderOptions)
     decoder: DecoderOptions = field(default_factory=DecoderOptions)
     no_token_positional_embeddings: bool = True
-    activation_fn: ChoiceEnum(ACTIVATIONS) = field(  # type: ignore[valid-type]
+    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(  # type: ignore[valid-type]
         default=BASE["activation_fn"], metadata={"help": "activation between the linear layers of a channel MLP"}
     )
     max_source_positions: int = field(
@@ -183,7 +185,20 @@ class ResMLPTransformerModel(TransformerModelBase):
         """
         if not self._is_generation_fast:
             super().make_generation_fast_(**kwargs)
+            for module in self.modules():
+                if isinstance(module, ResidualBranch):
+                    module.fold_()
+            if kwargs.get("retain_dropout"):
+                self.retain_dropout_(kwargs.get("retain_dropout_modules"))
             lower_precision_(self, self.cfg.inference_precision)
+
+    def retain_dropout_(self, classes: list[str] | None) -> None:
+        """``--retain-dropout``: drop in inference too, in the whole model or within modules of these classes."""
+        for owner in self.modules():
+            if classes is None or type(owner).__name__ in classes:
+                for module in owner.modules():
+                    if isinstance(module, Dropout):
+                        module.always = True
 
 
 def check_options(args: Any, target_symbols: int) -> None:
