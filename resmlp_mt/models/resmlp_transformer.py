@@ -13,8 +13,8 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from torch import nn
 
-from resmlp_mt.allocator import keep_freed_memory
 from resmlp_mt.errors import UserError
+from resmlp_mt.models.allocator import keep_freed_memory
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
 from resmlp_mt.models.precision import PRECISIONS, lower_precision_
@@ -161,7 +161,6 @@ class ResMLPTransformerModel(TransformerModelBase):
             args.checkpoint_activations = True
         apply_preset(args, "resmlp_transformer")  # a checkpoint may be older than some of the options
         check_options(args, len(task.target_dictionary))
-        keep_freed_memory()
         try:
             cfg = ResMLPTransformerConfig.from_namespace(args)
             cfg.no_token_positional_embeddings = not cfg.token_positional_embeddings
@@ -191,6 +190,8 @@ class ResMLPTransformerModel(TransformerModelBase):
             if kwargs.get("retain_dropout"):
                 self.retain_dropout_(kwargs.get("retain_dropout_modules"))
             lower_precision_(self, self.cfg.inference_precision)
+            if all(parameter.is_cpu for parameter in self.parameters()):
+                keep_freed_memory()
 
     def retain_dropout_(self, classes: list[str] | None) -> None:
         """``--retain-dropout``: drop in inference too, in the whole model or within modules of these classes."""
