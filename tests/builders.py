@@ -47,16 +47,19 @@ def dictionary(words=40):
 
 
 def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separate=False, **options):
-    """A model in float64 and evaluation mode whose every parameter is off its starting value, Aff's beta too."""
+    """A model in float64 whose every parameter is off its starting value, Aff's beta too.
+
+    It is in training mode, without dropout unless asked for.
+    """
     torch.manual_seed(seed)
-    args = Namespace(**options)
+    args = Namespace(**{"dropout": 0.0, **options})
     apply_preset(args, preset)
 
     class Task:
         source_dictionary = dictionary(words)
         target_dictionary = dictionary(words + 3) if separate else source_dictionary
 
-    model = ResMLPTransformerModel.build_model(args, Task).double().eval()
+    model = ResMLPTransformerModel.build_model(args, Task).double()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.add_(scatter * torch.randn_like(parameter))
@@ -88,7 +91,6 @@ def shifted(targets):
     return [[EOS, *each[:-1]] for each in targets]
 
 
-@torch.no_grad()
 def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra=0):
     """Teacher-forced logits of each sentence of one batch: a list of T x V."""
     src = batch(sources, left_pad, extra)

@@ -155,9 +155,21 @@ def encode(p, source, options):
     return [norm(p, "encoder.layer_norm", each) for each in x]
 
 
-def translate_scores(model, source, target, options):
-    """Logits (T x V) of the target tokens after ``target``, a list of tokens, for one sentence without padding."""
-    p = {name: value.double() for name, value in model.state_dict().items()}
+def parameters_of(model):
+    """The parameters of a model by name, copied, in float64, with gradients; what the model shares is shared."""
+    copies = {}
+    return {
+        name: copies.setdefault(value.data_ptr(), value.detach().double().clone().requires_grad_())
+        for name, value in model.state_dict().items()
+    }
+
+
+def translate_scores(p, source, target, options):
+    """Logits (T x V) of the target tokens after ``target``, a list of tokens, for one sentence without padding.
+
+    Args:
+        p: ``parameters_of`` a model
+    """
     memory = encode(p, source, options)
     x = embed(p, "decoder", target, options)
     for i in range(layers_of(p, "decoder")):

@@ -3,11 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from resmlp_mt.ablations.table import Table
 from resmlp_mt.files import atomic_write
@@ -26,7 +22,8 @@ def draw(table: Table, path: Path) -> None:
     """
     rows = table.figures
     height = 1.7 + 0.36 * len(rows)
-    figure, axes = plt.subplots(1, 3, figsize=(12, height), sharey=True, layout="constrained")
+    figure = Figure(figsize=(12, height), layout="constrained")
+    axes = figure.subplots(1, 3, sharey=True)
     _dots(axes[0], table, [row.scores["sacrebleu"]["score"] for row in rows], "{:.1f}", whiskers(table))
     axes[0].set_title("sacreBLEU, higher is better", fontsize="medium")
     _dots(axes[1], table, [row.training.perplexity for row in rows], "{:.2f}", None)
@@ -38,7 +35,6 @@ def draw(table: Table, path: Path) -> None:
     figure.suptitle(f"{table.title} ({table.budget})", fontsize="large")
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format="png", dpi=120)
-    plt.close(figure)
 
 
 def whiskers(table: Table) -> list[float]:

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.benchmarks.comparison import Row, Section
@@ -29,7 +25,6 @@ def draw(section: Section, path: Path) -> None:
     figure.suptitle(section.title)
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format="png", dpi=120)
-    plt.close(figure)
 
 
 def colours(section: Section) -> dict[str, str]:
@@ -76,7 +71,8 @@ def by_length(section: Section) -> Any:
     ]
     panels = [panel for panel in panels if any(panel.measured(row) for row in section.rows)]
     deep = math.ceil(len(panels) / 2)
-    figure, axes = plt.subplots(deep, 2, figsize=(13, 4.5 * deep), layout="constrained")
+    figure = Figure(figsize=(13, 4.5 * deep), layout="constrained")
+    axes = figure.subplots(deep, 2)
     lengths = sorted({row.length for row in section.rows})
     for axis, panel in zip(axes.flat, panels, strict=True):
         for (name, colour), marker in zip(colours(section).items(), itertools.cycle("osD^vP*X")):
@@ -127,7 +123,8 @@ def plain_log(axis: Any) -> None:
 def by_sentences(section: Section) -> Any:
     """Speed over the baseline's and tokens a second as bars, quartiles as whiskers; black ticks what FLOPs predict."""
     workloads = list(dict.fromkeys(row.workload for row in section.rows))
-    figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
+    figure = Figure(figsize=(13, 5), layout="constrained")
+    axes = figure.subplots(1, 2)
     shades = colours(section)
     width = 0.8 / len(shades)
     highest = max(max(row.ratio.high, row.flop_ratio or 0) for row in section.rows)

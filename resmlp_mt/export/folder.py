@@ -34,7 +34,7 @@ def describe(trained: Trained) -> dict[str, Any]:
             "L": len(model.decoder.layers),
             "H": attention.num_heads,
             "D": attention.head_dim,
-            "C": attention.embed_dim,
+            "C": model.decoder.embed_dim,
             "V": len(target),
         },
         "encoder.onnx": {"inputs": _spelled(ENCODER_INPUTS), "outputs": _spelled(ENCODER_OUTPUTS)},

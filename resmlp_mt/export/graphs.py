@@ -63,7 +63,7 @@ def graphs_of(model: Any) -> Graphs:
     known = encoder(source)
     encoder_graph = _traced(encoder, (source,), ENCODER_INPUTS, ENCODER_OUTPUTS)
     previous = torch.full((6,), dictionary.eos())
-    past = torch.zeros(len(decoder.layers), 3, 6, decoder.layers[0].cross_attention.attention.embed_dim)
+    past = torch.zeros(len(decoder.layers), 3, 6, decoder.embed_dim)
     step_graph = _traced(DecoderStep(folded), (previous, past, *known), STEP_INPUTS, STEP_OUTPUTS)
     return Graphs(encoder_graph, step_graph)
 

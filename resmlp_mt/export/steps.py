@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.models.beams import IncrementalState
+from resmlp_mt.modules.cross_attention import Source
 from resmlp_mt.modules.padding import roll_rows
-from resmlp_mt.modules.past import IncrementalState
-from resmlp_mt.modules.token_mixing import CausalTokenMixing
+from resmlp_mt.modules.token_mixing import Mixing, TokenMixing
 
 
 def check_exportable(model: Any) -> None:
@@ -52,11 +52,11 @@ class Encoder(nn.Module):
         out = self.encoder.forward_scriptable(roll_rows(source, first))
         keys, values = [], []
         for attention in self.attentions:
-            key, value, _ = attention.source(out["encoder_out"][0], None, None)  # type: ignore[operator]  # BH x S x D
-            keys.append(key.unflatten(0, (-1, attention.num_heads)))
-            values.append(value.unflatten(0, (-1, attention.num_heads)))
+            made = attention.source(out["encoder_out"][0])  # type: ignore[operator]
+            keys.append(made.keys.unflatten(0, (-1, attention.num_heads)))
+            values.append(made.values.unflatten(0, (-1, attention.num_heads)))
         padding = out["encoder_padding_mask"][0]
-        mask = torch.zeros_like(padding, dtype=key.dtype).masked_fill(padding, float("-inf"))
+        mask = torch.zeros_like(padding, dtype=keys[0].dtype).masked_fill(padding, float("-inf"))
         return torch.stack(keys), torch.stack(values), mask
 
 
@@ -90,13 +90,13 @@ class DecoderStep(nn.Module):
             log-probabilities R x V, and the past of the next step, L x (T + 1) x R x C
         """
         state: IncrementalState = {}
+        heads = self.decoder.layers[0].cross_attention.attention.num_heads
+        by_head = mask[:, None].expand(-1, heads, -1).flatten(0, 1).unsqueeze(1)  # BH x 1 x S
         for number, layer in enumerate(self.decoder.layers):
-            if layer.mixing is not None:
-                layer.mixing.mixing.set_incremental_state(state, "inputs", {"inputs": past[number]})
-            attention = layer.cross_attention.attention
-            by_head = mask[:, None].expand(-1, attention.num_heads, -1).flatten(0, 1).unsqueeze(1)  # BH x 1 x S
-            source = {"keys": keys[number].flatten(0, 1), "values": values[number].flatten(0, 1), "mask": by_head}
-            attention.set_incremental_state(state, "source", source)
+            source = Source(
+                keys[number].flatten(0, 1), values[number].flatten(0, 1), by_head.flatten(0, 1).unsqueeze(1)
+            )
+            layer.keep(state, source, [past[number]])
         # The tokens before the last count only as positions.
         tokens = F.pad(previous.unsqueeze(1), [past.size(1), 0], value=self.decoder.dictionary.eos())
         features, _ = self.decoder.extract_features_scriptable(
@@ -108,12 +108,12 @@ class DecoderStep(nn.Module):
             if layer.mixing is None:
                 longer.append(F.pad(past[number], [0, 0, 0, 0, 0, 1]))
             else:
-                longer.append(layer.mixing.mixing.get_incremental_state(state, "inputs")["inputs"])
+                longer += layer.past_in(state)
         return scores[:, 0], torch.stack(longer)
 
 
-class MixingStep(FairseqIncrementalState, nn.Module):
-    """A causal mixing whose state is one tensor: its inputs so far, T x R x C.
+class MixingStep(Mixing):
+    """A causal mixing whose past is one tensor: its inputs so far, T x R x C.
 
     A mixing that is linear computes the new position alone. Any other is asked for all positions at once, of which the
     last is taken: as right, but slower the longer the sentence.
@@ -122,22 +122,20 @@ class MixingStep(FairseqIncrementalState, nn.Module):
         mixing: of a decoder layer
     """
 
-    def __init__(self, mixing: nn.Module):
+    def __init__(self, mixing: Mixing):
         super().__init__()
         self.mixing = mixing
 
-    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """x itself: there is no padding."""
-        return x
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x R x C -> T x R x C``"""
+        return self.mixing(x)
 
-    def forward(self, x: Tensor, padding: Tensor | None, incremental_state: IncrementalState) -> Tensor:
-        """``1 x R x C -> 1 x R x C``; the inputs in the state grow by x."""
-        state = self.get_incremental_state(incremental_state, "inputs")  # type: ignore[operator]
-        past = state["inputs"]
-        state["inputs"] = torch.cat([past, x])
-        if isinstance(self.mixing, CausalTokenMixing):
-            return self.mixing.mix(state["inputs"], past.size(0))
-        return self.mixing(state["inputs"])[-1:]
+    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """``1 x R x C -> 1 x R x C``; the inputs grow by x."""
+        if not isinstance(self.mixing, TokenMixing):
+            return super().step(x, past)
+        inputs = torch.cat([*past, x])
+        return self.mixing.mix(inputs, inputs.size(0) - 1), [inputs]
 
 
 class PositionsOfAll(nn.Module):

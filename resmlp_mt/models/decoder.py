@@ -7,13 +7,12 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.models.encoder import wrap_layer
-from resmlp_mt.modules.cross_attention import remember_beams
+from resmlp_mt.models.beams import IncrementalState, order_of_sentences, remember_beams
+from resmlp_mt.models.layers import ResMLPDecoderLayer, wrap_layer
+from resmlp_mt.models.length import check_length, leading_padding, nothing_to_move
 from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.norm import NORMS
-from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
-from resmlp_mt.modules.past import IncrementalState, check_length
-from resmlp_mt.modules.resmlp_layer import ResMLPDecoderLayer
+from resmlp_mt.modules.padding import back, states_back, to_left
 
 
 class ResMLPDecoder(TransformerDecoderBase):
@@ -31,12 +30,14 @@ class ResMLPDecoder(TransformerDecoderBase):
         no_encoder_attn: bool = False,
         output_projection: nn.Module | None = None,
     ):
+        self.built = 0  # layers so far
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
         self.layer_norm = NORMS[cfg.norm](cfg.decoder.embed_dim)
-        self.dropout_module = Dropout(cfg.dropout, module_name=type(self).__name__)
+        self.dropout_module = Dropout(cfg.dropout)
 
     def build_decoder_layer(self, cfg: TransformerConfig, no_encoder_attn: bool = False) -> nn.Module:
-        return wrap_layer(ResMLPDecoderLayer(cfg, no_encoder_attn), cfg)
+        self.built += 1
+        return wrap_layer(ResMLPDecoderLayer(cfg, no_encoder_attn, self.built), cfg)
 
     def extract_features(
         self,
@@ -74,7 +75,7 @@ class ResMLPDecoder(TransformerDecoderBase):
                 prev_output_tokens, encoder_out, incremental_state, False, alignment_layer, alignment_heads
             )
         shift = leading_padding(prev_output_tokens, self.padding_idx, limit, "target")
-        if length <= limit and not bool(shift.any()):
+        if nothing_to_move(shift, length, limit):
             return self.extract_features_scriptable(
                 prev_output_tokens, encoder_out, None, False, alignment_layer, alignment_heads
             )
@@ -91,8 +92,9 @@ class ResMLPDecoder(TransformerDecoderBase):
     @torch.jit.export
     def reorder_incremental_state_scripting(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
         """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch."""
+        sentences = order_of_sentences(incremental_state, new_order)
         for layer in self.layers:
-            layer.reorder(incremental_state, new_order)
+            layer.reorder(incremental_state, new_order, sentences)
 
     def buffered_future_mask(self, tensor: Tensor) -> None:
         """No mask: the mixing is causal by itself."""

@@ -3,22 +3,14 @@
 from typing import Any
 
 import torch
-from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
+from resmlp_mt.models.layers import ResMLPEncoderLayer, wrap_layer
+from resmlp_mt.models.length import leading_padding, nothing_to_move
 from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.norm import NORMS
-from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
-from resmlp_mt.modules.resmlp_layer import ResMLPEncoderLayer
-
-
-def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
-    """Apply fairseq's activation checkpointing and FSDP as the options say."""
-    if cfg.checkpoint_activations:
-        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    return fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap)
+from resmlp_mt.modules.padding import back, states_back, to_left
 
 
 class ResMLPEncoder(TransformerEncoderBase):
@@ -30,7 +22,7 @@ class ResMLPEncoder(TransformerEncoderBase):
     def __init__(self, cfg: TransformerConfig, dictionary: Any, embed_tokens: nn.Embedding, return_fc: bool = False):
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
         self.layer_norm = NORMS[cfg.norm](embed_tokens.embedding_dim)
-        self.dropout_module = Dropout(cfg.dropout, module_name=type(self).__name__)
+        self.dropout_module = Dropout(cfg.dropout)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
         return wrap_layer(ResMLPEncoderLayer(cfg), cfg)
@@ -59,7 +51,7 @@ class ResMLPEncoder(TransformerEncoderBase):
         """
         length, limit = src_tokens.size(1), self.max_source_positions
         shift = leading_padding(src_tokens, self.padding_idx, limit, "source")
-        if length <= limit and not bool(shift.any()):
+        if nothing_to_move(shift, length, limit):
             return self.forward_scriptable(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         if token_embeddings is not None:
             token_embeddings = to_left(token_embeddings, shift, limit)

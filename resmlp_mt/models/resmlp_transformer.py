@@ -14,14 +14,16 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from torch import Tensor, nn
 
-from resmlp_mt.allocator import keep_freed_memory
 from resmlp_mt.checkpoints.parameters import check_fit
 from resmlp_mt.errors import UserError
+from resmlp_mt.models.allocator import keep_freed_memory
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
 from resmlp_mt.models.precision import PRECISIONS, lower_precision_
 from resmlp_mt.models.presets import BASE, FOLLOWS, PRESETS, apply_preset
 from resmlp_mt.modules.activation import ACTIVATIONS
+from resmlp_mt.modules.dropout import Dropout
+from resmlp_mt.modules.layers import ResidualBranch
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.modules.norm import NORMS
 
@@ -79,7 +81,7 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
     encoder: EncoderOptions = field(default_factory=EncoderOptions)
     decoder: DecoderOptions = field(default_factory=DecoderOptions)
     no_token_positional_embeddings: bool = True
-    activation_fn: ChoiceEnum(ACTIVATIONS) = field(  # type: ignore[valid-type]
+    activation_fn: ChoiceEnum(list(ACTIVATIONS)) = field(  # type: ignore[valid-type]
         default=BASE["activation_fn"], metadata={"help": "activation between the linear layers of a channel MLP"}
     )
     max_source_positions: int = field(
@@ -161,7 +163,6 @@ class ResMLPTransformerModel(TransformerModelBase):
             args.checkpoint_activations = True
         apply_preset(args, "resmlp_transformer")  # a checkpoint may be older than some of the options
         check_options(args, len(task.target_dictionary))
-        keep_freed_memory()
         try:
             cfg = ResMLPTransformerConfig.from_namespace(args)
             cfg.no_token_positional_embeddings = not cfg.token_positional_embeddings
@@ -200,7 +201,22 @@ class ResMLPTransformerModel(TransformerModelBase):
         """
         if not self._is_generation_fast:
             super().make_generation_fast_(**kwargs)
+            for module in self.modules():
+                if isinstance(module, ResidualBranch):
+                    module.fold_()
+            if kwargs.get("retain_dropout"):
+                self.retain_dropout_(kwargs.get("retain_dropout_modules"))
             lower_precision_(self, self.cfg.inference_precision)
+            if all(parameter.is_cpu for parameter in self.parameters()):
+                keep_freed_memory()
+
+    def retain_dropout_(self, classes: list[str] | None) -> None:
+        """``--retain-dropout``: drop in inference too, in the whole model or within modules of these classes."""
+        for owner in self.modules():
+            if classes is None or type(owner).__name__ in classes:
+                for module in owner.modules():
+                    if isinstance(module, Dropout):
+                        module.always = True
 
 
 def check_options(args: Any, target_symbols: int) -> None:

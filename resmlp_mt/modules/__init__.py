@@ -1,7 +1,10 @@
-"""The building blocks: Aff, token mixing, and the layers made of them."""
+"""The layers in pure PyTorch: Aff, token mixing of every kind, cross-attention, residual branches, layers.
 
-from resmlp_mt.modules.affine import Aff
-from resmlp_mt.modules.resmlp_layer import ResMLPDecoderLayer, ResMLPEncoderLayer
-from resmlp_mt.modules.token_mixing import CausalTokenMixing, TokenMixing
+Nothing here imports anything but torch and this room, by relative imports: the files train, are exported and translate.
+"""
 
-__all__ = ["Aff", "CausalTokenMixing", "ResMLPDecoderLayer", "ResMLPEncoderLayer", "TokenMixing"]
+from .affine import Aff
+from .layers import DecoderLayer, EncoderLayer, LayerConfig
+from .token_mixing import Mixing, TokenMixing
+
+__all__ = ["Aff", "DecoderLayer", "EncoderLayer", "LayerConfig", "Mixing", "TokenMixing"]

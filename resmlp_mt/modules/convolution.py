@@ -6,16 +6,14 @@ kernel has positions.
 
 import torch
 import torch.nn.functional as F
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
-from resmlp_mt.modules.affine import Aff
-from resmlp_mt.modules.norm import absorb_output_affine_, scale_outputs_
-from resmlp_mt.modules.past import IncrementalState
-from resmlp_mt.modules.token_mixing import Mixing
+from .affine import Aff
+from .norm import absorb_output_affine_, scale_outputs_
+from .token_mixing import Mixing
 
 
-class Convolution(FairseqIncrementalState, Mixing):
+class Convolution(Mixing):
     """``y_t = sum over k of x_{t+k-before} K_k + b``, zero beyond both ends of the sentence; K_k mixes the channels.
 
     Args:
@@ -46,31 +44,14 @@ class Convolution(FairseqIncrementalState, Mixing):
             y = torch.addmm(y, window[k : k + length].reshape(-1, channels), self.kernel[k])
         return y.view(length, batch, channels)
 
-    def forward(
-        self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
-    ) -> Tensor:
-        """``T x B x C -> T x B x C``; with a state, x holds the positions that follow those of the calls before."""
-        if incremental_state is None:
-            return self.convolve(F.pad(x, [0, 0, 0, 0, self.before, self.size - 1 - self.before]))
-        state = self.get_incremental_state(incremental_state, "last")  # type: ignore[operator]
-        if state is None:
-            window = F.pad(x, [0, 0, 0, 0, self.before, 0])
-        else:
-            last = state["last"]
-            assert last is not None
-            window = torch.cat([last, x])
-        new: dict[str, Tensor | None] = {"last": window[x.size(0) :].detach()}
-        self.set_incremental_state(incremental_state, "last", new)  # type: ignore[operator]
-        return self.convolve(window)
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x B x C -> T x B x C``; x is ``readable``."""
+        return self.convolve(F.pad(x, [0, 0, 0, 0, self.before, self.size - 1 - self.before]))
 
-    @torch.jit.export
-    def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
-        """Give each beam the inputs of the beam that it continues; ``new_order`` (B') indexes the batch."""
-        state = self.get_incremental_state(incremental_state, "last")  # type: ignore[operator]
-        if state is not None:
-            last = state["last"]
-            assert last is not None
-            state["last"] = last.index_select(1, new_order)
+    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """``S x B x C -> S x B x C``, the new positions alone; kept are the last K - 1 inputs."""
+        window = F.pad(x, [0, 0, 0, 0, self.before, 0]) if len(past) == 0 else torch.cat([past[0], x])
+        return self.convolve(window), [window[x.size(0) :].detach()]
 
     def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
         """Take in the Aff behind. The one before stays: its beta is not there beyond the ends of a sentence."""

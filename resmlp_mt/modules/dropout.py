@@ -1,42 +1,44 @@
-"""fairseq's dropout with random bits that a CPU draws faster."""
+"""Dropout, on a CPU from random bits that are drawn faster than PyTorch draws them.
+
+PyTorch draws a number of 64 bits for every entry; 16 are enough. (What that gains is in BENCHMARKS.md's own terms some
+per cent of a training step.)
+"""
 
 import torch
 import torch.nn.functional as F
-from fairseq.modules.fairseq_dropout import FairseqDropout
-from torch import Tensor
+from torch import Tensor, nn
 
 _VALUES = 1 << 16
 
 
-class Dropout(FairseqDropout):
-    """fairseq's dropout, on a CPU from 16 random bits an entry (PyTorch draws a number of 64 for each).
+class Dropout(nn.Module):
+    """Zero each entry with probability p and divide the others by 1 - p (Srivastava et al. 2014).
 
-    The probability is rounded to a multiple of 2^-16, and what is kept is scaled by exactly that.
+    On a CPU p is rounded to a multiple of 2^-16, and what is kept is divided by exactly the share that is kept.
+
+    Args:
+        p: probability of an entry to be dropped
     """
 
-    def is_active(self) -> bool:
-        """Whether anything is dropped now."""
-        return self.p > 0 and (self.training or self.apply_during_inference)
+    def __init__(self, p: float):
+        super().__init__()
+        self.p = p
+        self.always = False  # in evaluation too (Monte Carlo dropout)
 
-    @torch.jit.unused
-    def draw(self, x: Tensor) -> tuple[Tensor, float]:
-        """A mask of x's shape, true where x is kept, and the probability of that."""
-        if not x.is_cpu:
-            return torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - self.p), 1 - self.p
-        kept = min(max(round((1 - self.p) * _VALUES), 1), _VALUES - 1)
-        words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
-        values = words.view(torch.int16)[: x.numel()].view(x.shape)
-        return values < kept - _VALUES // 2, kept / _VALUES
-
-    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """``any shape -> same shape``"""
-        if not self.is_active():
+        if self.p == 0 or not (self.training or self.always):
             return x
-        if torch.jit.is_scripting() or not x.is_cpu:  # type: ignore[attr-defined]
-            return F.dropout(x, self.p, True, inplace)
+        if torch.jit.is_scripting() or torch.compiler.is_compiling() or not x.is_cpu:  # type: ignore[attr-defined]
+            return F.dropout(x, self.p, True)
         return self._drop(x)
 
     @torch.jit.unused
     def _drop(self, x: Tensor) -> Tensor:
-        mask, kept = self.draw(x)
-        return x * mask / kept
+        kept = min(max(round((1 - self.p) * _VALUES), 1), _VALUES - 1)
+        words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
+        values = words.view(torch.int16)[: x.numel()].view(x.shape)
+        return x * (values < kept - _VALUES // 2) / (kept / _VALUES)
+
+    def extra_repr(self) -> str:
+        return f"{self.p}"

@@ -1,37 +1,18 @@
 """What may stand where a Transformer has self-attention, by the name that ``--token-mixing`` gives it."""
 
 from collections.abc import Callable
+from typing import Any
 
-from fairseq.models.transformer import TransformerConfig
+from .convolution import Convolution, DepthwiseConvolution, SeparableConvolution
+from .mlp_token_mixing import MLPTokenMixing
+from .token_mixing import Mixing, TokenMixing
 
-from resmlp_mt.modules.convolution import Convolution, DepthwiseConvolution, SeparableConvolution
-from resmlp_mt.modules.mlp_token_mixing import CausalMLPTokenMixing, MLPTokenMixing
-from resmlp_mt.modules.token_mixing import CausalTokenMixing, Mixing, TokenMixing
-
-Kind = Callable[[TransformerConfig, int, int, bool], Mixing | None]
-
-
-def _linear(cfg: TransformerConfig, dim: int, positions: int, causal: bool) -> Mixing:
-    kind = CausalTokenMixing if causal else TokenMixing
-    return kind(positions, cfg.mixing_heads, cfg.mixing_relative)
-
-
-def _mlp(cfg: TransformerConfig, dim: int, positions: int, causal: bool) -> Mixing:
-    kind = CausalMLPTokenMixing if causal else MLPTokenMixing
-    return kind(positions, cfg.mixing_expansion)
-
-
-TOKEN_MIXINGS: dict[str, Kind] = {
-    "linear": _linear,
-    "none": lambda cfg, dim, positions, causal: None,
-    "mlp": _mlp,
-    "conv": lambda cfg, dim, positions, causal: Convolution(dim, cfg.mixing_kernel, causal),
-    "depthwise": lambda cfg, dim, positions, causal: DepthwiseConvolution(dim, cfg.mixing_kernel, causal),
-    "separable": lambda cfg, dim, positions, causal: SeparableConvolution(dim, cfg.mixing_kernel, causal),
+TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
+    "linear": lambda cfg: TokenMixing(cfg.positions, cfg.mixing_heads, cfg.mixing_relative, cfg.causal),
+    "none": lambda cfg: None,
+    "mlp": lambda cfg: MLPTokenMixing(cfg.positions, cfg.mixing_expansion, cfg.causal),
+    "conv": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal),
+    "depthwise": lambda cfg: DepthwiseConvolution(cfg.dim, cfg.mixing_kernel, cfg.causal),
+    "separable": lambda cfg: SeparableConvolution(cfg.dim, cfg.mixing_kernel, cfg.causal),
 }
-"""How each is made of the model's options, for C channels and N positions; none at all where that is None."""
-
-
-def token_mixing(cfg: TransformerConfig, dim: int, positions: int, causal: bool) -> Mixing | None:
-    """What mixes the positions of a layer of C (``dim``) channels and N (``positions``) positions."""
-    return TOKEN_MIXINGS[cfg.token_mixing](cfg, dim, positions, causal)
+"""How each is made of a ``LayerConfig``; none at all where that is None."""

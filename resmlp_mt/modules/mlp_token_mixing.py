@@ -2,11 +2,9 @@
 
 import torch
 import torch.nn.functional as F
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
-from resmlp_mt.modules.past import IncrementalState, append, positions_of, reorder_, whole
-from resmlp_mt.modules.token_mixing import Mixing
+from .token_mixing import Mixing
 
 
 class MLPTokenMixing(Mixing):
@@ -18,21 +16,19 @@ class MLPTokenMixing(Mixing):
     Args:
         max_positions: N
         expansion: E
+        causal: U and V are lower-triangular: hidden units read their own and earlier positions, and so do outputs
     """
 
-    __constants__ = ["causal"]
-    causal = False
-
-    def __init__(self, max_positions: int, expansion: int):
+    def __init__(self, max_positions: int, expansion: int, causal: bool = False):
         super().__init__()
-        self.max_positions, self.expansion = max_positions, expansion
+        self.max_positions, self.expansion, self.causal = max_positions, expansion, causal
         self.weight_in = nn.Parameter(torch.empty(expansion, max_positions, max_positions))
         self.bias_in = nn.Parameter(torch.zeros(expansion, max_positions))
         self.weight_out = nn.Parameter(torch.empty(expansion, max_positions, max_positions))
         self.bias_out = nn.Parameter(torch.zeros(max_positions))
         for weight, inputs in (self.weight_in, max_positions), (self.weight_out, expansion * max_positions):
             nn.init.uniform_(weight, -(inputs**-0.5), inputs**-0.5)
-            if self.causal:  # entries above the diagonal are never read and never get a gradient
+            if causal:  # entries above the diagonal are never read and never get a gradient
                 weight.data.tril_()
 
     def rows(self, weight: Tensor, start: int, end: int) -> Tensor:
@@ -54,46 +50,32 @@ class MLPTokenMixing(Mixing):
         y = torch.addmm(self.bias_out[start:end, None], rows, hidden.reshape(-1, batch * channels))
         return y.view(-1, batch, channels)
 
-    def forward(
-        self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; x is ``readable``, and the hidden units of padded positions are not read."""
         hidden = self.hidden(x)
         if padding is not None:
             hidden = hidden.masked_fill(padding.unsqueeze(-1), 0.0)
         return self.outputs(hidden)
 
+    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """``S x B x C -> S x B x C``, the new positions alone; kept are inputs, T x B x C, and units, E x T x B x C.
+
+        Raises:
+            ValueError: more positions than the matrices have
+        """
+        start, inputs = 0, x
+        if len(past) > 0:
+            start, inputs = past[0].size(0), torch.cat([past[0], x])
+        if inputs.size(0) > self.max_positions:
+            raise ValueError(f"{inputs.size(0)} positions, but the mixing has {self.max_positions}")
+        hidden = self.hidden(inputs, start)
+        if len(past) > 0:
+            hidden = torch.cat([past[1], hidden], 1)
+        return self.outputs(hidden, start), [inputs, hidden]
+
+    def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
+        """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
+        return [each.index_select(each.dim() - 2, order) for each in past]
+
     def extra_repr(self) -> str:
-        return f"{self.max_positions}, expansion={self.expansion}"
-
-
-class CausalMLPTokenMixing(FairseqIncrementalState, MLPTokenMixing):
-    """The same, lower-triangular by blocks: hidden units read their own and earlier positions, and so do outputs.
-
-    While decoding step by step it keeps its past inputs and hidden units.
-    """
-
-    causal = True
-
-    def forward(
-        self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
-    ) -> Tensor:
-        """``T x B x C -> T x B x C``; with a state, x holds the positions that follow those of the calls before."""
-        if incremental_state is None:
-            return self.outputs(self.hidden(x))
-        before = self.get_incremental_state(incremental_state, "inputs")  # type: ignore[operator]
-        inputs = append(before, x, self.max_positions)
-        self.set_incremental_state(incremental_state, "inputs", inputs)  # type: ignore[operator]
-        start = positions_of(inputs) - x.size(0)
-        new = self.hidden(whole(inputs), start).permute(1, 2, 0, 3).flatten(2)  # S x B x EC
-        before = self.get_incremental_state(incremental_state, "hidden")  # type: ignore[operator]
-        hidden = append(before, new, self.max_positions)
-        self.set_incremental_state(incremental_state, "hidden", hidden)  # type: ignore[operator]
-        past = whole(hidden).unflatten(2, (self.expansion, x.size(2)))
-        return self.outputs(past.permute(2, 0, 1, 3), start)
-
-    @torch.jit.export
-    def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
-        """Give each beam the past of the beam that it continues; ``new_order`` (B') indexes the batch."""
-        for name in "inputs", "hidden":
-            reorder_(self.get_incremental_state(incremental_state, name), new_order)  # type: ignore[operator]
+        return f"{self.max_positions}, expansion={self.expansion}, causal={self.causal}"

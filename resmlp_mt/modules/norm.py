@@ -6,7 +6,7 @@ An Aff can be folded into what follows it; of a LayerNorm the scale and the offs
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.modules.affine import Aff
+from .affine import Aff
 
 NORMS: dict[str, type[nn.Module]] = {"affine": Aff, "layernorm": nn.LayerNorm}
 

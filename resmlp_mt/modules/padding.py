@@ -1,26 +1,12 @@
 """Sentences moved to the left edge of their batch, and back.
 
 A position's row of A is its index, so a sentence's first real token must come first; fairseq left-pads sources by
-default. Padding must not count as length either: bucketed batches may be padded beyond the model's positions.
+default.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from resmlp_mt.modules.past import check_length
-
-
-def leading_padding(tokens: Tensor, padding_idx: int, limit: int, side: str) -> Tensor:
-    """How much padding is before each sentence of ``tokens`` (B x T): B.
-
-    Raises:
-        UserError: a sentence has more than ``limit`` positions
-    """
-    padding = tokens.eq(padding_idx)
-    if tokens.size(1) > limit:  # all right if the rest is padding
-        check_length(int((~padding).sum(1).max()), limit, side)
-    return padding.long().cumprod(1).sum(1)
 
 
 def roll_rows(x: Tensor, shift: Tensor) -> Tensor:

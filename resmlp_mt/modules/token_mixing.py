@@ -2,20 +2,41 @@
 
 import torch
 import torch.nn.functional as F
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
-from resmlp_mt.modules.affine import Aff
-from resmlp_mt.modules.norm import split
-from resmlp_mt.modules.past import IncrementalState, append, positions_of, reorder_, weighted_sum, whole
+from .affine import Aff
+from .norm import split
+from .past import append, positions_of, reorder, weighted_sum, whole
 
 
 class Mixing(nn.Module):
-    """What all kinds of token mixing have in common: ``forward(x, padding, incremental_state)`` and these."""
+    """What stands where a Transformer has self-attention: a kind of its own needs no more than ``forward``.
+
+    One that is causal (no position reads a later one) can stand in a decoder, where it is asked for step after step.
+    """
 
     def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``, zero at padded positions, which are true in ``padding`` (T x B)."""
         return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x B x C -> T x B x C``; x is ``readable``; ``padding`` is for kinds that must know it all the same."""
+        raise NotImplementedError
+
+    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """The positions that follow those of the steps before, ``S x B x C -> S x B x C``, and the longer past.
+
+        This one is right for every causal mixing: it keeps all inputs and asks for all positions again.
+
+        Args:
+            past: what the step before gave, [] at the first
+        """
+        inputs = torch.cat([*past, x])
+        return self.forward(inputs)[-x.size(0) :], [inputs]
+
+    def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
+        """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
+        return [each.index_select(1, order) for each in past]
 
     def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
         """Take in what can be taken in exactly of the norm before and the Aff behind; returns what is left of them."""
@@ -32,24 +53,25 @@ class TokenMixing(Mixing):
         max_positions: N; A is N x N (H x N x N with heads), b has N entries (H x N)
         heads: H
         relative: add to A a term that depends on the distance alone, ``A[i,j] + r[j-i]``
+        causal: A is lower-triangular: position t reads positions 1 to t only ("Sequence-to-sequence ResMLP")
     """
 
-    __constants__ = ["causal"]
-    causal = False
     scale: Tensor
     row_sum_scale: Tensor
     offset: Tensor
 
-    def __init__(self, max_positions: int, heads: int = 1, relative: bool = False):
+    def __init__(self, max_positions: int, heads: int = 1, relative: bool = False, causal: bool = False):
         super().__init__()
-        self.max_positions, self.heads = max_positions, heads
+        self.max_positions, self.heads, self.causal = max_positions, heads, causal
         of_heads = () if heads == 1 else (heads,)
         self.weight = nn.Parameter(torch.empty(*of_heads, max_positions, max_positions))
         self.bias = nn.Parameter(torch.zeros(*of_heads, max_positions))
-        distances = max_positions if self.causal else 2 * max_positions - 1
+        distances = max_positions if causal else 2 * max_positions - 1
         self.relative = nn.Parameter(torch.zeros(*of_heads, distances)) if relative else None
         self.folded = False
         nn.init.uniform_(self.weight, -(max_positions**-0.5), max_positions**-0.5)
+        if causal:  # entries above the diagonal are never read and never get a gradient
+            self.weight.data.tril_()
         for name in "scale", "row_sum_scale", "offset":  # of a folded mixing
             self.register_buffer(name, torch.zeros(0), persistent=False)
 
@@ -61,11 +83,9 @@ class TokenMixing(Mixing):
             rows = rows + by_distance(relative, self.max_positions, start, end)
         return rows.tril(start) if self.causal and start + 1 < end else rows
 
-    def forward(
-        self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
-    ) -> Tensor:
-        """``T x B x C -> T x B x C``; x is ``readable``. The padding (T x B) matters to a folded mixing alone."""
-        return self.mix(x, 0, padding)
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x B x C -> T x B x C``; the padding (T x B) matters to a folded mixing that is not causal alone."""
+        return self.mix(x, 0, None if self.causal else padding)
 
     def mix(self, x: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
         """Positions from ``start`` on of the mixture of all positions of x."""
@@ -89,6 +109,24 @@ class TokenMixing(Mixing):
         if self.heads == 1:
             return values.unsqueeze(-1)
         return values.permute(1, 2, 0).repeat_interleave(channels // self.heads, 2)
+
+    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """``S x B x C -> S x B x C``, the new positions alone, from the past inputs.
+
+        Raises:
+            ValueError: more positions than the matrix has
+        """
+        past = append(past, x, self.max_positions)
+        start = positions_of(past) - x.size(0)
+        if x.size(0) > 1:
+            return self.mix(whole(past), start), past
+        rows = self.rows(start, start + 1)
+        mixed = weighted_sum(past, rows).unsqueeze(0)
+        return self.finish(mixed, rows, start), past
+
+    def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
+        """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
+        return reorder(past, order)
 
     def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
         """Take in both Aff, as scaling channels commutes with mixing positions, and the relative term.
@@ -114,44 +152,8 @@ class TokenMixing(Mixing):
         return left, nn.Identity()
 
     def extra_repr(self) -> str:
-        return f"{self.max_positions}, heads={self.heads}, relative={self.relative is not None}"
-
-
-class CausalTokenMixing(FairseqIncrementalState, TokenMixing):
-    """Token mixing with a lower-triangular A: position t reads positions 1 to t only (section 2)."""
-
-    causal = True
-
-    def __init__(self, max_positions: int, heads: int = 1, relative: bool = False):
-        super().__init__(max_positions, heads, relative)
-        with torch.no_grad():
-            self.weight.copy_(self.weight.tril())  # entries above are never read and never get a gradient
-
-    def forward(
-        self, x: Tensor, padding: Tensor | None = None, incremental_state: IncrementalState | None = None
-    ) -> Tensor:
-        """``T x B x C -> T x B x C``; with a state, x holds the positions that follow those of the calls before.
-
-        No position reads the padding behind its sentence.
-
-        Raises:
-            UserError: more positions than the matrix has
-        """
-        if incremental_state is None:
-            return self.mix(x, 0)
-        before = self.get_incremental_state(incremental_state, "past")  # type: ignore[operator]
-        past = append(before, x, self.max_positions)
-        self.set_incremental_state(incremental_state, "past", past)  # type: ignore[operator]
-        start = positions_of(past) - x.size(0)
-        if x.size(0) > 1:
-            return self.mix(whole(past), start)
-        rows = self.rows(start, start + 1)
-        return self.finish(weighted_sum(past, rows).unsqueeze(0), rows, start)
-
-    @torch.jit.export
-    def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
-        """Give each beam the past of the beam that it continues; ``new_order`` (B') indexes the batch."""
-        reorder_(self.get_incremental_state(incremental_state, "past"), new_order)  # type: ignore[operator]
+        relative = self.relative is not None
+        return f"{self.max_positions}, heads={self.heads}, relative={relative}, causal={self.causal}"
 
 
 def product(rows: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -1,6 +1,7 @@
 """The promises of the model, for every preset (narrowed, for speed) and more variants.
 
-The oracle shares no code with the model.
+The oracle shares no code with the model. What is held against it is the model as it trains, outputs and gradients;
+inference (steps, folding) is held against that.
 """
 
 import re
@@ -12,7 +13,7 @@ import torch
 from builders import EOS, OPTIONS, PAD, batch, build, decode_in_steps, logits, pairs, shifted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import encode, translate_scores
+from oracle import encode, parameters_of, translate_scores
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.presets import BASE, PRESETS
@@ -23,7 +24,6 @@ VARIANTS = {
     "shared embeddings": {"share_all_embeddings": True},
     "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
     "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
-    "checkpointed activations": {"checkpoint_activations": True},
     "unequal positions": {"max_source_positions": 12, "max_target_positions": 30},
     **OPTIONS,
 }
@@ -35,8 +35,13 @@ def options_of(variant):
 
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
-def variant(request):
-    variant = VARIANTS[request.param]
+def name_of_variant(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def variant(name_of_variant):
+    variant = VARIANTS[name_of_variant]
     return build(**variant), options_of(variant)
 
 
@@ -52,21 +57,46 @@ def assert_same(got, expected):
 
 def fold_copy(model):
     """A folded copy of the model; fairseq's hook folds in place."""
-    copy = deepcopy(model)
+    copy = deepcopy(model).eval()
     copy.make_generation_fast_()
     return copy
 
 
-def test_the_model_is_the_paper_s_equations(variant):
+def gradients(model, rows, weights):
+    """The gradients of the parameters, by name, of the rows' logits weighted and summed."""
+    model.zero_grad()
+    sum((row * weight).sum() for row, weight in zip(rows, weights, strict=True)).backward()
+    return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+
+
+def random_like(rows):
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(row.shape, generator=generator, dtype=row.dtype) for row in rows]
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_training_is_the_paper_s_equations(name_of_variant, variant, checkpointed):
+    """What comes out, and the gradient of every parameter, beside those of the equations."""
     model, options = variant
+    if checkpointed:
+        model = build(**VARIANTS[name_of_variant], checkpoint_activations=True)
+    assert model.training and torch.is_grad_enabled()
     sources, targets = pairs((5, 4), (3, 6))
+    p = parameters_of(model)
+    expected = [
+        translate_scores(p, source, previous, options)
+        for source, previous in zip(sources, shifted(targets), strict=True)
+    ]
+    weights = random_like(expected)
+    sum((row * weight).sum() for row, weight in zip(expected, weights, strict=True)).backward()
     for left_pad in False, True:
         got = logits(model, sources, targets, left_pad)
-        expected = [
-            translate_scores(model, source, previous, options)
-            for source, previous in zip(sources, shifted(targets), strict=True)
-        ]
         assert_same(got, expected)
+        for name, gradient in gradients(model, got, weights).items():
+            if "embed_tokens" in name and "output_projection" not in name:
+                gradient[PAD] = 0 if p[name].grad is None else p[name].grad[PAD]  # PyTorch leaves padding's row out
+            reference = torch.zeros_like(gradient) if p[name].grad is None else p[name].grad
+            torch.testing.assert_close(gradient, reference, **EXACT, msg=lambda text, name=name: f"{name}: {text}")
 
 
 # Promise 1: a sentence is alone
@@ -99,9 +129,24 @@ def test_batch_and_padding_do_not_matter_for_any_variant(variant, folded):
             assert_same(logits(model, sources, targets, left_pad, left_pad_target, extra=3), alone)
 
 
+def test_a_batch_trains_as_its_sentences_alone_do(variant):
+    """The gradients of a batch are the sums of those of its sentences."""
+    model, _ = variant
+    sources, targets = pairs((5, 4), (2, 6), (7, 1))
+    rows = logits(model, sources, targets, left_pad=True, extra=3)
+    weights = random_like(rows)
+    got = gradients(model, rows, weights)
+    alone = [
+        gradients(model, logits(model, [source], [target]), [weight])
+        for source, target, weight in zip(sources, targets, weights, strict=True)
+    ]
+    for name in got:
+        torch.testing.assert_close(got[name], sum(each[name] for each in alone), **EXACT)
+
+
 def test_the_encoder_gives_back_positions_where_the_tokens_are(tiny):
     (sources, _) = pairs((5, 1), (2, 1))
-    parameters = {name: value.double() for name, value in tiny.state_dict().items()}
+    parameters = parameters_of(tiny)
     for left_pad in False, True:
         tokens = batch(sources, left_pad, extra=2)
         out = tiny.encoder(tokens, return_all_hiddens=True)

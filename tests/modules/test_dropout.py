@@ -31,9 +31,9 @@ def test_a_seed_gives_one_mask():
 
 
 def test_nothing_is_dropped_in_evaluation_unless_asked_for():
-    dropout, x = Dropout(0.5, module_name="Layer").eval(), torch.ones(1000)
+    dropout, x = Dropout(0.5).eval(), torch.ones(1000)
     assert torch.equal(dropout(x), x)
-    dropout.make_generation_fast_(name="", retain_dropout=True, retain_dropout_modules=["Layer"])
+    dropout.always = True
     assert (dropout(x) == 0).any()
 
 

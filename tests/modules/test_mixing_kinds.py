@@ -1,16 +1,13 @@
 """What all kinds of token mixing promise. (Against plain equations: tests/models/test_promises.py.)"""
 
-from argparse import Namespace
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.modules import Aff
-from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS, token_mixing
+from resmlp_mt.modules import Aff, LayerConfig, Mixing
+from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 
 KINDS = [kind for kind in TOKEN_MIXINGS if kind != "none"]
 DIM = 4
@@ -19,8 +16,8 @@ DIM = 4
 def made(kind, causal, positions=8, kernel=3, seed=0):
     """A mixing whose every parameter is off its starting value."""
     torch.manual_seed(seed)
-    cfg = Namespace(token_mixing=kind, mixing_heads=2, mixing_relative=True, mixing_expansion=2, mixing_kernel=kernel)
-    mixing = token_mixing(cfg, DIM, positions, causal).double()
+    options = {"mixing_heads": 2, "mixing_relative": True, "mixing_expansion": 2, "mixing_kernel": kernel}
+    mixing = TOKEN_MIXINGS[kind](LayerConfig(DIM, 4 * DIM, positions, causal, token_mixing=kind, **options)).double()
     with torch.no_grad():
         for parameter in mixing.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -33,7 +30,7 @@ def random(*shape):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_none_is_none(causal):
-    assert token_mixing(Namespace(token_mixing="none"), DIM, 8, causal) is None
+    assert TOKEN_MIXINGS["none"](LayerConfig(DIM, 4 * DIM, 8, causal)) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,32 +59,33 @@ def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(kind, data):
     mixing = made(kind, True, 40, data.draw(st.sampled_from([1, 3, 5])), data.draw(st.integers(0, 1000)))
-    past, state = random(0, data.draw(st.integers(1, 4))), {}
+    past, kept = random(0, data.draw(st.integers(1, 4))), []
     for _ in range(data.draw(st.integers(1, 12))):
         new = random(data.draw(st.integers(1, 3)), past.size(1))
         past = torch.cat([past, new])
         with torch.no_grad():
-            assert torch.allclose(mixing(new, incremental_state=state), mixing(past)[-len(new) :])
+            got, kept = mixing.step(new, kept)
+            assert torch.allclose(got, mixing(past)[-len(new) :])
         order = data.draw(st.lists(st.integers(0, past.size(1) - 1), min_size=1, max_size=4))
         past = past[:, order]
-        mixing.reorder_incremental_state(state, torch.tensor(order))
+        kept = mixing.reorder(kept, torch.tensor(order))
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
 def test_a_step_beyond_the_last_position_is_refused(kind):
-    mixing, state = made(kind, True, 4), {}
-    mixing(random(4, 1), incremental_state=state)
-    with pytest.raises(UserError, match=r"5 positions.*has 4.*--max-target-positions 5"):
-        mixing(random(1, 1), incremental_state=state)
+    mixing = made(kind, True, 4)
+    _, past = mixing.step(random(4, 1), [])
+    with pytest.raises(ValueError, match=r"5 positions.*has 4"):
+        mixing.step(random(1, 1), past)
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
 @pytest.mark.parametrize("kind", ["conv", "depthwise", "separable"])
 def test_a_convolution_keeps_one_input_fewer_than_it_reads(kind, size):
-    mixing, state = made(kind, True, kernel=size), {}
+    mixing, past = made(kind, True, kernel=size), []
     for _ in range(7):
-        mixing(random(1, 3), incremental_state=state)
-        ((last,),) = ({**each}.values() for each in state.values())
+        _, past = mixing.step(random(1, 3), past)
+        (last,) = past
         assert last.shape == (size - 1, 3, DIM)
 
 
@@ -110,3 +108,19 @@ def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
     assert mixing.fold_(*left) == left
     again = left[1](mixing(mixing.readable(left[0](x), padding), padding))
     assert torch.allclose(again, expected)
+
+
+def test_a_kind_of_its_own_needs_no_more_than_forward():
+    class Means(Mixing):
+        """The mean of all positions so far."""
+
+        def forward(self, x, padding=None):
+            return x.cumsum(0) / torch.arange(1, len(x) + 1)[:, None, None]
+
+    mixing, x, past, got = Means(), random(5, 2), [], []
+    for t in range(5):
+        new, past = mixing.step(x[t : t + 1], past)
+        got.append(new)
+        past, x = mixing.reorder(past, torch.tensor([1, 0])), x.flip(1)
+        got = [each.flip(1) for each in got]
+    assert torch.allclose(torch.cat(got), mixing(x))

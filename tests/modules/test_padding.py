@@ -3,7 +3,8 @@ from builders import PAD, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt.modules.padding import back, leading_padding, states_back, to_left
+from resmlp_mt.models.length import leading_padding
+from resmlp_mt.modules.padding import back, states_back, to_left
 
 
 @given(

@@ -1,16 +1,17 @@
 import torch
 from builders import build
-from fairseq.modules import MultiheadAttention
 from torch import nn
 
-from resmlp_mt.modules import Aff, ResMLPDecoderLayer, ResMLPEncoderLayer
+from resmlp_mt.models.layers import ResMLPDecoderLayer, ResMLPEncoderLayer
+from resmlp_mt.modules import Aff
+from resmlp_mt.modules.cross_attention import CrossAttention
 
 
 def test_there_is_no_self_attention_no_layer_norm_and_no_positional_embedding():
     model = build()
     kinds = {type(module).__name__ for module in model.modules()}
     assert not kinds & {"LayerNorm", "FusedLayerNorm", "SinusoidalPositionalEmbedding", "LearnedPositionalEmbedding"}
-    attentions = [name for name, module in model.named_modules() if isinstance(module, MultiheadAttention)]
+    attentions = [name for name, module in model.named_modules() if isinstance(module, CrossAttention)]
     assert attentions and all(".cross_attention." in name for name in attentions)
 
 

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Break the layers on purpose, in one way after the other, and see the tests of modules and models fail for each.
+
+    python tests/mutations.py            every way; minutes
+    python tests/mutations.py beta       the ways whose name holds "beta"
+
+Works on a copy of the checkout; exit status 1 if a broken model passed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A text that a file of ``resmlp_mt`` holds once, and what stands there instead."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+MUTATIONS = [
+    Mutation(
+        "padding is ignored in cross-attention",
+        "modules/cross_attention.py",
+        "        if padding is not None:\n",
+        "        if padding is not None and memory.dim() == 0:\n",
+    ),
+    Mutation(
+        "Aff's beta leaks from padding",
+        "modules/token_mixing.py",
+        "return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)",
+        "return x",
+    ),
+    Mutation(
+        "A is not triangular",
+        "modules/token_mixing.py",
+        "return rows.tril(start) if self.causal and start + 1 < end else rows",
+        "return rows",
+    ),
+    Mutation(
+        "the relative term is off by one",
+        "modules/token_mixing.py",
+        "relative[..., positions - end : last]",
+        "relative[..., positions - end + 1 : last + 1]",
+    ),
+    Mutation(
+        "rows of the past are not reordered",
+        "modules/past.py",
+        "return past if len(past) == 0 else [past[0], past[1].index_select(0, order)]",
+        "return past if len(past) == 0 else [past[0], past[1][: order.numel()]]",
+    ),
+    Mutation(
+        "a head's channels are another's",
+        "modules/token_mixing.py",
+        "x = x.reshape(length, batch, heads, width).permute(2, 0, 1, 3)",
+        "x = x.reshape(length, batch, width, heads).permute(3, 0, 1, 2)",
+    ),
+    Mutation(
+        "folding leaves the row sums out",
+        "modules/token_mixing.py",
+        "offset = torch.addcmul(self.offset[start:end, None], row_sums, self.row_sum_scale)",
+        "offset = self.offset[start:end, None] + 0 * row_sums",
+    ),
+    Mutation("dropout does not scale", "modules/dropout.py", " / (kept / _VALUES)", ""),
+    Mutation(
+        "the gradient of alpha is halved",
+        "modules/affine.py",
+        "torch.addcmul(self.beta, x, self.alpha)",
+        "torch.addcmul(self.beta, x, 0.5 * self.alpha + 0.5 * self.alpha.detach())",
+    ),
+    Mutation(
+        "no gradient reaches the residual",
+        "modules/layers.py",
+        "return x + self.dropout(self.post_affine(y))",
+        "return x.detach() + self.dropout(self.post_affine(y))",
+    ),
+    Mutation(
+        "sources are not reordered",
+        "models/layers.py",
+        "source = attention.reorder(source, sentences)",
+        "source = attention.reorder(source, sentences.sort().values - sentences.min())",
+    ),
+    Mutation(
+        "left padding stays where it is",
+        "models/length.py",
+        "return padding.long().cumprod(1).sum(1)",
+        "return padding.long().cumprod(1).sum(1) * 0",
+    ),
+    Mutation(
+        "hidden units of padding are read by the MLP mixing",
+        "modules/mlp_token_mixing.py",
+        "        if padding is not None:\n",
+        "        if padding is not None and x.dim() == 0:\n",
+    ),
+    Mutation(
+        "a step of a convolution keeps one input too few",
+        "modules/convolution.py",
+        "[window[x.size(0) :].detach()]",
+        "[F.pad(window[x.size(0) + 1 :], [0, 0, 0, 0, 1, 0]).detach()]",
+    ),
+]
+
+
+def is_caught(mutation: Mutation) -> bool:
+    """Whether a test fails for the broken model."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in "resmlp_mt", "tests":
+            shutil.copytree(ROOT / name, Path(folder, name))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        path = Path(folder, "resmlp_mt", mutation.file)
+        text = path.read_text(encoding="utf-8")
+        if text.count(mutation.old) != 1:
+            sys.exit(f"{mutation.name}: {mutation.file} does not hold once: {mutation.old}")
+        path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "tests/modules",
+            "tests/models",
+        ]
+        command += ["--deselect", "tests/models/test_scripting.py"]  # slow, and the same equations
+        done = subprocess.run(
+            command, cwd=folder, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True
+        )
+        failed = [line for line in done.stdout.split("\n") if line.startswith("FAILED")]  # an ERROR is no catch
+        print(f"{'caught' if failed else 'NOT CAUGHT'}: {mutation.name}: {' '.join(failed)[:150]}", flush=True)
+        return bool(failed)
+
+
+def main() -> None:
+    chosen = [each for each in MUTATIONS if not sys.argv[1:] or sys.argv[1] in each.name]
+    caught = [is_caught(mutation) for mutation in chosen]
+    print(f"{sum(caught)} of {len(caught)} caught")
+    sys.exit(0 if all(caught) else 1)
+
+
+if __name__ == "__main__":
+    main()
