@@ -187,7 +187,8 @@ def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
     """
     from distributed import LocalCluster
 
-    corpus = Corpus(LANGS, *([PlainText(*(text / f"{name}.{lang}" for lang in LANGS))] for name in SETS))
+    train, valid, test = ([PlainText(*(text / f"{name}.{lang}" for lang in LANGS))] for name in SETS)
+    corpus = Corpus(LANGS, train, valid, test)
     recipe = Recipe(Words(dash_splits=True), Subwords("bpe", symbols))
 
     def seconds(jobs: Jobs) -> float:
