@@ -17,6 +17,7 @@ many compounds of two or three of them as that takes, with counts as Zipf's law 
 """
 
 import argparse
+import contextlib
 import filecmp
 import json
 import os
@@ -39,8 +40,13 @@ from random import Random
 from typing import Any
 
 from resmlp_mt.benchmarks import machine
+from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.learning import write_counts
+from resmlp_mt.corpora.parallel import Jobs
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, read_lines, read_parallel
 from resmlp_mt.tables import text_table
@@ -174,13 +180,13 @@ def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
     return measured
 
 
-def run_ours(text: Path, out: Path, symbols: int, *workers: object) -> Measured:
+def run_ours(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
     """The same as `scripts/prepare_text.py`; what its steps leave of the whole time counts with the first part."""
     command = [sys.executable, ROOT / "scripts/prepare_text.py", "--source-lang", LANGS[0], "--target-lang", LANGS[1]]
     for name in SETS:
         command += [f"--{name}", *(text / f"{name}.{lang}" for lang in LANGS)]
     measured = Measured()
-    total = _measured([*command, "--out", out, "--dash-splits", "--symbols", symbols, *workers], measured)
+    total = _measured([*command, "--out", out, "--dash-splits", "--symbols", symbols, "--jobs", jobs], measured)
     times = json.loads((out / "times.json").read_text())
     times["learn words"] = times.pop("count words")
     for part in PARTS:
@@ -190,25 +196,38 @@ def run_ours(text: Path, out: Path, symbols: int, *workers: object) -> Measured:
 
 
 def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
-    """CPU seconds of a cluster's parts and of one process that does all, without learning, which stays as it is.
+    """CPU seconds of all steps but learning: those of one process, and those that a cluster has but once.
 
     Returns:
-        ``"one process"``; of a cluster with two workers ``"main process"`` (reads, sends, writes) and ``"scheduler"``
+        ``"one process"``; ``"main and scheduler"``: what reads, sends, receives and writes, with two workers beside it
     """
     from distributed import LocalCluster
 
-    def seconds(*workers: object) -> float:
+    train, valid, test = ([PlainText(*(text / f"{name}.{lang}" for lang in LANGS))] for name in SETS)
+    corpus = Corpus(LANGS, train, valid, test)
+    recipe = Recipe(Words(dash_splits=True), Subwords("bpe", symbols))
+
+    def seconds(jobs: Jobs) -> float:
         for folder in ("tokenized", "subwords", "data-bin"):
             shutil.rmtree(out / folder)
-        return run_ours(text, out, symbols, *workers).cpu
+        begun = time.process_time()
+        prepare(corpus, recipe, out, jobs)
+        return time.process_time() - begun
 
-    if not out.exists():
-        run_ours(text, out, symbols)  # what it learns is reused
-    taken = {"one process": seconds()}
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        before = time.process_time()
-        taken["main process"] = seconds("--cluster", cluster.scheduler_address)
-        taken["scheduler"] = time.process_time() - before  # it is in this process
+    with contextlib.redirect_stdout(sys.stderr):
+        if not out.exists():
+            prepare(corpus, recipe, out)  # what it learns is reused
+        taken = {"one process": seconds(1)}
+        with (
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as dask,
+            Cluster(dask.scheduler_address, out) as cluster,
+        ):
+            begun, idle = time.monotonic(), time.process_time()
+            time.sleep(5)
+            idle = (time.process_time() - idle) / (time.monotonic() - begun)  # heartbeats, whatever the work
+            begun = time.monotonic()
+            taken["main and scheduler"] = seconds(cluster)
+            taken["main and scheduler"] -= idle * (time.monotonic() - begun)
     return {name: round(value, 2) for name, value in taken.items()}
 
 
@@ -360,7 +379,7 @@ def main() -> None:
             peaks = {}
             for pairs in (args.pairs // 10, args.pairs):
                 text = make_text(work / f"text{pairs}", args.multi30k, pairs)
-                peaks[pairs] = run_ours(text, work / f"ours{pairs}", args.symbols, "--jobs", args.jobs).memory
+                peaks[pairs] = run_ours(text, work / f"ours{pairs}", args.symbols, args.jobs).memory
                 print(f"{pairs:,} pairs: {peaks[pairs] / MIB:,.0f} MiB at most, with --jobs {args.jobs}", flush=True)
             result["memory"] = peaks
         else:
@@ -369,7 +388,7 @@ def main() -> None:
             for number in range(1, args.rounds + 1):
                 print(f"round {number} of {args.rounds}", file=sys.stderr, flush=True)
                 plain.append(run_plain(text, work / "plain", args.symbols, args.jobs))
-                ours.append(run_ours(text, work / "ours", args.symbols, "--jobs", args.jobs))
+                ours.append(run_ours(text, work / "ours", args.symbols, args.jobs))
                 if wrong := differing(work / "plain", work / "ours"):
                     raise UserError(f"the chains differ in {', '.join(wrong)}: their speed cannot be compared")
                 shutil.rmtree(work / "plain")

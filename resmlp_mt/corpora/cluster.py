@@ -120,15 +120,14 @@ class Cluster:
     def map(self, make_function: Callable[[], Callable[[Item], Result]], items: Iterable[Item]) -> Iterator[Result]:
         """``parallel.ordered_map``."""
         self._mark()
-        submit = self._client.submit
         step = secrets.token_hex()
         # A result, and not an argument, goes but once to each worker. The scheduler handles bytes alone.
-        function = submit(_same, pickle.dumps((self._requirements, make_function)), pure=False)
+        function = self._submit(_same, pickle.dumps((self._requirements, make_function)))
         pending: deque[Any] = deque()
         stream = iter(items)
         try:
             while some := list(islice(stream, AT_ONCE)):
-                pending.append(submit(_apply, step, function, pickle.dumps(some), pure=False))
+                pending.append(self._submit(_apply, step, function, pickle.dumps(some)))
                 while len(pending) > IN_FLIGHT * max(1, self._count()):
                     yield from self._results(pending.popleft())
             while pending:
@@ -149,19 +148,27 @@ class Cluster:
             self._requirements = replace(self._requirements, marker=marker, text=text)
             self._check_workers()
 
+    def _submit(self, function: Callable[..., bytes], *args: Any) -> Any:
+        with self._told():
+            return self._client.submit(function, *args, pure=False)
+
     def _results(self, future: Any) -> list[Any]:
-        try:
+        with self._told():
             while True:
-                try:
-                    return pickle.loads(future.result(timeout=LOOKING))
-                except self._dask.TimeoutError:
-                    if future.done():  # it is the function's own
-                        raise
-                    self._count()
+                with contextlib.suppress(self._dask.TimeoutError):
+                    future.result(timeout=LOOKING)
+                if future.done():  # and its error, which may be a TimeoutError too, is raised here
+                    return pickle.loads(future.result())
+                self._count()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in one line what went wrong with Dask; errors of the work are left as they are."""
+        try:
+            yield
         except self._dask.KilledWorker as error:
-            raise self._error(
-                f"{error.allowed_failures + 1} workers were killed in a row by the same lines (out of memory?)"
-            ) from error
+            times = error.allowed_failures + 1
+            raise self._error(f"{times} workers were killed in a row by the same lines (out of memory?)") from error
         except (
             self._dask.CancelledError,
             self._dask.client.ClosedClientError,

@@ -141,6 +141,8 @@ def applied(function: Callable[[Item], Result], item: Item) -> Result:
         return function(item)
     except MemoryError:
         raise UserError("a worker process has no memory left: try again with fewer of them at a time") from None
+    except OSError as error:  # at home it would be taken for one of what is being written there
+        raise UserError(f"{error.filename or 'a worker process'}: {error.strerror or repr(error)}") from None
     except Exception as error:
         failure = _portable(error)
     raise failure  # here, where it has no context, which need not survive the way either

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,8 @@ class Failing:
                     os.kill(os.getpid(), signal.SIGKILL)
                 case "exits":
                     os._exit(0)
+                case "file":
+                    Path("/nonexistent/bpe.codes").read_text()
                 case "memory":
                     raise MemoryError
                 case "stop":
@@ -79,15 +82,16 @@ def test_the_order_is_kept() -> None:
     [
         ("error", RuntimeError, "^worker$"),
         ("user", UserError, "^line 70: bad$"),
-        ("unpicklable", RuntimeError, "Unpicklable: 70 lines"),
-        ("local", RuntimeError, "Local: line 70"),
+        ("unpicklable", (RuntimeError, Unpicklable), "70 lines"),
+        ("local", Exception, "line 70"),
         ("killed", UserError, "^a worker process was killed"),
         ("exits", UserError, "^a worker process was killed"),
         ("memory", UserError, "^a worker process has no memory left: try again with fewer"),
+        ("file", UserError, "^/nonexistent/bpe.codes: No such file or directory$"),
         ("stop", RuntimeError, "StopIteration"),
     ],
 )
-def test_errors_of_workers(how: str, error: type[Exception], message: str) -> None:
+def test_errors_of_workers(how: str, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         list(ordered_map(partial(Failing, how), range(200), jobs=2))
     assert multiprocessing.active_children() == []
