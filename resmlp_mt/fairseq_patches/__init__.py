@@ -8,15 +8,25 @@ checkpoints.load_checkpoints_as_data      checkpoints are loaded by ``resmlp_mt.
                                           without: PyTorch loads none, or a checkpoint opens files
 checkpoints.check_overrides               overrides that are no dictionary are refused by the option's name;
                                           without: a traceback, or the checkpoint is blamed
-checkpoints.copy_checkpoints_atomically   copies of checkpoints appear whole;
-                                          without: a kill leaves half a checkpoint_last.pt
+checkpoints.write_checkpoints_whole       checkpoints and their copies appear whole, or nothing of them stays;
+                                          without: a kill leaves half a checkpoint_last.pt, a full disk a temporary
+commands.end_commands_in_one_line         what a user's options, files and machine make fairseq raise is told, closed
+                                          pipes end it, --results-path holds whole files; without: tracebacks
+data.check_data                           broken and mismatched data, too long sentences and empty data are one line;
+                                          without: tracebacks, or the wrong sentences
 evaluation.evaluate_data_alone            options that fairseq evaluates as Python are read as data;
                                           without: a checkpoint can run commands
+options.check_options                     options that no model can have are refused before any work;
+                                          without: tracebacks, or something else than asked for
 resuming.begin_with_the_right_checkpoint  a training's checkpoint that is missing or does not fit is one line, and many
                                           processes resume; without: it begins anew, or a traceback
+training.begin_trainings_in_one_line      a --save-dir that cannot be written and a bad optimizer are one line;
+                                          without: tracebacks, and a user's file named dummy there is deleted
+training.end_diverged_trainings           nan and infinity end a training of our models before a checkpoint has them;
+                                          without: crash.pt and a traceback, or a checkpoint of nan
 help.show_model_options                   --help --arch shows this model's options;
                                           without: no model's options are ever shown
-messages.tell_mistakes_in_one_line        missing data and over-long sentences end a command in one line;
+messages.tell_mistakes_in_one_line        missing data and checkpoints end a command in one line;
                                           without: a traceback
 """
 
@@ -24,13 +34,28 @@ messages.tell_mistakes_in_one_line        missing data and over-long sentences e
 def install() -> None:
     """Install all of them."""
     from resmlp_mt.errors import tell_uncaught
-    from resmlp_mt.fairseq_patches import checkpoints, evaluation, help, messages, resuming
+    from resmlp_mt.fairseq_patches import (
+        checkpoints,
+        commands,
+        data,
+        evaluation,
+        help,
+        messages,
+        options,
+        resuming,
+        training,
+    )
 
     tell_uncaught()
     checkpoints.load_checkpoints_as_data()
     checkpoints.check_overrides()
-    checkpoints.copy_checkpoints_atomically()
+    checkpoints.write_checkpoints_whole()
+    commands.end_commands_in_one_line()
+    data.check_data()
     evaluation.evaluate_data_alone()
     resuming.begin_with_the_right_checkpoint()
     help.show_model_options()
     messages.tell_mistakes_in_one_line()
+    options.check_options()
+    training.begin_trainings_in_one_line()
+    training.end_diverged_trainings()

@@ -5,7 +5,7 @@ import contextlib
 import functools
 import os
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -134,29 +134,59 @@ def _is_dictionary(text: str) -> bool:
     return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
-def copy_checkpoints_atomically() -> None:
-    """Give fairseq copies that appear whole or not at all.
+def write_checkpoints_whole() -> None:
+    """Let checkpoints and their copies appear whole or not at all, and what could not be written be gone.
 
-    fairseq writes a checkpoint beside its name and renames it, but copies it onto ``checkpoint_best.pt`` and
-    ``checkpoint_last.pt``: killed there, it would leave half a file and nothing to resume from.
+    fairseq writes a checkpoint beside its name and renames it, but leaves it there if the disk is full, after a
+    traceback for each of three tries; and it copies it onto ``checkpoint_best.pt`` and ``checkpoint_last.pt``: killed
+    there, it would leave half a file and nothing to resume from.
     """
-    PathManager.copy = staticmethod(_atomic(PathManager.copy))
+    PathManager.copy = staticmethod(_copying_whole(PathManager.copy))
+    checkpoint_utils.torch_persistent_save = _saving_whole(checkpoint_utils.torch_persistent_save)
 
 
-def _atomic(copy: Callable[..., Any]) -> Callable[..., Any]:
-    def atomic_copy(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(copy)
+    def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
         if not overwrite or not PathManager.supports_rename(dst_path):
             return copy(src_path, dst_path, overwrite=overwrite)
-        temporary = f"{dst_path}.tmp"  # as fairseq itself does: the next save writes over what a kill left behind
-        try:
-            copied = copy(src_path, temporary, overwrite=True)
-            with open(temporary, "rb+") as stream:
-                os.fsync(stream.fileno())
-            os.replace(temporary, dst_path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise UserError(f"{dst_path}: cannot be written: {error.strerror or error}") from error
-        return copied
+        with _whole(dst_path) as temporary:
+            return copy(src_path, temporary, overwrite=True)
 
-    return atomic_copy
+    return copy_whole
+
+
+def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(save)
+    def save_whole(obj: Any, filename: str, async_write: bool = False) -> None:
+        if async_write or not PathManager.supports_rename(filename):
+            save(obj, filename, async_write)
+            return
+        with _whole(filename) as temporary, open(temporary, "wb") as stream:
+            try:
+                torch.save(obj, stream)
+            except RuntimeError as error:
+                if isinstance(error.__context__, OSError):  # that of the file, which PyTorch hides
+                    raise error.__context__ from None
+                raise
+
+    return save_whole
+
+
+@contextlib.contextmanager
+def _whole(path: str) -> Iterator[str]:
+    temporary = f"{path}.tmp"  # as fairseq itself does: the next save writes over what a kill left behind
+    try:
+        yield temporary
+        with open(temporary, "rb+") as stream:
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise UserError(
+                f"{path}: cannot be written: {error.strerror or error}: make room or give another --save-dir, and run "
+                "the same command again"
+            ) from error
+        raise

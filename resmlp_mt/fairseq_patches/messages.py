@@ -5,23 +5,27 @@ from collections.abc import Callable
 from typing import Any
 
 from fairseq import checkpoint_utils
-from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
 from resmlp_mt.errors import UserError
 
 
 def tell_mistakes_in_one_line() -> None:
-    """Let missing data, missing checkpoints and over-long sentences end fairseq's commands without a traceback.
+    """Let missing data and missing checkpoints end fairseq's commands without a traceback.
 
     fairseq raises a bare ``Exception`` or a ``FileNotFoundError`` for them, with a message that says what is wrong: no
-    data-bin or no dictionary, no languages in its file names, a sentence with more positions than the model; and for a
-    checkpoint an ``OSError`` without a number.
+    data-bin, no languages in its file names, no such split; and for a checkpoint an ``OSError`` without a number.
     """
     setup_task = TranslationTask.__dict__["setup_task"].__func__
-    TranslationTask.setup_task = classmethod(_in_one_line(setup_task))
-    TranslationTask.load_dataset = _in_one_line(TranslationTask.load_dataset)
-    FairseqTask.filter_indices_by_size = _in_one_line(FairseqTask.filter_indices_by_size)
+    advice = (
+        ": give fairseq's folder of binarized data, with --source-lang and --target-lang where its names do not tell"
+    )
+    TranslationTask.setup_task = classmethod(_in_one_line(setup_task, _is_bare, advice))
+    TranslationTask.load_dataset = _in_one_line(
+        TranslationTask.load_dataset,
+        _is_bare,
+        ": give a split that the data has, made by prepare_text.py or fairseq-preprocess",
+    )
     checkpoint_utils.load_model_ensemble_and_task = _in_one_line(
         checkpoint_utils.load_model_ensemble_and_task,
         lambda error: isinstance(error, OSError) and error.errno is None,
@@ -43,6 +47,9 @@ def _in_one_line(
         except Exception as error:
             if not is_message(error):  # anything else is nothing for a user
                 raise
-            raise UserError(" ".join(str(error).split()) + advice) from error
+            message = " ".join(str(error).split())
+            if isinstance(error, OSError) and error.filename:
+                message = f"{error.filename}: {error.strerror}"
+            raise UserError(message + advice) from error
 
     return telling

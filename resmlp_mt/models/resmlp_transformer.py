@@ -1,6 +1,7 @@
 """``--arch resmlp_transformer``: fairseq's Transformer without self-attention."""
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -253,6 +254,7 @@ def check_options(args: Any, target_symbols: int) -> None:
     require(math.isfinite(args.layerscale_init), f"--layerscale-init is {args.layerscale_init}: give a finite number")
 
     _check_mixing(args, require)
+    _check_memory(args, require)
     dim, heads = args.decoder_embed_dim, args.decoder_attention_heads
     require(
         heads >= 1 and dim % heads == 0,
@@ -294,6 +296,22 @@ def _check_mixing(args: Any, require: Callable[[bool, str], None]) -> None:
         require(not wrong, f"{option} is for --token-mixing linear, not {args.token_mixing}")
     require(kernel >= 1 and kernel % 2 == 1, f"--mixing-kernel is {kernel}: give an odd number from 1")
     require(expansion >= 1, f"--mixing-expansion is {expansion}: give 1 or more")
+
+
+def _check_memory(args: Any, require: Callable[[bool, str], None]) -> None:
+    """Refuse more positions than this machine can hold the mixings of: their memory grows with the square."""
+    matrices = {"linear": args.mixing_heads, "mlp": 2 * args.mixing_expansion}.get(args.token_mixing, 0)
+    needs = {
+        "source": args.encoder_layers * matrices * args.max_source_positions**2 * 4,  # bytes
+        "target": args.decoder_layers * matrices * args.max_target_positions**2 * 4,
+    }
+    side = max(needs, key=lambda side: needs[side])
+    has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    require(
+        2 * sum(needs.values()) <= has,  # a training has gradients beside them, generation what it loads them from
+        f"--max-{side}-positions {getattr(args, f'max_{side}_positions')}: the token mixing of its layers needs "
+        f"{needs[side] / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB: lower it",
+    )
 
 
 for _name in PRESETS:

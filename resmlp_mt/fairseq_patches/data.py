@@ -1,0 +1,218 @@
+"""How fairseq reads data-bin: what is wrong with it in one line, before any arithmetic."""
+
+import functools
+import inspect
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fairseq.data import Dictionary, LanguagePairDataset, data_utils
+from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.tasks.translation import TranslationTask
+from fairseq.trainer import Trainer
+
+from resmlp_mt.corpora.dictionaries import read_dictionary
+from resmlp_mt.errors import UserError
+
+AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
+
+
+def check_data() -> None:
+    """Refuse broken data, data that does not belong together, too long sentences, and data of which nothing is left."""
+    TranslationTask.setup_task = classmethod(_of_languages(TranslationTask.__dict__["setup_task"].__func__))
+    TranslationTask.load_dataset = _of_one_length(TranslationTask.load_dataset)
+    TranslationTask.load_dictionary = classmethod(lambda cls, filename: read_dictionary(Path(filename)))
+    data_utils.load_indexed_dataset = _checked(data_utils.load_indexed_dataset)
+    FairseqTask.filter_indices_by_size = _told(FairseqTask.filter_indices_by_size)
+    FairseqTask.get_batch_iterator = _filled(FairseqTask.get_batch_iterator)
+    Trainer.__init__ = _with_targets(Trainer.__init__)
+    Trainer.get_train_iterator = _with_targets(Trainer.get_train_iterator)
+    FairseqTask.valid_step = _with_target(FairseqTask.valid_step)
+
+
+def _of_languages(setup_task: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(setup_task)
+    def setting_up(cls: type[TranslationTask], cfg: Any, **kwargs: Any) -> Any:
+        asked = {"source": cfg.source_lang, "target": cfg.target_lang}
+        task = setup_task(cls, cfg, **kwargs)
+        for side, language in asked.items():  # given one alone, fairseq takes both from the names of the files
+            if language not in (None, task.cfg[f"{side}_lang"]):
+                found = f"{task.cfg.source_lang}-{task.cfg.target_lang}"
+                raise UserError(
+                    f"--{side}-lang {language}: {task.cfg.data} is {found}: give --source-lang and --target-lang, both"
+                )
+        return task
+
+    return setting_up
+
+
+def _of_one_length(load_dataset: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_dataset)
+    def loading(self: TranslationTask, split: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return load_dataset(self, split, *args, **kwargs)
+        except AssertionError as error:
+            if "same number of examples" not in str(error):
+                raise
+            raise UserError(
+                f"{self.cfg.data}: {split} has more sentences on one side than on the other: {AGAIN}"
+            ) from error
+
+    return loading
+
+
+def _checked(load: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load)
+    def checked(path: str, dictionary: Dictionary | None = None, *args: Any, **kwargs: Any) -> Any:
+        if Path(f"{path}.idx").is_file() and Path(f"{path}.bin").is_file():
+            check_binarized(path, None if dictionary is None else len(dictionary))
+        return load(path, dictionary, *args, **kwargs)
+
+    return checked
+
+
+def check_binarized(prefix: str, entries: int | None = None) -> None:
+    """Check the two files of a binarized text as fairseq-preprocess writes them unless told otherwise.
+
+    Args:
+        prefix: their names without ``.bin`` and ``.idx``
+        entries: of their dictionary, if there is one
+
+    Raises:
+        UserError: they are cut short or damaged, do not belong together, or belong to another dictionary
+    """
+    index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
+    with index.open("rb") as stream:
+        start = stream.read(_HEAD.size)
+    if start[:8] in (b"TNTIDX\0\0", b"HUFFIDX\0"):
+        return  # --dataset-impl lazy, cached or huffman
+    magic, version, code, sentences = _HEAD.unpack(start.ljust(_HEAD.size, b"\0"))
+    known = magic == MMapIndexedDataset.Index._HDR_MAGIC and version == 1 and code in _code_to_dtype
+    if not known or index.stat().st_size != _HEAD.size + sentences * 12:
+        raise UserError(f"{index}: cut short or damaged: {AGAIN}")
+    if sentences == 0:
+        raise UserError(f"{index}: has no sentences: {AGAIN}")
+    lengths = np.memmap(index, np.int32, "r", _HEAD.size, (sentences,))
+    starts = np.memmap(index, np.int64, "r", _HEAD.size + sentences * 4, (sentences,))
+    number = np.dtype(_code_to_dtype[code])
+    size = int(starts[-1]) + int(lengths[-1]) * number.itemsize
+    if starts[0] != 0 or lengths.min() < 0 or not np.array_equal(np.diff(starts), lengths[:-1] * number.itemsize):
+        raise UserError(f"{index}: damaged: {AGAIN}")
+    if data.stat().st_size != size:
+        raise UserError(
+            f"{data}: has {data.stat().st_size:,} bytes, {index.name} asks for {size:,}: cut short, or not its own: "
+            f"{AGAIN}"
+        )
+    if entries is not None:
+        symbols = np.memmap(data, number, "r")
+        least, most = symbols.min(), symbols.max()
+        if least < 0 or most >= entries:
+            raise UserError(
+                f"{data}: symbol {least if least < 0 else most} is not in the dictionary of {entries:,} entries: "
+                f"damaged, or not its own: {AGAIN}"
+            )
+
+
+_HEAD = struct.Struct("<9sQBQ")
+"""Of an index: magic, version, code of the numbers' type, number of sentences; lengths and starts follow."""
+
+
+def _told(filter_indices_by_size: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(filter_indices_by_size)
+    def told(
+        self: FairseqTask, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
+    ) -> Any:
+        if ignore_invalid_inputs or not isinstance(dataset, LanguagePairDataset):
+            return filter_indices_by_size(self, indices, dataset, max_positions, ignore_invalid_inputs)
+        indices, ignored = dataset.filter_indices_by_size(indices, max_positions)
+        if len(ignored) > 0:
+            raise UserError(_too_long(_name(self, dataset), dataset, sorted(ignored), max_positions))
+        return indices
+
+    return told
+
+
+def _too_long(name: str, dataset: LanguagePairDataset, numbers: list[int], max_positions: Any) -> str:
+    limits = max_positions if isinstance(max_positions, tuple) else (max_positions, max_positions)
+    sizes = {"source": dataset.src_sizes, "target": dataset.tgt_sizes}
+    found, longest = [], []
+    for (side, lengths), limit in zip(sizes.items(), limits, strict=True):
+        if lengths is not None and lengths[numbers[0]] > limit:
+            length = f"{lengths[numbers[0]]} {side} positions (subwords and </s>)"
+            found.append(f"{length}, --max-{side}-positions is {limit}")
+            longest.append(str(max(lengths[numbers])))
+    return (
+        f"sentence {numbers[0] + 1} of {name} has {' and '.join(found)}: raise that to {' and '.join(longest)} (a "
+        f"trained model's own: train it so), split or drop the sentence, or leave out what is too long ({len(numbers)} "
+        f"of {len(dataset)} sentences) by --skip-invalid-size-inputs-valid-test"
+    )
+
+
+def _name(task: FairseqTask, dataset: Any) -> str:
+    return next((name for name, each in task.datasets.items() if each is dataset), "the input")
+
+
+def _filled(get_batch_iterator: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(get_batch_iterator)
+
+    @functools.wraps(get_batch_iterator)
+    def filled(self: FairseqTask, *args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(self, *args, **kwargs).arguments
+        dataset, tokens = given["dataset"], given.get("max_tokens")
+        name = _name(self, dataset)
+        try:
+            batches = get_batch_iterator(self, *args, **kwargs)
+        except AssertionError as error:
+            if "exceed max_tokens" not in str(error):
+                raise
+            raise UserError(
+                f"--max-tokens {tokens}: a sentence of {name} alone has more positions: raise it"
+            ) from error
+        if name in self.datasets and not batches.frozen_batches:
+            raise UserError(f"{name}: {_why_empty(dataset, given)}")
+        return batches
+
+    return filled
+
+
+def _why_empty(dataset: LanguagePairDataset, given: dict[str, Any]) -> str:
+    limits = given.get("max_positions")
+    kept = np.arange(len(dataset))
+    if limits is not None:
+        kept, _ = dataset.filter_indices_by_size(kept, limits)
+    if len(kept):
+        multiple = given.get("required_batch_size_multiple")
+        return f"its {len(kept)} sentences do not fill a batch of --required-batch-size-multiple {multiple}: give 1"
+    return (
+        f"all of its {len(dataset):,} sentences have more positions (subwords, </s>) than {limits} (source, target): "
+        "raise --max-source-positions, --max-target-positions or --max-tokens, whichever is that low"
+    )
+
+
+def _with_targets(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def checked(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        _require_targets(self.task)
+        return result
+
+    return checked
+
+
+def _with_target(valid_step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(valid_step)
+    def checked(self: FairseqTask, *args: Any, **kwargs: Any) -> Any:
+        _require_targets(self)
+        return valid_step(self, *args, **kwargs)
+
+    return checked
+
+
+def _require_targets(task: FairseqTask) -> None:
+    for name, dataset in task.datasets.items():
+        if isinstance(dataset, LanguagePairDataset) and dataset.tgt is None:
+            language = task.cfg.target_lang
+            raise UserError(f"{task.cfg.data}: {name} has no .bin and .idx of {language}, the target side: {AGAIN}")

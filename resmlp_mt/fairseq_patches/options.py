@@ -1,0 +1,230 @@
+"""The options of fairseq's commands: each refused in one line, before any work, where no model can have its value."""
+
+import argparse
+import functools
+import importlib.util
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from fairseq import options
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.tasks.fairseq_task import FairseqTask
+
+from resmlp_mt.errors import UserError
+
+Limit = tuple[Callable[[float], bool], str]
+"""Whether a number is possible (nan is nowhere), and which numbers are, in words."""
+
+FROM_0: Limit = (lambda value: value >= 0, "0 or more")
+FROM_1: Limit = (lambda value: value >= 1, "1 or more")
+POSITIVE: Limit = (lambda value: 0 < value < math.inf, "a number above 0")
+FINITE: Limit = (math.isfinite, "a finite number")
+SHARE: Limit = (lambda value: 0 <= value < 1, "a share from 0 to below 1")
+SEED: Limit = (lambda value: 0 <= value < 2**32 - 10**6, "a number from 0 to 4293967295")  # fairseq adds the epoch
+
+LIMITS: dict[str, Limit] = {
+    "adagrad_init": FROM_0,
+    "batch_size": FROM_1,
+    "batch_size_valid": FROM_1,
+    "buffer_size": FROM_0,
+    "clip_norm": FROM_0,
+    "curriculum": FROM_0,
+    "data_buffer_size": FROM_0,
+    "distributed_world_size": FROM_1,
+    "ema_decay": (lambda value: 0 <= value <= 1, "a number from 0 to 1"),
+    "empty_cache_freq": FROM_0,
+    "end_learning_rate": FROM_0,
+    "fixed_validation_seed": SEED,
+    "fp16_init_scale": POSITIVE,
+    "fp16_scale_window": FROM_1,
+    "ignore_prefix_size": FROM_0,
+    "keep_interval_updates_pattern": (lambda value: value == -1 or value >= 1, "-1 or 1 or more"),
+    "label_smoothing": SHARE,
+    "log_interval": FROM_1,
+    "lr": POSITIVE,
+    "max_epoch": FROM_0,
+    "max_source_positions": FROM_1,
+    "max_target_positions": FROM_1,
+    "max_tokens": FROM_1,
+    "max_tokens_valid": FROM_1,
+    "max_update": FROM_0,
+    "max_valid_steps": FROM_0,
+    "min_loss_scale": FROM_0,
+    "momentum": SHARE,
+    "num_batch_buckets": FROM_0,
+    "num_workers": FROM_0,
+    "required_batch_size_multiple": FROM_1,
+    "required_seq_len_multiple": FROM_1,
+    "save_interval": FROM_1,
+    "save_interval_updates": FROM_0,
+    "seed": SEED,
+    "stop_time_hours": FROM_0,
+    "update_freq": FROM_1,
+    "validate_after_updates": FROM_0,
+    "validate_interval": FROM_1,
+    "validate_interval_updates": FROM_0,
+    "warmup_updates": FROM_0,
+    "weight_decay": FROM_0,
+}
+"""Of all commands but searching, as far as fairseq does not check them itself in one line."""
+
+SEARCH_LIMITS: dict[str, Limit] = {
+    "beam": FROM_1,
+    "diverse_beam_groups": (lambda value: value == -1 or value >= 1, "-1 for none, or 1 or more"),
+    "diverse_beam_strength": FINITE,
+    "diversity_rate": (lambda value: value == -1 or 0 <= value < math.inf, "-1 for none, or 0 or more"),
+    "lenpen": FINITE,
+    "lm_weight": FINITE,
+    "max_len_a": (lambda value: 0 <= value < math.inf, "0 or more"),
+    "max_len_b": FROM_0,
+    "min_len": FROM_0,
+    "nbest": FROM_1,
+    "no_repeat_ngram_size": FROM_0,
+    "prefix_size": FROM_0,
+    "sampling_topk": (lambda value: value == -1 or value >= 1, "-1 for all, or 1 or more"),
+    "sampling_topp": (lambda value: value == -1 or 0 < value <= 1, "-1 for all, or a probability above 0 up to 1"),
+    "temperature": POSITIVE,
+    "unkpen": (lambda value: value > -math.inf, "a number"),  # inf: never
+}
+
+
+def check_options() -> None:
+    """Refuse options with which fairseq's commands would end in a traceback, or do something else than they say.
+
+    Those of searching are checked as the generator is built: Python and ``--eval-bleu`` have no other place.
+    """
+    options.parse_args_and_arch = _checked(options.parse_args_and_arch)
+    FairseqTask.build_generator = _search_checked(FairseqTask.build_generator)
+    for kind in SequenceGenerator, SequenceGeneratorWithAlignment:
+        kind.generate = _explained(kind.generate)
+
+
+def _checked(parse_args_and_arch: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(parse_args_and_arch)
+    def checked(parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
+        if any(action.dest == "task" for action in parser._actions) and parser.get_default("task") is None:
+            parser.set_defaults(task="translation")  # fairseq-validate has no default, and dies without --task
+        parsed = parse_args_and_arch(parser, *args, **kwargs)
+        check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)
+        return parsed
+
+    return checked
+
+
+def check_command_line(args: argparse.Namespace) -> None:
+    """Refuse what no model can be trained, evaluated or run with.
+
+    Args:
+        args: the options of one of fairseq's commands; those that it does not have are missing
+
+    Raises:
+        UserError: with the option, its value and what to give
+    """
+    given = vars(args)
+    _check_limits(given, LIMITS)
+    if "path" in given and not args.path:
+        raise UserError("--path is missing: give a checkpoint that fairseq-train or average_checkpoints.py wrote")
+    if given.get("constraints") and "buffer_size" not in given:
+        raise UserError("--constraints: fairseq-generate's data has none: use fairseq-interactive")
+    if "restore_file" in given and "lr_scheduler" in given and "beam" not in given:
+        _check_training(args)
+
+
+def _check_training(args: argparse.Namespace) -> None:
+    if args.tpu and importlib.util.find_spec("torch_xla") is None:
+        option = "--bf16" if args.bf16 else "--tpu"
+        raise UserError(f"{option}: fairseq trains so on TPUs alone: leave it out, or give --fp16 or --amp on a GPU")
+    if args.fp16 and (args.cpu or not torch.cuda.is_available()):
+        why = "--cpu" if args.cpu else "no GPU that PyTorch sees"
+        raise UserError(f"--fp16 with {why}: fairseq trains in 16 bits on a GPU alone: leave it out")
+    if args.optimizer is None:
+        raise UserError("--optimizer is missing: give one, as in --optimizer adagrad")
+    warmup, total = getattr(args, "warmup_updates", 0), getattr(args, "total_num_update", None)
+    if args.lr_scheduler == "inverse_sqrt" and warmup < 1:
+        raise UserError("--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more")
+    if args.lr_scheduler == "polynomial_decay" and not (total and float(total) >= 1):
+        raise UserError("--lr-scheduler polynomial_decay: give --total-num-update, 1 or more")
+
+
+def _check_limits(given: Mapping[str, Any], limits: Mapping[str, Limit]) -> None:
+    for name, (possible, expected) in limits.items():
+        value = given.get(name)
+        if value is not None:
+            values = list(value) if isinstance(value, list) else [value]
+            if not values or not all(possible(_number(each)) for each in values):
+                said = ",".join(map(str, values))
+                raise UserError(f"--{name.replace('_', '-')} is {said or 'empty'}: give {expected}")
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)  # some options of fairseq stay text until later
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _search_checked(build_generator: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(build_generator)
+    def checked(self: FairseqTask, models: Any, args: Any, *more: Any, **kwargs: Any) -> Any:
+        check_search(args, len(self.target_dictionary))
+        return build_generator(self, models, args, *more, **kwargs)
+
+    return checked
+
+
+def check_search(args: Any, target_symbols: int) -> None:
+    """Refuse a search that finds nothing, or something else than asked for.
+
+    Args:
+        args: the options of searching, some of which may be missing
+        target_symbols: entries of the target dictionary
+
+    Raises:
+        UserError: with the option, its value and what to give
+    """
+    given = {name: getattr(args, name, None) for name in SEARCH_LIMITS}
+    _check_limits(given, SEARCH_LIMITS)
+    beam, nbest, groups = given["beam"] or 5, given["nbest"] or 1, given["diverse_beam_groups"] or -1
+    if nbest > beam:
+        raise UserError(f"--nbest is {nbest}: give no more than --beam, which is {beam}")
+    if groups > 0 and beam % groups:
+        raise UserError(f"--beam {beam} is not a multiple of --diverse-beam-groups {groups}")
+    if (given["sampling_topk"] or -1) > target_symbols:
+        raise UserError(f"--sampling-topk is {given['sampling_topk']}: the dictionary has {target_symbols} entries")
+    strategies = {
+        "--sampling": getattr(args, "sampling", False),
+        "--diverse-beam-groups": groups > 0,
+        "--match-source-len": getattr(args, "match_source_len", False),
+        "--diversity-rate": (given["diversity_rate"] or -1) > 0,
+    }
+    chosen = [option for option, given in strategies.items() if given]
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(chosen)} do not go together: give one of them")
+    if not getattr(args, "sampling", False):
+        for name in "sampling_topk", "sampling_topp":
+            if (given[name] or -1) > 0:
+                raise UserError(f"--{name.replace('_', '-')} needs --sampling")
+
+
+def _explained(generate: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(generate)
+    def explained(self: SequenceGenerator, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return generate(self, *args, **kwargs)
+        except AssertionError as error:
+            if str(error).startswith("min_len "):
+                raise UserError(
+                    f"--min-len is {self.min_len}: longer than --max-len-a, --max-len-b or the model's positions let "
+                    f"a translation be: lower it"
+                ) from error
+            if re.fullmatch(r"\d+ < \d+", str(error)):  # nothing was found in as many steps as there may be
+                raise UserError(
+                    "no translation was found: the model's scores are nan or infinite, as its training has diverged "
+                    "(take an earlier checkpoint, or train with a lower --lr), or the options of searching allow none"
+                ) from error
+            raise
+
+    return explained

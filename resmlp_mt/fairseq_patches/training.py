@@ -1,0 +1,130 @@
+"""How fairseq trains: a training that diverges, or that cannot begin, ends in one line and leaves what was there."""
+
+import functools
+import math
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.trainer import Trainer
+
+from resmlp_mt.errors import UserError
+
+
+def end_diverged_trainings() -> None:
+    """End a training of our models whose numbers are nan or infinite, before a checkpoint has them.
+
+    Without: fairseq looks at the gradient alone, saves crash.pt and computes the update again to find a culprit; what
+    the last update made of the weights is saved unseen, and a validation loss of nan passes.
+    """
+    Trainer.clip_grad_norm = _finite_gradient(Trainer.clip_grad_norm)
+    Trainer._check_grad_norms = _finite_gradient(Trainer._check_grad_norms)
+    Trainer.begin_valid_epoch = _finite_weights(Trainer.begin_valid_epoch)
+    Trainer.valid_step = _finite_loss(Trainer.valid_step)
+    Trainer.save_checkpoint = _finite_weights(_no_crash(Trainer.save_checkpoint))
+
+
+def begin_trainings_in_one_line() -> None:
+    """Refuse a folder that cannot be written, leaving a user's file named ``dummy`` alone, and a bad optimizer."""
+    checkpoint_utils.verify_checkpoint_directory = _check_folder
+    Trainer._build_optimizer = _told(Trainer._build_optimizer)
+
+
+def _is_ours(trainer: Trainer) -> bool:
+    from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
+
+    return isinstance(trainer.get_model(), ResMLPTransformerModel)
+
+
+def _diverged(trainer: Trainer, what: str, update: int) -> UserError:
+    folder, rate = trainer.cfg.checkpoint.save_dir, trainer.get_lr()
+    last = os.path.join(folder, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
+    again = f"to go on from {last}" if os.path.exists(last) else "from its start"
+    return UserError(
+        f"update {update} with learning rate {rate:.3g}: {what}: the training has diverged: lower --lr or "
+        f"--clip-norm or raise --warmup-updates, and run it again {again}"
+    )
+
+
+def _finite_gradient(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def finite(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        update = self.get_num_updates() + 1
+        try:
+            norm = method(self, *args, **kwargs)
+        except FloatingPointError as error:  # 16 bits have no smaller loss scale, or the processes do not agree
+            if not _is_ours(self):
+                raise
+            raise _diverged(self, str(error).split("\n")[0].rstrip("."), update) from error
+        if norm is not None and not self.cfg.common.amp and _is_ours(self) and not torch.isfinite(norm).all():
+            raise _diverged(self, f"the gradient's norm is {float(norm)}", update)
+        return norm
+
+    return finite
+
+
+def _finite_weights(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def finite(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        if _is_ours(self):
+            for name, weight in self.get_model().named_parameters():
+                if not torch.isfinite(weight).all():
+                    raise _diverged(self, f"weights are nan or infinite ({name})", self.get_num_updates())
+        return method(self, *args, **kwargs)
+
+    return finite
+
+
+def _finite_loss(valid_step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(valid_step)
+    def finite(self: Trainer, *args: Any, **kwargs: Any) -> Any:
+        outputs = valid_step(self, *args, **kwargs)
+        if _is_ours(self) and not math.isfinite(outputs.get("loss", 0)):
+            raise _diverged(self, f"the validation loss is {outputs['loss']}", self.get_num_updates())
+        return outputs
+
+    return finite
+
+
+def _no_crash(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(save_checkpoint)
+    def saving(self: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
+        if os.path.basename(filename) == "crash.pt" and isinstance(sys.exc_info()[1], UserError):
+            return None  # a mistake that is told needs no dump
+        return save_checkpoint(self, filename, *args, **kwargs)
+
+    return saving
+
+
+def _check_folder(save_dir: str) -> None:
+    try:
+        os.makedirs(save_dir, exist_ok=True)
+        with tempfile.TemporaryFile(dir=save_dir):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"--save-dir {save_dir}: cannot be written ({error.strerror}): choose another folder, or make it writable"
+        ) from error
+
+
+def _told(build_optimizer: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(build_optimizer)
+    def told(self: Trainer) -> Any:
+        try:
+            return build_optimizer(self)
+        except (ArithmeticError, AssertionError, NotImplementedError, RuntimeError, ValueError) as error:
+            if not _is_ours(self):
+                raise
+            reason = str(error) or traceback.extract_tb(error.__traceback__)[-1].line  # a bare assert says what it asks
+            optimizer, scheduler = self.cfg.optimizer._name, self.cfg.lr_scheduler._name
+            half = " --memory-efficient-fp16" if self.cfg.common.memory_efficient_fp16 else ""
+            raise UserError(
+                f"--optimizer {optimizer} --lr-scheduler {scheduler}{half}: refused by fairseq: {reason}"
+            ) from error
+
+    return told
