@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.corpora.distillation import DataBin, distill
+from resmlp_mt.corpora.languages import check_name
 
 EPILOG = """
 The teacher's translations are put back in order; each must stand beside its own source, which is compared with the
@@ -37,7 +38,8 @@ def get_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     args = get_parser().parse_args()
-    data = DataBin(args.data, args.source_lang, args.target_lang)
+    langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
+    data = DataBin(args.data, *langs)
     result = distill(args.generated, data, args.out, args.keep_original)
     print(
         f"wrote {args.out}: {result.pairs:,} pairs for training; of the teacher's translations {result.same:,} are the "

@@ -35,6 +35,9 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("--target-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as de")
     parser.add_argument("--out", type=Path, required=True, default=argparse.SUPPRESS, help="folder for all results")
     parser.add_argument(
+        "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
+    )
+    parser.add_argument(
         "--tokenize", choices=["moses", "none"], default=Words.tokenizer, help="what makes words of text"
     )
     parser.add_argument("--dash-splits", action="store_true", help="split compounds at hyphens (tokenizer.perl -a)")
@@ -63,7 +66,7 @@ def main() -> None:
         Subwords(args.subwords, args.symbols),
         PairFilter(args.max_length, args.max_ratio),
     )
-    print(format_summary(prepare(corpus, recipe, args.out, args.jobs)))
+    print(format_summary(prepare(corpus, recipe, args.out, args.jobs, overwrite=args.overwrite)))
 
 
 def _texts(pairs: Iterable[tuple[Path, Path]]) -> list[PlainText]:

@@ -3,14 +3,13 @@
 import argparse
 from pathlib import Path
 
-from resmlp_mt.corpora import catalog
+from resmlp_mt.corpora import catalog, pipeline, prepared
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.official_sets import OfficialText
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, check_number
 from resmlp_mt.corpora.plan import Plan
-from resmlp_mt.corpora.prepared import format_prepared, prepare_subwords
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.corpora.tokens import Words
@@ -48,6 +47,9 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("pair", choices=sorted(catalog.TASKS), help="source and target language")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
     parser.add_argument(
+        "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
+    )
+    parser.add_argument(
         "--archives", type=Path, metavar="DIR",
         help="folder that has the archives, got by other means; they are checked, nothing is downloaded "
         "(--dry-run tells their names)",
@@ -72,15 +74,11 @@ def main() -> None:
     """Run the command."""
     args = get_parser().parse_args()
     for option in ("jobs", "sample"):
-        if (number := getattr(args, option)) is not None and number < 1:
-            raise UserError(f"--{option} {number}: must be 1 or more")
-    summary = _from_prepared(args) if args.prepared else _from_raw(args)
-    if summary:
-        print(summary)
-        print(f"next: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}")
+        check_number(option, getattr(args, option))
+    print(_from_prepared(args) if args.prepared else _from_raw(args))
 
 
-def _from_raw(args: argparse.Namespace) -> str | None:
+def _from_raw(args: argparse.Namespace) -> str:
     task = catalog.TASKS[args.pair]
     recipe = Recipe(
         Words("moses", dash_splits=True),
@@ -91,39 +89,49 @@ def _from_raw(args: argparse.Namespace) -> str | None:
     sets = [*task.valid, task.test]
     share = min(1.0, args.sample * len(task.train) / task.pairs) if args.sample else 1.0
     files = [*archives.values(), *(official.archive for official in sets)]
-    paths = _obtained(Plan(files, args.archives, args.out, round(share * task.text_bytes)), args.dry_run)
-    if not paths:
-        return None
+    plan = Plan(files, args.archives, args.out, round(share * task.text_bytes))
+    if args.dry_run:
+        return str(plan)
+    made = [path for official in sets for path in official.paths(args.out, task.langs)]
+    numbers = {"train": len(task.train), "valid": len(task.valid), "test": 1}
+    place = pipeline.place(args.out, task.langs, numbers, recipe.subwords, _archives(plan), made, args.overwrite)
+    place.check()  # before hours of downloads
+    paths = plan.obtained()
     train = [_archived(bitext.name, paths[bitext.archive], bitext.members, task.langs) for bitext in task.train]
-    texts = [
-        OfficialText(*official.written_into(args.out, paths[official.archive.name], task.langs)) for official in sets
-    ]
+    also = [official.step(args.out, paths[official.archive.name], task.langs) for official in sets]
+    texts = [OfficialText(*official.paths(args.out, task.langs)) for official in sets]
     corpus = Corpus(task.langs, train, texts[:-1], texts[-1:], args.sample)
-    return format_summary(prepare(corpus, recipe, args.out, args.jobs))
+    return format_summary(pipeline.prepare(corpus, recipe, args.out, args.jobs, also, args.overwrite)) + _next(args)
 
 
-def _from_prepared(args: argparse.Namespace) -> str | None:
+def _from_prepared(args: argparse.Namespace) -> str:
     known = catalog.PREPARED[args.prepared]
     if args.pair != "-".join(known.langs):
         raise UserError(f"--prepared {args.prepared}: has {'-'.join(known.langs)} alone, not {args.pair}")
     if args.subwords or args.symbols is not None:
         raise UserError(f"--prepared {args.prepared}: has its makers' subwords: leave out --subwords and --symbols")
     files = [catalog.ARCHIVES[known.archive], known.test.archive]
-    paths = _obtained(Plan(files, args.archives, args.out, known.text_bytes), args.dry_run)
-    if not paths:
-        return None
-    known.test.written_into(args.out, paths[known.test.archive.name], known.langs)
+    plan = Plan(files, args.archives, args.out, known.text_bytes)
+    if args.dry_run:
+        return str(plan)
+    made = known.test.paths(args.out, known.langs)
+    prepared.place(args.out, known.langs, _archives(plan), made, args.overwrite).check()  # before a long download
+    paths = plan.obtained()
+    also = [known.test.step(args.out, paths[known.test.archive.name], known.langs)]
     archive = paths[known.archive]
     sets = {split: [_archived(split, archive, members, known.langs)] for split, members in known.splits.items()}
     corpus = Corpus(known.langs, **sets, sample=args.sample)
-    return format_prepared(prepare_subwords(corpus, (archive, known.codes), known.symbols, args.out, args.jobs))
+    codes = archive, known.codes
+    summary = prepared.prepare_subwords(corpus, codes, known.symbols, args.out, args.jobs, also, args.overwrite)
+    return prepared.format_prepared(summary) + _next(args)
 
 
-def _obtained(plan: Plan, dry_run: bool) -> dict[str, Path] | None:
-    if dry_run:
-        print(plan)
-        return None
-    return plan.obtained()
+def _archives(plan: Plan) -> list[Path]:
+    return [plan.folder / file.name for file in plan.files]
+
+
+def _next(args: argparse.Namespace) -> str:
+    return f"\nnext: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}"
 
 
 def _archived(name: str, archive: Path, members: str, langs: tuple[str, str]) -> ArchivedText:

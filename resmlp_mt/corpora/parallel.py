@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -77,6 +78,7 @@ def ordered_map(
 
 def _start_worker(make_function: Callable[[], Callable[[Any], Any]]) -> None:
     global _function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches workers too, but the parent alone ends the work
     # What was there before the fork stays shared with the parent: the garbage collector would copy it by looking at it.
     gc.freeze()
     _function = make_function()
