@@ -1,5 +1,6 @@
 """Work over a stream by several processes: in order, and without holding it all in memory."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -65,7 +66,8 @@ def ordered_map(
     with ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(make_function,)) as pool:
         try:
             for item in items:
-                pending.append(pool.submit(_apply, item))
+                with _undisturbed():
+                    pending.append(pool.submit(_apply, item))
                 if len(pending) > 2 * jobs:
                     yield pending.popleft().result()
             while pending:
@@ -76,9 +78,25 @@ def ordered_map(
             pool.shutdown(cancel_futures=True)
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C wait: it would end a process amid its start with a traceback, and the pool could not be shut down."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 def _start_worker(make_function: Callable[[], Callable[[Any], Any]]) -> None:
     global _function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches workers too, but the parent alone ends the work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches workers too, but their parent alone ends the work
     # What was there before the fork stays shared with the parent: the garbage collector would copy it by looking at it.
     gc.freeze()
     _function = make_function()
