@@ -8,13 +8,14 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from resmlp_mt.errors import UserError
 
 PathLike = str | os.PathLike[str]
+LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
 UNFINISHED = ".unfinished"  # the one folder with what is unfinished below a folder that is being prepared
 _MARK = "resmlp_mt"  # the file by which we know it as ours
 
@@ -218,17 +219,27 @@ def read_parallel(paths: Sequence[PathLike]) -> Iterator[tuple[str, ...]]:
 
 
 class JsonFile:
-    """A mapping kept in a file, where a missing or broken file is an empty one.
+    """A mapping kept in a file. A file that is missing, broken, huge or holds anything else is an empty one.
+
+    Args:
+        path: the file; appears with the first ``save``
+        fields: names and types that each value of the mapping must have, as a mapping itself; those that lack one are
+            left out. None: any values
 
     Attributes:
         values: the mapping, as JSON values; change it and ``save``
     """
 
-    def __init__(self, path: PathLike):
+    def __init__(self, path: PathLike, fields: Mapping[str, type] | None = None):
         self._path = path
-        self.values: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError):
-            self.values = json.loads(Path(path).read_text(encoding="utf-8"))
+        read: Any = None
+        # (JSON that is too deep ends in RecursionError; a pipe would be waited for.)
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            if Path(path).is_file() and os.path.getsize(path) <= LARGEST_JSON:
+                read = json.loads(Path(path).read_text(encoding="utf-8"))
+        self.values: dict[str, Any] = read if isinstance(read, dict) else {}
+        if fields is not None:
+            self.values = {name: value for name, value in self.values.items() if _has(value, fields)}
 
     def save(self) -> None:
         """Write the file.
@@ -239,3 +250,7 @@ class JsonFile:
         with atomic_write(self._path) as file:
             json.dump(self.values, file, indent=1)
             file.write("\n")
+
+
+def _has(value: Any, fields: Mapping[str, type]) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in fields.items())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from resmlp_mt import files
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_folder, atomic_write, read_lines, read_parallel
+from resmlp_mt.files import JsonFile, atomic_folder, atomic_write, read_lines, read_parallel
 
 
 def _names(folder: Path) -> list[str]:
@@ -215,3 +215,48 @@ def test_a_folder_that_is_there_is_kept(tmp_path):
     with pytest.raises(UserError, match="out: cannot be written"), atomic_folder(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "a").read_text() == "old"
+
+
+# --- JsonFile
+
+
+BROKEN = {
+    "nothing": b"",
+    "cut off": b'{"a": 1',
+    "a list": b"[1, 2]",
+    "text": b'"a"',
+    "a number": b"5",
+    "null": b"null",
+    "not UTF-8": b'{"a": "\xe4"}',
+    "too deep": b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "a number of too many digits": b'{"a": ' + b"9" * 5000 + b"}",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    record = JsonFile(path)
+    assert record.values == {}
+    record.values["b"] = 1
+    record.save()
+    assert JsonFile(path).values == {"b": 1}
+
+
+def test_a_huge_record_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json").write_text('{"a": 1}')
+    monkeypatch.setattr(files, "LARGEST_JSON", 7)
+    assert JsonFile(tmp_path / "a.json").values == {}
+
+
+def test_a_pipe_is_no_record(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    assert JsonFile(tmp_path / "a.json").values == {}
+
+
+def test_values_of_another_shape_are_left_out(tmp_path: Path) -> None:
+    record = JsonFile(tmp_path / "a.json")
+    record.values = {"good": {"sum": "x", "more": 1}, "number": 5, "lacks": {}, "other": {"sum": 1}, "none": None}
+    record.save()
+    assert JsonFile(tmp_path / "a.json", fields={"sum": str}).values == {"good": {"sum": "x", "more": 1}}

@@ -42,12 +42,12 @@ class Checksums:
     times move in ticks; but it is of our own files, which nobody else may change while we run.
 
     Args:
-        path: where the sums are kept; a broken file is none
+        path: where the sums are kept; a broken file, or a broken entry of it, is none
         ours: the folder of our own files
     """
 
     def __init__(self, path: Path, ours: Path):
-        self._known = JsonFile(path)
+        self._known = JsonFile(path, fields={"identity": list, "sha256": str})
         self._ours = ours.resolve()
 
     def of(self, path: Path) -> str:

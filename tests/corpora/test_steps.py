@@ -69,9 +69,13 @@ def test_the_sum_of_a_file_just_changed_by_others_is_not_kept(
     assert len(reads) == 3
 
 
-def test_broken_sums_are_none(tmp_path: Path, reads: list[Path]) -> None:
-    (tmp_path / "sums").write_text("[")
+@pytest.mark.parametrize("entry", ["5", "null", "[]", "{}", '{"identity": [1]}', '{"identity": 1, "sha256": "ab"}'])
+def test_broken_sums_are_none(tmp_path: Path, reads: list[Path], entry: str) -> None:
     file = _written(tmp_path / "a", b"text")
+    (tmp_path / "sums").write_text(f"{{{json.dumps(str(file))}: {entry}}}")
+    sums = Checksums(tmp_path / "sums", ours=tmp_path)
+    assert sums.of(file) == hashlib.sha256(b"text").hexdigest()
+    sums.save()
     Checksums(tmp_path / "sums", ours=tmp_path).of(file)
     assert reads == [file]
 
