@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.errors import told_in_one_line
 
 with told_in_one_line():  # the imports take a second
+    from resmlp_mt.commands import named
     from resmlp_mt.corpora.download import PublicFile
     from resmlp_mt.corpora.pipeline import Corpus, Recipe, place, prepare
     from resmlp_mt.corpora.sources import PlainText
@@ -42,9 +43,9 @@ RECIPE = Recipe(Words("moses", dash_splits=False, normalize=False), Subwords("bp
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description="Prepare Multi30k English-German for fairseq.")
-    parser.add_argument("--out", type=Path, required=True, help="folder for all results")
+    parser.add_argument("--out", type=named, required=True, help="folder for all results")
     parser.add_argument(
-        "--from", dest="folder", type=Path, help="folder that has the six public .gz files (else: download them)"
+        "--from", dest="folder", type=named, help="folder that has the six public .gz files (else: download them)"
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"

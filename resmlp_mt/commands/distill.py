@@ -1,8 +1,8 @@
 """Make binarized data of what a teacher translated: the training sources with the teacher's targets."""
 
 import argparse
-from pathlib import Path
 
+from resmlp_mt.commands import named
 from resmlp_mt.corpora.distillation import DataBin, distill
 from resmlp_mt.corpora.languages import check_name
 
@@ -28,10 +28,10 @@ def get_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="what fairseq-generate printed for --gen-subset train; several files are the shards of one run",
     )
-    parser.add_argument("--data", type=Path, required=True, help="the binarized data that was translated")
+    parser.add_argument("--data", type=named, required=True, help="the binarized data that was translated")
     parser.add_argument("--source-lang", required=True, metavar="LANG", help="such as en")
     parser.add_argument("--target-lang", required=True, metavar="LANG", help="such as de")
-    parser.add_argument("--out", type=Path, required=True, help="the folder to make, which must not exist yet")
+    parser.add_argument("--out", type=named, required=True, help="the folder to make, which must not exist yet")
     parser.add_argument("--keep-original", action="store_true", help="train on the original pairs, too")
     return parser
 

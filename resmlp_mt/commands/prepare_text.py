@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
+from resmlp_mt.commands import named
 from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
@@ -33,7 +34,7 @@ def get_parser() -> argparse.ArgumentParser:
         )  # fmt: skip
     parser.add_argument("--source-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as en")
     parser.add_argument("--target-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as de")
-    parser.add_argument("--out", type=Path, required=True, default=argparse.SUPPRESS, help="folder for all results")
+    parser.add_argument("--out", type=named, required=True, default=argparse.SUPPRESS, help="folder for all results")
     parser.add_argument(
         "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
     )

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from resmlp_mt.commands import named
 from resmlp_mt.corpora import catalog, pipeline, prepared
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.characters import FATES
@@ -45,12 +46,12 @@ def get_parser() -> argparse.ArgumentParser:
         description=__doc__, epilog=f"{EPILOG}\n{FATES}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("pair", choices=sorted(catalog.TASKS), help="source and target language")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
+    parser.add_argument("--out", type=named, required=True, metavar="DIR", help="folder for all results")
     parser.add_argument(
         "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
     )
     parser.add_argument(
-        "--archives", type=Path, metavar="DIR",
+        "--archives", type=named, metavar="DIR",
         help="folder that has the archives, got by other means; they are checked, nothing is downloaded "
         "(--dry-run tells their names)",
     )  # fmt: skip

@@ -103,7 +103,7 @@ def check_text(path: Path) -> None:
         if start.startswith(mark):
             raise UserError(f"{path}: is {encoding}, not UTF-8: convert it: iconv -f {encoding} -t UTF-8")
     if start.startswith(b"\x1f\x8b"):
-        raise UserError(f"{path}: is compressed by gzip: give it one name that ends in .gz, or decompress it")
+        raise UserError(f"{path}: is compressed by gzip: give it a name that ends in .gz, or decompress it")
     if (zeros := start.count(0)) > MOST_ZEROS * len(start):
         raise UserError(
             f"{path}: is no UTF-8 text ({zeros / len(start):.0%} of its bytes are zero): if it is UTF-16, convert it: "

@@ -464,6 +464,7 @@ def _own_files(out: Path) -> list[Path]:
         (["--max-ratio", "nan"], 1, "--max-ratio nan: must be 1 or more"),
         (["--jobs", "-1"], 1, "--jobs -1: must be 1 or more"),
         (["--symbols", "many"], 2, "invalid int value: 'many'"),
+        (["--out", ""], 2, "argument --out: is empty: give a name"),
         (["--test", "nowhere", "nowhere"], 1, "nowhere: no such file"),
     ],
 )

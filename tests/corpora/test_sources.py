@@ -86,7 +86,7 @@ CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
         (CHINESE.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\)"),
         (RUSSIAN.encode("koi8-r"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\): .* iconv -f ENCODING"),
         (CHINESE.encode("gb18030"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\)"),
-        (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it one name that ends in \.gz"),
+        (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz"),
         (random.Random(1).randbytes(5000), "is no UTF-8 text"),
         (bytes(100), r"is no UTF-8 text \(100% of its bytes are zero\)"),
     ],
