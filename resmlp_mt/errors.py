@@ -1,6 +1,8 @@
 """The one exception that a user's mistake raises, and how a command ends."""
 
 import contextlib
+import errno
+import io
 import os
 import signal
 import sys
@@ -16,9 +18,11 @@ class UserError(ValueError):
 def told_in_one_line() -> Iterator[None]:
     """Let a command end in one line on stderr, without a traceback, where the user and not the code decided its end.
 
-    A mistake (``UserError``) ends it with status 1, Ctrl-C by SIGINT (so that a shell's loop stops too), and a reader
-    that went away (``| head``) with status 1 and no word.
+    A mistake (``UserError``) ends it with status 1, Ctrl-C by SIGINT (so that a shell's loop stops too), a reader that
+    went away (``| head``) with status 1 and no word, and standard output on a full disk with status 1.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     try:
         yield
         sys.stdout.flush()
@@ -27,6 +31,11 @@ def told_in_one_line() -> Iterator[None]:
     except KeyboardInterrupt:
         interrupted()
     except BrokenPipeError:
+        reader_gone()
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename:
+            raise
+        print(f"the output cannot be written: {error.strerror}", file=sys.stderr)
         reader_gone()
 
 

@@ -1,9 +1,11 @@
 """Files that appear whole or not at all, and text read line by line without surprises."""
 
 import contextlib
+import contextvars
 import gzip
 import json
 import os
+import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,14 +16,79 @@ from resmlp_mt.errors import UserError
 
 PathLike = str | os.PathLike[str]
 LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
+UNFINISHED = ".unfinished"  # the one folder with what is unfinished below a folder that is being prepared
+_MARK = "resmlp_mt"  # the file by which we know it as ours
+
+_unfinished: contextvars.ContextVar[Path | None] = contextvars.ContextVar("unfinished", default=None)
+
+
+def check_unfinished(folder: PathLike) -> Path:
+    """The place of ``unfinished_within`` a folder.
+
+    Raises:
+        UserError: somebody else's file or folder has its name
+    """
+    path = Path(os.path.abspath(folder), UNFINISHED)
+    try:
+        ours = path.is_dir() and not path.is_symlink() and ((path / _MARK).exists() or not any(path.iterdir()))
+        if ours or not os.path.lexists(path):
+            return path
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    raise UserError(f"{path}: is not of this toolkit, which needs the name: move it away, or choose another folder")
+
+
+@contextlib.contextmanager
+def unfinished_within(folder: PathLike) -> Iterator[None]:
+    """Until the end, ``atomic_write`` and ``atomic_folder`` have what is unfinished below a folder in one place.
+
+    That is the hidden ``FOLDER/.unfinished``, which is gone at the end. What a killed run left in it goes first.
+    Nothing else of the folder is looked at.
+
+    Args:
+        folder: exists, and is ours alone for the time
+
+    Raises:
+        UserError: somebody else's file or folder has the name, or it cannot be written
+    """
+    path = check_unfinished(folder)
+    try:
+        path.mkdir(exist_ok=True)
+        (path / _MARK).touch()
+        _clear(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    before = _unfinished.set(path)
+    try:
+        yield
+    finally:
+        _unfinished.reset(before)
+        with contextlib.suppress(OSError):
+            _clear(path)
+            (path / _MARK).unlink()  # last of all, so that what a kill leaves is known as ours
+            path.rmdir()
+
+
+def _clear(unfinished: Path) -> None:
+    for path in unfinished.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != _MARK:
+            path.unlink()
+
+
+def _place_of_unfinished(path: Path) -> Path:
+    place = _unfinished.get()
+    return place if place and place.parent in Path(os.path.abspath(path)).parents else path.parent
 
 
 @contextlib.contextmanager
 def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
     """Open ``path`` for writing so that it appears complete or stays as it was.
 
-    Writes go to a temporary file in the same folder, which takes the final name (``os.replace``) only after a flush to
-    disk. Whatever goes wrong on the way, the temporary file is removed. Text is UTF-8 with ``\\n`` line ends.
+    Writes go to a temporary file in the same folder (or ``unfinished_within`` another), which takes the final name
+    (``os.replace``) only after a flush to disk. Whatever goes wrong on the way, the temporary file is removed. Text is
+    UTF-8 with ``\\n`` line ends.
 
     Args:
         path: the final name; its folder is made if missing
@@ -36,7 +103,7 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
         raise UserError(f"{path}: is not a regular file: choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        descriptor, temporary = tempfile.mkstemp(dir=_place_of_unfinished(path), prefix=f".{path.name}.", suffix=".tmp")
         encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
         with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as stream:
             yield stream
@@ -70,7 +137,8 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp") as temporary:
+        place = _place_of_unfinished(path)
+        with tempfile.TemporaryDirectory(dir=place, prefix=f".{path.name}.", suffix=".tmp") as temporary:
             new = Path(temporary, "new")
             new.mkdir()
             yield new

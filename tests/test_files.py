@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from resmlp_mt import files
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import JsonFile, atomic_folder, atomic_write, read_lines, read_parallel
+from resmlp_mt.files import JsonFile, atomic_folder, atomic_write, read_lines, read_parallel, unfinished_within
 
 
 def _names(folder: Path) -> list[str]:
@@ -215,6 +215,62 @@ def test_a_folder_that_is_there_is_kept(tmp_path):
     with pytest.raises(UserError, match="out: cannot be written"), atomic_folder(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "a").read_text() == "old"
+
+
+# --- unfinished_within
+
+
+def test_what_is_unfinished_is_in_one_place_and_gone_at_the_end(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with unfinished_within(out):
+        with atomic_write(out / "deep" / "a") as file, atomic_folder(out / "folder") as folder:
+            with atomic_write(folder / "b") as inner:
+                inner.write("b")
+            file.write("a")
+            assert _names(out) == [".unfinished", "deep"] and _names(out / "deep") == []
+            assert len(_names(out / ".unfinished")) == 3
+        with atomic_write(tmp_path / "c") as file:
+            assert len(_names(tmp_path)) == 2
+        with pytest.raises(ValueError, match="mine"), atomic_write(out / "d") as file:
+            raise ValueError("mine")
+        assert _names(out / ".unfinished") == ["resmlp_mt"]
+    assert _names(out) == ["deep", "folder"] and _names(out / "folder") == ["b"]
+    with atomic_write(out / "e") as file:
+        assert len(_names(out)) == 3
+
+
+def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("mine")
+    child = os.fork()
+    if child == 0:
+        with unfinished_within(tmp_path), atomic_write(tmp_path / "a"), atomic_folder(tmp_path / "b") as folder:
+            (folder / "link").symlink_to(tmp_path / "mine")
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(_names(tmp_path / ".unfinished")) == 3
+    with unfinished_within(tmp_path):
+        assert _names(tmp_path / ".unfinished") == ["resmlp_mt"]
+    assert _names(tmp_path) == ["mine"] and _names(tmp_path / "mine") == ["file"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_a_user_s_folder_of_that_name_is_left_alone(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "resmlp_mt").write_text("mine")
+    path = tmp_path / ".unfinished"
+    if kind == "file":
+        path.write_text("mine")
+    elif kind == "folder":
+        path.mkdir()
+        (path / "file").write_text("mine")
+    else:
+        path.symlink_to("mine")
+    with pytest.raises(UserError, match=r"\.unfinished: is not of this toolkit"), unfinished_within(tmp_path):
+        pass
+    assert _names(tmp_path) == [".unfinished", "mine"] and _names(tmp_path / "mine") == ["resmlp_mt"]
+    assert kind != "folder" or _names(path) == ["file"]
 
 
 # --- JsonFile

@@ -5,18 +5,24 @@ Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions":
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.corpora.download import PublicFile
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
-from resmlp_mt.corpora.sources import PlainText
-from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.summary import format_summary
-from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import told_in_one_line
-from resmlp_mt.files import atomic_write, read_lines
+
+with told_in_one_line():  # the imports take a second
+    from resmlp_mt.commands import named
+    from resmlp_mt.corpora.download import PublicFile
+    from resmlp_mt.corpora.pipeline import Corpus, Recipe, place, prepare
+    from resmlp_mt.corpora.sources import PlainText
+    from resmlp_mt.corpora.steps import Step
+    from resmlp_mt.corpora.subwords import Subwords
+    from resmlp_mt.corpora.summary import format_summary
+    from resmlp_mt.corpora.tokens import Words
+    from resmlp_mt.files import atomic_write, read_lines
 
 HOME = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SHA256 = {
@@ -28,6 +34,7 @@ SHA256 = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
 }
 LANGS = ("en", "de")
+SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # names of ours, names of theirs
 # Cased, without compound splitting, and with quotes and dashes as they are: raw text then needs no more than fairseq's
 # own `--tokenizer moses` to become what the model was trained on, and the German output is not unlike the reference.
 RECIPE = Recipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
@@ -36,23 +43,39 @@ RECIPE = Recipe(Words("moses", dash_splits=False, normalize=False), Subwords("bp
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description="Prepare Multi30k English-German for fairseq.")
-    parser.add_argument("--out", type=Path, required=True, help="folder for all results")
+    parser.add_argument("--out", type=named, required=True, help="folder for all results")
     parser.add_argument(
-        "--from", dest="folder", type=Path, help="folder that has the six public .gz files (else: download them)"
+        "--from", dest="folder", type=named, help="folder that has the six public .gz files (else: download them)"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
     )
     args = parser.parse_args()
+    folder = args.folder or args.out / "raw"
+    raw = {name: [folder / f"{name}.{lang}.gz" for lang in LANGS] for name in SETS.values()}
+    plain = {name: [args.out / f"{name}.{lang}" for lang in LANGS] for name in SETS.values() if name != "train"}
+    made = [path for pair in plain.values() for path in pair]
+    inputs = [path for pair in raw.values() for path in pair]
+    place(args.out, LANGS, dict.fromkeys(SETS, 1), RECIPE.subwords, inputs, made, args.overwrite).check()
 
-    raw = {}
     for name, sha256 in SHA256.items():
         file = PublicFile(name, f"{HOME}/{name}", sha256)
-        raw[name] = file.taken_from(args.folder) if args.folder else file.fetched_into(args.out / "raw")
-    sets = [[PlainText(*(raw[f"{name}.{lang}.gz"] for lang in LANGS))] for name in ("train", "val", "test_2016_flickr")]
-    print(format_summary(prepare(Corpus(LANGS, *sets), RECIPE, args.out)))
+        file.taken_from(folder) if args.folder else file.fetched_into(folder)
+    corpus = Corpus(LANGS, **{ours: [PlainText(*raw[theirs])] for ours, theirs in SETS.items()})
+    unpack = [
+        (Step(f"unpack {name}", raw[name], paths, {}), partial(unpacked, raw[name], paths))
+        for name, paths in plain.items()
+    ]
+    print(format_summary(prepare(corpus, RECIPE, args.out, also=unpack, overwrite=args.overwrite)))
 
-    for name in ("val", "test_2016_flickr"):  # for scoring, and for translating raw text
-        for lang in LANGS:
-            with atomic_write(args.out / f"{name}.{lang}") as file:
-                file.writelines(f"{line}\n" for line in read_lines(raw[f"{name}.{lang}.gz"]))
+
+def unpacked(archives: list[Path], paths: list[Path]) -> dict[str, Any]:
+    """Write the lines of gzipped files to plain ones."""
+    for archive, path in zip(archives, paths, strict=True):
+        lines = list(read_lines(archive))
+        with atomic_write(path) as file:
+            file.writelines(f"{line}\n" for line in lines)
+    return {"pairs": len(lines)}
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from sentences import KINDS, Sampler, Sentence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
+from resmlp_mt.commands import named
 from resmlp_mt.errors import UserError, told_in_one_line
 from resmlp_mt.files import atomic_write, read_lines, read_parallel
 
@@ -131,16 +132,28 @@ def drawn(sampler: Sampler, split: str) -> Sentence:
                 return sentence
 
 
-def write(folder: Path, made: dict[str, list[Sentence]]) -> None:
-    """Write the splits and the table of held-out pairs."""
-    for split, sentences in made.items():
-        for language in ("en", "de"):
-            with atomic_write(folder / f"{split}.{language}") as stream:
-                stream.writelines(getattr(sentence, language) + "\n" for sentence in sentences)
+def write(folder: Path, made: dict[str, list[Sentence]], overwrite: bool = False) -> None:
+    """Write the splits and the table of held-out pairs.
+
+    Raises:
+        UserError: a file has other contents, which may not be written over, or cannot be written
+    """
+    texts = {
+        folder / f"{split}.{language}": "".join(f"{getattr(sentence, language)}\n" for sentence in sentences)
+        for split, sentences in made.items()
+        for language in ("en", "de")
+    }
     heads, nouns = forms()
-    with atomic_write(folder / "held_out.tsv") as stream:
-        for head, noun in held_out():
-            stream.write(f"{' '.join(sorted(heads[head]))}\t{' '.join(sorted(nouns[noun]))}\n")
+    rows = (f"{' '.join(sorted(heads[head]))}\t{' '.join(sorted(nouns[noun]))}\n" for head, noun in held_out())
+    texts[folder / "held_out.tsv"] = "".join(rows)
+    for path, text in texts.items():
+        if path.is_file() and not overwrite and path.read_bytes() != text.encode():
+            raise UserError(
+                f"{path}: is there with other contents: choose another folder, or allow it with --overwrite"
+            )
+    for path, text in texts.items():
+        with atomic_write(path) as stream:
+            stream.write(text)
 
 
 def check_unseen(folder: Path) -> list[str]:
@@ -216,15 +229,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Make a corpus, or check one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--out", metavar="DIR", type=Path, help="write the corpus into this folder, then check it")
-    what.add_argument("--check", metavar="DIR", type=Path, help="only check the corpus in this folder")
+    what.add_argument("--out", metavar="DIR", type=named, help="write the corpus into this folder, then check it")
+    what.add_argument("--check", metavar="DIR", type=named, help="only check the corpus in this folder")
     parser.add_argument("--train", metavar="N", type=size, default=24000, help="training sentences (%(default)s)")
     parser.add_argument("--valid", metavar="N", type=size, default=500, help="validation sentences (%(default)s)")
     parser.add_argument("--test", metavar="N", type=size, default=500, help="test sentences (%(default)s)")
     parser.add_argument("--seed", metavar="S", type=int, default=1, help="same seed, same corpus (%(default)s)")
+    parser.add_argument("--overwrite", action="store_true", help="write over files of DIR with other contents")
     options = parser.parse_args(arguments)
     if options.out:
-        write(options.out, corpus({split: getattr(options, split) for split in SPLITS}, options.seed))
+        made = corpus({split: getattr(options, split) for split in SPLITS}, options.seed)
+        write(options.out, made, options.overwrite)
     print("\n".join(check_unseen(options.out or options.check)))
 
 

@@ -1,9 +1,11 @@
 """``resmlp-mt``: one command, a subcommand a job, each a module of this room with ``get_parser`` and ``main``."""
 
+import argparse
 import importlib
 import logging
 import sys
 from importlib import metadata
+from pathlib import Path
 
 from resmlp_mt.errors import told_in_one_line
 
@@ -22,6 +24,13 @@ COMMANDS = {
     "benchmark": "speed and memory of training and generation, beside other architectures",
     "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
 }
+
+
+def named(text: str) -> Path:
+    """A path that an option names. One that is empty is a variable of a script that was not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: give a name")
+    return Path(text)
 
 
 def main(name: str | None = None) -> None:

@@ -1,9 +1,10 @@
 """Make binarized data of what a teacher translated: the training sources with the teacher's targets."""
 
 import argparse
-from pathlib import Path
 
+from resmlp_mt.commands import named
 from resmlp_mt.corpora.distillation import DataBin, distill
+from resmlp_mt.corpora.languages import check_name
 
 EPILOG = """
 The teacher's translations are put back in order; each must stand beside its own source, which is compared with the
@@ -27,17 +28,18 @@ def get_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="what fairseq-generate printed for --gen-subset train; several files are the shards of one run",
     )
-    parser.add_argument("--data", type=Path, required=True, help="the binarized data that was translated")
+    parser.add_argument("--data", type=named, required=True, help="the binarized data that was translated")
     parser.add_argument("--source-lang", required=True, metavar="LANG", help="such as en")
     parser.add_argument("--target-lang", required=True, metavar="LANG", help="such as de")
-    parser.add_argument("--out", type=Path, required=True, help="the folder to make, which must not exist yet")
+    parser.add_argument("--out", type=named, required=True, help="the folder to make, which must not exist yet")
     parser.add_argument("--keep-original", action="store_true", help="train on the original pairs, too")
     return parser
 
 
 def main() -> None:
     args = get_parser().parse_args()
-    data = DataBin(args.data, args.source_lang, args.target_lang)
+    langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
+    data = DataBin(args.data, *langs)
     result = distill(args.generated, data, args.out, args.keep_original)
     print(
         f"wrote {args.out}: {result.pairs:,} pairs for training; of the teacher's translations {result.same:,} are the "

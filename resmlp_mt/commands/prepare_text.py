@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
+from resmlp_mt.commands import named
 from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
 from resmlp_mt.corpora.cluster import working
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.parallel import HELP as HELP_JOBS
-from resmlp_mt.corpora.parallel import check_jobs
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, check_number, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
@@ -37,7 +37,10 @@ def get_parser() -> argparse.ArgumentParser:
         )  # fmt: skip
     parser.add_argument("--source-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as en")
     parser.add_argument("--target-lang", required=True, default=argparse.SUPPRESS, help="two-letter code, such as de")
-    parser.add_argument("--out", type=Path, required=True, default=argparse.SUPPRESS, help="folder for all results")
+    parser.add_argument("--out", type=named, required=True, default=argparse.SUPPRESS, help="folder for all results")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
+    )
     parser.add_argument(
         "--tokenize", choices=["moses", "none"], default=Words.tokenizer, help="what makes words of text"
     )
@@ -81,9 +84,9 @@ def main() -> None:
         Subwords(args.subwords, args.symbols, args.bpe_learner, args.character_coverage),
         PairFilter(args.max_length, args.max_ratio),
     )
-    check_jobs(args.jobs)
+    check_number("jobs", args.jobs)
     with working(args.jobs, args.cluster, args.out) as jobs:
-        print(format_summary(prepare(corpus, recipe, args.out, jobs)))
+        print(format_summary(prepare(corpus, recipe, args.out, jobs, overwrite=args.overwrite)))
 
 
 def _texts(pairs: Iterable[tuple[Path, Path]]) -> list[PlainText]:

@@ -1,10 +1,11 @@
 """Prepare WMT14 English-German or English-French for fairseq: the public archives -> OUT/data-bin."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from resmlp_mt.corpora import catalog
+from resmlp_mt.commands import named
+from resmlp_mt.corpora import catalog, pipeline, prepared
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
@@ -14,9 +15,8 @@ from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.official_sets import OfficialText
 from resmlp_mt.corpora.parallel import HELP as HELP_JOBS
 from resmlp_mt.corpora.parallel import Jobs
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, check_number
 from resmlp_mt.corpora.plan import Plan
-from resmlp_mt.corpora.prepared import format_prepared, prepare_subwords
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.corpora.tokens import Words
@@ -52,9 +52,12 @@ def get_parser() -> argparse.ArgumentParser:
         description=__doc__, epilog=f"{EPILOG}\n{FATES}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("pair", choices=sorted(catalog.TASKS), help="source and target language")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
+    parser.add_argument("--out", type=named, required=True, metavar="DIR", help="folder for all results")
     parser.add_argument(
-        "--archives", type=Path, metavar="DIR",
+        "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
+    )
+    parser.add_argument(
+        "--archives", type=named, metavar="DIR",
         help="folder that has the archives, got by other means; they are checked, nothing is downloaded "
         "(--dry-run tells their names). A .zip of known sums (told there too) or, unchecked, the unpacked files of a "
         "training corpus stand for its archive",
@@ -95,16 +98,12 @@ def main() -> None:
     """Run the command."""
     args = get_parser().parse_args()
     for option in ("jobs", "sample"):
-        if (number := getattr(args, option)) is not None and number < 1:
-            raise UserError(f"--{option} {number}: must be 1 or more")
+        check_number(option, getattr(args, option))
     with working(args.jobs, None if args.dry_run else args.cluster, args.out) as jobs:
-        summary = _from_prepared(args, jobs) if args.prepared else _from_raw(args, jobs)
-    if summary:
-        print(summary)
-        print(f"next: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}")
+        print(_from_prepared(args, jobs) if args.prepared else _from_raw(args, jobs))
 
 
-def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str | None:
+def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str:
     task = catalog.TASKS[args.pair]
     recipe = Recipe(
         Words("moses", dash_splits=True),
@@ -122,18 +121,22 @@ def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str | None:
         **{catalog.ARCHIVES[bitext.archive]: bitext.members_for(task.langs) for bitext in task.train},
         **{official.archive: () for official in sets},  # what is scored on is the official text and nothing else
     }
-    paths = _obtained(args, files, round(share * task.text_bytes))
-    if not paths:
-        return None
+    plan = Plan(files, args.archives, args.out, round(share * task.text_bytes), mirrors=args.mirror)
+    if args.dry_run:
+        return str(plan)
+    made = [path for official in sets for path in official.paths(args.out, task.langs)]
+    numbers = {"train": len(task.train), "valid": len(task.valid), "test": 1}
+    place = pipeline.place(args.out, task.langs, numbers, recipe.subwords, _archives(plan), made, args.overwrite)
+    place.check()  # before hours of downloads
+    paths = plan.obtained()
     train = [ArchivedText(bitext.name, paths[bitext.archive], bitext.members_for(task.langs)) for bitext in task.train]
-    texts = [
-        OfficialText(*official.written_into(args.out, paths[official.archive.name], task.langs)) for official in sets
-    ]
+    also = [official.step(args.out, paths[official.archive.name], task.langs) for official in sets]
+    texts = [OfficialText(*official.paths(args.out, task.langs)) for official in sets]
     corpus = Corpus(task.langs, train, texts[:-1], texts[-1:], args.sample)
-    return format_summary(prepare(corpus, recipe, args.out, jobs))
+    return format_summary(pipeline.prepare(corpus, recipe, args.out, jobs, also, args.overwrite)) + _next(args)
 
 
-def _from_prepared(args: argparse.Namespace, jobs: Jobs) -> str | None:
+def _from_prepared(args: argparse.Namespace, jobs: Jobs) -> str:
     known = catalog.PREPARED[args.prepared]
     if args.pair != "-".join(known.langs):
         raise UserError(f"--prepared {args.prepared}: has {'-'.join(known.langs)} alone, not {args.pair}")
@@ -144,21 +147,24 @@ def _from_prepared(args: argparse.Namespace, jobs: Jobs) -> str | None:
     sides = {split: catalog.for_both(members, known.langs) for split, members in known.splits.items()}
     members = [*(member for both in sides.values() for member in both), known.codes]
     files = {catalog.ARCHIVES[known.archive]: members, known.test.archive: ()}
-    paths = _obtained(args, files, known.text_bytes)
-    if not paths:
-        return None
-    known.test.written_into(args.out, paths[known.test.archive.name], known.langs)
+    plan = Plan(files, args.archives, args.out, known.text_bytes, mirrors=args.mirror)
+    if args.dry_run:
+        return str(plan)
+    made = known.test.paths(args.out, known.langs)
+    prepared.place(args.out, known.langs, _archives(plan), made, args.overwrite).check()  # before a long download
+    paths = plan.obtained()
+    also = [known.test.step(args.out, paths[known.test.archive.name], known.langs)]
     archive = paths[known.archive]
     sets = {split: [ArchivedText(split, archive, both)] for split, both in sides.items()}
     corpus = Corpus(known.langs, **sets, sample=args.sample)
-    return format_prepared(prepare_subwords(corpus, (archive, known.codes), known.symbols, args.out, jobs))
+    codes = archive, known.codes
+    summary = prepared.prepare_subwords(corpus, codes, known.symbols, args.out, jobs, also, args.overwrite)
+    return prepared.format_prepared(summary) + _next(args)
 
 
-def _obtained(
-    args: argparse.Namespace, files: Mapping[PublicFile, Sequence[str]], text_bytes: int
-) -> dict[str, Path] | None:
-    plan = Plan(files, args.archives, args.out, text_bytes, mirrors=args.mirror)
-    if args.dry_run:
-        print(plan)
-        return None
-    return plan.obtained()
+def _archives(plan: Plan) -> list[Path]:
+    return [plan.folder / file.name for file in plan.files]
+
+
+def _next(args: argparse.Namespace) -> str:
+    return f"\nnext: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}"

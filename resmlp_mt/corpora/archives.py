@@ -127,6 +127,10 @@ class ArchivedText:
     def options(self) -> dict[str, Any]:
         return {"members": self.members}
 
+    def check(self) -> None:
+        if not self.archive.is_file():
+            raise UserError(f"{self.archive}: no such file")
+
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         # A tar archive is read from front to back: each side reads it on its own.
         with contextlib.ExitStack() as stack:

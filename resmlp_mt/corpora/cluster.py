@@ -24,7 +24,7 @@ from typing import Any
 import resmlp_mt
 from resmlp_mt.corpora.parallel import Item, Jobs, Result, applied
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike
+from resmlp_mt.files import UNFINISHED, PathLike
 
 HELP = (
     "work by the Dask cluster whose scheduler is at ADDRESS, such as tcp://host:8786, with the same bytes; OUT must be "
@@ -140,7 +140,9 @@ class Cluster:
     def _mark(self) -> None:
         # Not before the first step, since the folder may not be ours before that.
         if self._requirements.marker is None:
-            marker, text = self._folder / f".cluster.{secrets.token_hex(8)}.tmp", secrets.token_hex()
+            place = self._folder / UNFINISHED  # cleared by the next run, should this one be killed
+            place = place if place.is_dir() else self._folder
+            marker, text = place / f".cluster.{secrets.token_hex(8)}.tmp", secrets.token_hex()
             try:
                 marker.write_text(text)
             except OSError as error:

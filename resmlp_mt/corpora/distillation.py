@@ -17,7 +17,7 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 from resmlp_mt.corpora.dictionaries import read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
-from resmlp_mt.files import PathLike, atomic_folder, read_lines
+from resmlp_mt.files import PathLike, atomic_folder, check_outputs, read_lines
 
 _SOURCE = re.compile(r"S-([0-9]+)\t(.*)", re.DOTALL)
 
@@ -89,9 +89,10 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
         out: the new folder, which appears whole or not at all
 
     Raises:
-        UserError: ``out`` exists, a sentence is missing or comes twice, a source is another than that of the data, or a
-            translation is no subwords of the dictionary; with the file and the sentence
+        UserError: ``out`` exists or is an input, a sentence is missing or comes twice, a source is another than that
+            of the data, or a translation is no subwords of the dictionary; with the file and the sentence
     """
+    check_outputs([out], [data.folder, *generated])
     if out.exists():
         raise UserError(f"{out}: exists already: remove it, or choose another folder")
     sources, references = (data.side("train", language) for language in (data.source, data.target))

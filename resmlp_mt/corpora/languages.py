@@ -31,6 +31,6 @@ def check_name(language: str, option: str) -> str:
     Raises:
         UserError: it has others; with the option that gave it
     """
-    if re.fullmatch("[A-Za-z0-9_]+", language):
+    if re.fullmatch("[A-Za-z0-9_]{1,64}", language):
         return language
     raise UserError(f"{option} {language!r}: give letters, digits and _ alone, such as en, de or pt_BR")

@@ -5,11 +5,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from sacremoses.corpus import NonbreakingPrefixes
 
 # Where a pattern is more than characters to look for, what every text that it changes holds.
 _HOLDS = {r" +": "  "}
 _GROUP = re.compile(r"(?<!\\)\([^()]*\)")
 _PLAIN = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\\W)*")
+
+
+def has_abbreviations(lang: str) -> bool:
+    """Whether sacremoses has a language's own list of words whose period ends no sentence; else it takes English's."""
+    return lang in NonbreakingPrefixes().available_langs.values()
 
 
 def spelled_out(pattern: str) -> str:

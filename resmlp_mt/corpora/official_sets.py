@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from xml.sax.saxutils import unescape
 from resmlp_mt.corpora.archives import opened_member
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.sources import PlainText
+from resmlp_mt.corpora.steps import Step
 from resmlp_mt.files import atomic_write
 
 
@@ -33,6 +34,22 @@ class OfficialSet:
         url = dataset.data[0]
         return PublicFile(f"{self.key.replace('/', '_')}.{url.rsplit('/', 1)[1]}", url, md5=dataset.md5[0])
 
+    def paths(self, folder: Path, langs: tuple[str, str]) -> tuple[Path, Path]:
+        """The files of ``written_into``."""
+        source, target = (folder / f"{self.name}.{lang}" for lang in langs)
+        return source, target
+
+    def step(self, folder: Path, archive: Path, langs: tuple[str, str]) -> tuple[Step, Callable[[], dict[str, Any]]]:
+        """The step that writes ``NAME.LANG`` for both languages."""
+        outputs = self.paths(folder, langs)
+        step = Step(f"take {self.name}", [archive], outputs, {"set": self.key, "langs": langs}, ["sacrebleu"])
+
+        def work() -> dict[str, Any]:
+            self.written_into(folder, archive, langs)
+            return {"pairs": outputs[0].read_bytes().count(b"\n")}
+
+        return step, work
+
     def written_into(self, folder: Path, archive: Path, langs: tuple[str, str]) -> tuple[Path, Path]:
         """Write ``NAME.LANG`` for both languages: the official text, byte by byte what sacrebleu scores against.
 
@@ -40,10 +57,10 @@ class OfficialSet:
             UserError: the archive cannot be read or is another, or the text cannot be written
         """
         dataset = self._dataset()
-        source, target = (folder / f"{self.name}.{lang}" for lang in langs)
+        source, target = self.paths(folder, langs)
         for path, member in zip((source, target), dataset.langpairs["-".join(langs)], strict=True):
             # sacrebleu's own way there would download and unpack the archive.
-            with tempfile.TemporaryDirectory() as temporary, atomic_write(path, "wb") as file:
+            with atomic_write(path, "wb") as file, tempfile.TemporaryDirectory() as temporary:
                 sgml, text = Path(temporary, "sgml"), Path(temporary, "text")
                 with opened_member(archive, member) as stream, sgml.open("wb") as copy:
                     shutil.copyfileobj(stream, copy)

@@ -73,16 +73,6 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
         yield Chunk(first, some)
 
 
-def check_jobs(jobs: Jobs) -> None:
-    """Refuse fewer than one.
-
-    Raises:
-        UserError: it is fewer
-    """
-    if isinstance(jobs, int) and jobs < 1:
-        raise UserError(f"--jobs {jobs}: must be 1 or more")
-
-
 def local_jobs(jobs: Jobs) -> int:
     """How many processes or threads what stays on this machine may have."""
     return jobs if isinstance(jobs, int) else jobs.jobs

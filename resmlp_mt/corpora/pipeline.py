@@ -2,8 +2,9 @@
 
 import contextlib
 import json
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
@@ -12,9 +13,12 @@ from typing import Any
 
 from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
+from resmlp_mt.corpora.languages import check_code, check_name
 from resmlp_mt.corpora.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.corpora.parallel import Jobs, check_jobs, chunks, local_jobs, ordered_map
+from resmlp_mt.corpora.moses import has_abbreviations
+from resmlp_mt.corpora.parallel import Jobs, chunks, local_jobs, ordered_map
 from resmlp_mt.corpora.progress import Progress, reasons
+from resmlp_mt.corpora.record import Place
 from resmlp_mt.corpora.sources import PlainText, Source
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.steps import Step, Steps
@@ -22,6 +26,13 @@ from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
+
+MOST = {"symbols": 10**7, "max-length": 10**6, "max-ratio": 10**6, "sample": 10**12, "jobs": 10**6}  # beyond: a mistake
+MANY_BROKEN = 0.01  # of a training text's lines that are not UTF-8: worth a word
+MOST_BROKEN = 0.5  # of them: the text is in another encoding
+SURE = 10_000  # lines after which that is judged on the way
+
+Work = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -41,10 +52,11 @@ class Corpus:
     sample: int | None = None
 
     def __post_init__(self) -> None:
+        for lang, option in zip(self.langs, ("--source-lang", "--target-lang"), strict=True):
+            check_name(lang, option)
         if self.langs[0] == self.langs[1]:
             raise UserError(f"source and target language are both {self.langs[0]!r}: fairseq needs two names")
-        if self.sample is not None and self.sample < 1:
-            raise UserError(f"--sample {self.sample}: must be 1 or more")
+        check_number("sample", self.sample)
 
     @property
     def sets(self) -> dict[str, Sequence[Source]]:
@@ -61,15 +73,54 @@ class Recipe:
     pair_filter: PairFilter = field(default_factory=PairFilter)
 
     def __post_init__(self) -> None:
-        if self.subwords.symbols < 1:
-            raise UserError(f"--symbols {self.subwords.symbols}: must be 1 or more")
-        if self.pair_filter.max_length < 1:
-            raise UserError(f"--max-length {self.pair_filter.max_length}: must be 1 or more")
-        if self.pair_filter.max_ratio is not None and self.pair_filter.max_ratio < 1:
-            raise UserError(f"--max-ratio {self.pair_filter.max_ratio}: must be 1 or more")
+        check_number("symbols", self.subwords.symbols)
+        check_number("max-length", self.pair_filter.max_length)
+        check_number("max-ratio", self.pair_filter.max_ratio)
 
 
-def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: Jobs = 1) -> dict[str, Any]:
+def check_number(option: str, number: float | None) -> None:
+    """See that the number of an option is sensible, if one is given.
+
+    Raises:
+        UserError: it is too small, too large, or none
+    """
+    if number is not None and not 1 <= number <= MOST[option]:
+        limit = f"at most {MOST[option]:,}" if number > 1 else "1 or more"
+        raise UserError(f"--{option} {number}: must be {limit}")
+
+
+def place(
+    out: Path,
+    langs: tuple[str, str],
+    sources: Mapping[str, int],
+    subwords: Subwords,
+    inputs: Sequence[Path] = (),
+    also: Sequence[Path] = (),
+    overwrite: bool = False,
+) -> Place:
+    """Where ``prepare`` writes what.
+
+    Args:
+        sources: how many each set has
+        inputs: all that is read
+        also: what further steps write
+    """
+    outputs = [*also, *Binarizing(out / "subwords", out / "data-bin", langs).outputs, out / subwords.file_name]
+    for split, number in sources.items():
+        outputs += [path for text in _tokenized(out, langs, split, number) for path in text.inputs]
+        outputs += _subwords(out, langs, split)
+    outputs += [out / "subwords" / "dict.txt", out / "tokenized" / "words.txt"]
+    return Place(out, outputs, [out / "data-bin"], inputs, also, overwrite)
+
+
+def prepare(
+    corpus: Corpus,
+    recipe: Recipe,
+    out: Path,
+    jobs: Jobs = 1,
+    also: Sequence[tuple[Step, Work]] = (),
+    overwrite: bool = False,
+) -> dict[str, Any]:
     """Make ``out/data-bin`` and the files that translating raw text needs, from a corpus.
 
     Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
@@ -85,6 +136,8 @@ def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: Jobs = 1) -> dict[s
         recipe: how
         out: a folder, made if missing
         jobs: number of worker processes, or other workers
+        also: steps that come first; what they make may be read as text
+        overwrite: files of ``out`` that are not of an earlier preparation may be written over
 
     Returns:
         the summary, as in ``summary.json``: counts of pairs, words, subwords; dictionary symbols; rates of unknown
@@ -92,11 +145,37 @@ def prepare(corpus: Corpus, recipe: Recipe, out: Path, jobs: Jobs = 1) -> dict[s
 
     Raises:
         UserError: a file is missing, unreadable or misaligned, an evaluation set has a line that is empty or not UTF-8,
-            nothing is left to train on, the disk is full, ...
+            nothing is left to train on, the disk is full, something of a user's is in the way, ...
     """
-    check_jobs(jobs)
-    with Steps.of_folder(out) as steps:
+    check_number("jobs", local_jobs(jobs))
+    _check_rules(corpus.langs, recipe.words)
+    made = [path for step, _ in also for path in step.outputs]
+    sources = [source for some in corpus.sets.values() for source in some if not set(source.inputs) <= set(made)]
+    for source in sources:
+        source.check()
+    inputs = [path for source in sources for path in source.inputs]
+    inputs += [path for step, _ in also for path in step.inputs]
+    numbers = {split: len(some) for split, some in corpus.sets.items()}
+    with Steps.of_folder(place(Path(out), corpus.langs, numbers, recipe.subwords, inputs, made, overwrite)) as steps:
+        for step, work in also:
+            steps.run(step, work)
         return _Preparation(corpus, recipe, Path(out), jobs, steps).run()
+
+
+def _check_rules(langs: tuple[str, str], words: Words) -> None:
+    """See that there are rules for the languages, where words are made by rules."""
+    if words.tokenizer == "none" and not words.normalize:
+        return
+    for lang, option in zip(langs, ("--source-lang", "--target-lang"), strict=True):
+        try:
+            check_code(lang.split("_")[0], option)
+        except UserError as error:
+            raise UserError(f"{error}, or --tokenize none --keep-punctuation, which need no rules of it") from error
+        if words.tokenizer == "moses" and not has_abbreviations(lang):
+            print(
+                f"{option} {lang}: sacremoses has no list of abbreviations of this language and takes the English one",
+                file=sys.stderr,
+            )
 
 
 @dataclass
@@ -135,12 +214,10 @@ class _Preparation:
 
     def _texts(self, split: str) -> list[PlainText]:
         """The tokenized text of each source of a set."""
-        numbers = range(1, len(self.corpus.sets[split]) + 1)
-        names = ([self.out / "tokenized" / f"{split}.{n}.{lang}" for lang in self.corpus.langs] for n in numbers)
-        return [PlainText(*pair) for pair in names]
+        return _tokenized(self.out, self.corpus.langs, split, len(self.corpus.sets[split]))
 
     def _subwords(self, split: str) -> list[Path]:
-        return [self.out / "subwords" / f"{split}.{lang}" for lang in self.corpus.langs]
+        return _subwords(self.out, self.corpus.langs, split)
 
     def _tokenize(self, split: str, number: int, source: Source) -> dict[str, Any]:
         sample = self.corpus.sample if split == "train" else None
@@ -160,6 +237,7 @@ class _Preparation:
         tokenizer = partial(ChunkTokenizer, self.corpus.langs, self.recipe.words, names)
 
         def work() -> dict[str, Any]:
+            not_utf8 = [0, 0]
             with (
                 _writers(step.outputs) as write,
                 Progress(f"tokenize {source.name}", sample) as progress,
@@ -167,11 +245,23 @@ class _Preparation:
                 for done in ordered_map(tokenizer, chunks(islice(source.pairs(), sample)), self.jobs):
                     write(done.texts)
                     progress.add(done.read, done.dropped)
+                    not_utf8 = [total + new for total, new in zip(not_utf8, done.not_utf8, strict=True)]
+                    if progress.pairs >= SURE:
+                        _check_encoding(source, progress.pairs, not_utf8)
+                _check_encoding(source, progress.pairs, not_utf8)
                 if progress.pairs == 0:
                     raise UserError(f"{source.sides[0]}: empty: the {split} set needs at least one pair of each source")
-            return {"pairs": progress.pairs, **progress.outcome}
+            return {"pairs": progress.pairs, **progress.outcome, "not_utf8": not_utf8}
 
-        return self.steps.run(step, work)
+        done = self.steps.run(step, work)
+        for name, broken in zip(source.sides, done["not_utf8"], strict=True):
+            if broken >= MANY_BROKEN * done["pairs"]:
+                print(
+                    f"{name}: {_share(broken, done['pairs'])} are not UTF-8, and their pairs are dropped: if the text "
+                    "is in another encoding, convert it, such as iconv -f LATIN1 -t UTF-8",
+                    file=sys.stderr,
+                )
+        return done
 
     def _count(self, lines: int) -> Path:
         """The words of the training text and their counts: a step of its own, since learning BPE from them is long."""
@@ -279,6 +369,28 @@ class _Preparation:
                 return {"pairs": sum(lines.values()), **binarizing.run(lines, progress.add)}
 
         return self.steps.run(step, work)
+
+
+def _tokenized(out: Path, langs: tuple[str, str], split: str, number: int) -> list[PlainText]:
+    names = ([out / "tokenized" / f"{split}.{n}.{lang}" for lang in langs] for n in range(1, number + 1))
+    return [PlainText(*pair) for pair in names]
+
+
+def _subwords(out: Path, langs: tuple[str, str], split: str) -> list[Path]:
+    return [out / "subwords" / f"{split}.{lang}" for lang in langs]
+
+
+def _check_encoding(source: Source, read: int, not_utf8: Sequence[int]) -> None:
+    for name, broken in zip(source.sides, not_utf8, strict=True):
+        if broken > MOST_BROKEN * read:
+            raise UserError(
+                f"{name}: {_share(broken, read)} are not UTF-8: convert the text from its encoding, such as "
+                "iconv -f LATIN1 -t UTF-8"
+            )
+
+
+def _share(broken: int, read: int) -> str:
+    return f"{broken:,} of {read:,} lines ({broken / read:.1%})"
 
 
 def _pairs(sources: Sequence[Source], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:

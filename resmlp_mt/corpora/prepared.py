@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -10,16 +11,37 @@ from typing import Any
 
 from resmlp_mt.corpora.archives import files_of, opened_member
 from resmlp_mt.corpora.binarize import RESERVED, SPLITS, Binarizing, write_dictionary
-from resmlp_mt.corpora.parallel import Jobs, check_jobs
-from resmlp_mt.corpora.pipeline import Corpus
+from resmlp_mt.corpora.parallel import Jobs, local_jobs
+from resmlp_mt.corpora.pipeline import Corpus, Work, check_number
 from resmlp_mt.corpora.progress import Progress
+from resmlp_mt.corpora.record import Place
 from resmlp_mt.corpora.sources import Source
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.files import atomic_write
 
 
+def place(
+    out: Path,
+    langs: tuple[str, str],
+    inputs: Sequence[Path] = (),
+    also: Sequence[Path] = (),
+    overwrite: bool = False,
+) -> Place:
+    """Where ``prepare_subwords`` writes what, as ``pipeline.place``."""
+    binarizing = Binarizing(out / "subwords", out / "data-bin", langs)
+    texts = [out / "subwords" / f"{split}.{lang}" for split in SPLITS for lang in langs]
+    outputs = [*also, *texts, binarizing.dictionary, out / "bpe.codes", *binarizing.outputs]
+    return Place(out, outputs, [binarizing.folder], inputs, also, overwrite)
+
+
 def prepare_subwords(
-    corpus: Corpus, codes: tuple[Path, str], symbols: int, out: Path, jobs: Jobs = 1
+    corpus: Corpus,
+    codes: tuple[Path, str],
+    symbols: int,
+    out: Path,
+    jobs: Jobs = 1,
+    also: Sequence[tuple[Step, Work]] = (),
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Make ``out/data-bin`` from subwords, in steps as ``pipeline.prepare`` does.
 
@@ -33,17 +55,24 @@ def prepare_subwords(
             frequent in training, as by fairseq-preprocess's ``--nwordssrc``
         out: a folder, made if missing
         jobs: number of worker processes, or other workers
+        also: steps that come first
+        overwrite: files of ``out`` that are not of an earlier preparation may be written over
 
     Returns:
         the summary, as in ``summary.json``: pairs by set, symbols of the dictionary, subwords that it lacks
 
     Raises:
-        UserError: a source or the codes cannot be read, or the disk is full
+        UserError: a source or the codes cannot be read, the disk is full, or something of a user's is in the way
     """
-    check_jobs(jobs)
+    check_number("jobs", local_jobs(jobs))
     binarizing = Binarizing(out / "subwords", out / "data-bin", corpus.langs, jobs)
     texts = {split: [out / "subwords" / f"{split}.{lang}" for lang in corpus.langs] for split in SPLITS}
-    with Steps.of_folder(out) as steps:
+    inputs = [codes[0], *(path for sources in corpus.sets.values() for source in sources for path in source.inputs)]
+    inputs += [path for step, _ in also for path in step.inputs]
+    made = [path for step, _ in also for path in step.outputs]
+    with Steps.of_folder(place(out, corpus.langs, inputs, made, overwrite)) as steps:
+        for step, work in also:
+            steps.run(step, work)
         pairs = {}
         for split in SPLITS:
             (source,) = corpus.sets[split]
@@ -55,8 +84,8 @@ def prepare_subwords(
                 options={"source": source.options, "sample": corpus.sample, "symbols": symbols} if is_train else {},
                 libraries=["fairseq-fixed|fairseq"],
             )
-            work = partial(_take, step, source, corpus.sample if is_train else None, symbols)
-            pairs[split] = steps.run(step, work)["pairs"]
+            taking = partial(_take, step, source, corpus.sample if is_train else None, symbols)
+            pairs[split] = steps.run(step, taking)["pairs"]
         step = Step(
             "take codes",
             inputs=files_of(codes[0], codes[1:]),

@@ -11,6 +11,13 @@ from typing import IO, Any, Protocol, cast
 
 from resmlp_mt.errors import UserError
 
+BEGINNING = 1 << 16  # bytes that tell whether it is text
+MOST_ZEROS = 0.05  # of them; UTF-16 has about a half in most alphabets
+MOST_BROKEN = 0.3  # of them are not UTF-8: accents in Latin-1 are few, but other alphabets are all such bytes
+_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+
 
 class Source(Protocol):
     """A stream of aligned pairs of raw lines."""
@@ -30,6 +37,13 @@ class Source(Protocol):
     @property
     def options(self) -> dict[str, Any]:
         """JSON values that decide the pairs too: names of members, and so on."""
+
+    def check(self) -> None:
+        """Look at the files' beginnings, before any work.
+
+        Raises:
+            UserError: a file is missing or cannot be read, or is no UTF-8 text
+        """
 
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it.
@@ -62,10 +76,45 @@ class PlainText:
     def options(self) -> dict[str, Any]:
         return {}
 
+    def check(self) -> None:
+        for path in self.inputs:
+            check_text(path)
+
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         with contextlib.ExitStack() as stack:
             streams = [stack.enter_context(_opened(path)) for path in self.inputs]
             yield from cast(Iterator[tuple[bytes, bytes]], aligned_lines(streams, self.sides))
+
+
+def check_text(path: Path) -> None:
+    """See by a file's beginning that it is UTF-8 text, or nearly.
+
+    Raises:
+        UserError: it is missing, cannot be read, or is something else: UTF-16, compressed, ...
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
+    with _opened(path) as stream:
+        try:
+            start = stream.read(BEGINNING)
+        except (OSError, EOFError, zlib.error) as error:
+            raise UserError(f"{path}: cannot be read: {error}") from error
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            raise UserError(f"{path}: is {encoding}, not UTF-8: convert it: iconv -f {encoding} -t UTF-8")
+    if start.startswith(b"\x1f\x8b"):
+        raise UserError(f"{path}: is compressed by gzip: give it a name that ends in .gz, or decompress it")
+    if (zeros := start.count(0)) > MOST_ZEROS * len(start):
+        raise UserError(
+            f"{path}: is no UTF-8 text ({zeros / len(start):.0%} of its bytes are zero): if it is UTF-16, convert it: "
+            "iconv -f UTF-16LE -t UTF-8"
+        )
+    lost = len(start) - len(start.decode(errors="ignore").encode())
+    if len(start) > 1000 and lost > MOST_BROKEN * len(start):
+        raise UserError(
+            f"{path}: is no UTF-8 text ({lost / len(start):.0%} of its bytes are not UTF-8): decompress it, or convert "
+            "it from its encoding: iconv -f ENCODING -t UTF-8"
+        )
 
 
 def _opened(path: Path) -> IO[bytes]:

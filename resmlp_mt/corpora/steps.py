@@ -3,17 +3,17 @@
 import contextlib
 import fcntl
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.corpora.checksums import Checksums
+from resmlp_mt.corpora.record import LOCK, Place, Record
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import JsonFile, PathLike
+from resmlp_mt.files import JsonFile, unfinished_within
 
 RULES = 3  # raise it with every change of this package that changes what some step writes
 NOT_COMPARED = (".checksums.json", "times.json")  # files of a folder that differ from run to run
@@ -44,41 +44,44 @@ class Steps:
     How long each step took when it ran is in ``times.json``: that differs from run to run, and nothing else does.
     """
 
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self._record = JsonFile(folder / "steps.json")
-        self._times = JsonFile(folder / "times.json")
-        self._checksums = Checksums(folder / ".checksums.json", ours=folder)
+    def __init__(self, place: Place):
+        self._place = place
+        self._record = Record(place.folder)
+        self._times = JsonFile(place.folder / "times.json")
+        self._checksums = Checksums(place.folder / ".checksums.json", ours=place.folder)
         self._seen: dict[str, Step] = {}
 
     @classmethod
     @contextlib.contextmanager
-    def of_folder(cls, folder: PathLike) -> Iterator["Steps"]:
+    def of_folder(cls, place: Place) -> Iterator["Steps"]:
         """Open a folder for one run at a time, and clear away what a killed run left unfinished.
 
         Raises:
-            UserError: another run works in the folder, or it cannot be written
+            UserError: another run works in the folder, it cannot be written, or something of a user's is in the way:
+                then nothing has been changed
         """
-        folder = Path(folder)
+        place.check()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = open(folder / ".lock", "w")  # noqa: SIM115 (closed below)
+            place.folder.mkdir(parents=True, exist_ok=True)
+            lock = open(place.folder / LOCK, "a")  # noqa: SIM115 (closed below)
         except OSError as error:
-            raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
+            raise UserError(f"{place.folder}: cannot be written: {error.strerror or error}") from error
         with lock:
             try:
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise UserError(
-                    f"{folder}: another run is preparing it: wait for it, or choose another folder"
+                    f"{place.folder}: another run is preparing it: wait for it, or choose another folder"
                 ) from error
-            for unfinished in folder.rglob(".*.tmp"):
-                # (a command that outlived its killed parent may still be writing there)
-                if unfinished.is_dir():
-                    shutil.rmtree(unfinished, ignore_errors=True)
-                else:
-                    unfinished.unlink(missing_ok=True)
-            yield cls(folder)
+            with unfinished_within(place.folder):
+                steps = cls(place)
+                steps._record.check(place)  # again, since another run may just have ended
+                try:
+                    yield steps
+                except BaseException:
+                    with contextlib.suppress(OSError, UserError):
+                        steps._record.release()
+                    raise
 
     def run(self, step: Step, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do ``work`` unless its outputs are there already, made from the same inputs by the same options.
@@ -87,7 +90,7 @@ class Steps:
             what ``work`` returned (now or when it ran), as JSON values; its ``"pairs"`` is how many pairs it worked on
 
         Raises:
-            UserError: an input cannot be read, or the work failed
+            UserError: an input cannot be read, the work failed, or something of a user's is where it would write
         """
         self._seen[step.name] = step
         made_from = {
@@ -96,28 +99,24 @@ class Steps:
             "inputs": [self._checksums.of(path) for path in step.inputs],
             "libraries": dict(map(_installed, step.libraries)),
         }
-        done = self._record.values.get(step.name)
-        if done and done["made_from"] == made_from and done["outputs"] == self._sums(step):
+        done = self._record.result(step.name, made_from, self._sums(step))
+        if done is not None:
             print(f"{step.name}: nothing changed, reused", flush=True)
-            return done["result"]
+            return done
         print(step.name, flush=True)
+        # Hours may have passed, and files of a user's may have come.
+        self._record.check(replace(self._place, outputs=step.outputs))
+        self._record.claim(step.outputs)
         begun = time.monotonic()
         result = work()
         self._took(step, time.monotonic() - begun, result["pairs"])
-        self._record.values[step.name] = {"made_from": made_from, "outputs": self._sums(step), "result": result}
+        self._record.finished(step.name, made_from, self._sums(step) or {}, result)
         self._checksums.save()
-        self._record.save()
         return result
 
     def finish(self) -> None:
         """Remove what runs with other options have left, so that a folder does not depend on its past."""
-        kept = {path for step in self._seen.values() for path in step.outputs}
-        for name, done in self._record.values.items():
-            for output in done["outputs"] if name not in self._seen else ():
-                if self.folder / output not in kept:
-                    (self.folder / output).unlink(missing_ok=True)
-        self._record.values = {name: self._record.values[name] for name in self._seen}
-        self._record.save()
+        self._record.keep(self._seen, self._checksums.of)
         self._checksums.save()
 
     def _took(self, step: Step, seconds: float, pairs: int) -> None:
@@ -129,7 +128,7 @@ class Steps:
     def _sums(self, step: Step) -> dict[str, str] | None:
         if not all(path.is_file() for path in step.outputs):
             return None
-        return {str(path.relative_to(self.folder)): self._checksums.of(path) for path in step.outputs}
+        return {self._record.name_of(path): self._checksums.of(path) for path in step.outputs}
 
 
 def _installed(alternatives: str) -> tuple[str, str]:

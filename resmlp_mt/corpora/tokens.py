@@ -59,11 +59,13 @@ class Tokenized:
         read: pairs in the chunk
         texts: UTF-8 text of each side, a line for each pair that is left
         dropped: how many pairs are not, by reason
+        not_utf8: lines of each side that are not UTF-8
     """
 
     read: int
     texts: tuple[bytes, bytes]
     dropped: Counter[str]
+    not_utf8: tuple[int, int]
 
 
 class ChunkTokenizer:
@@ -87,23 +89,27 @@ class ChunkTokenizer:
             UserError: a line is not UTF-8, has no words or an endless one, where that must not be
         """
         lines: list[list[str]] = []
+        not_utf8 = [0, 0]
         dropped: Counter[str] = Counter()
         for number, pair in enumerate(chunk.pairs, start=chunk.first):
             words = [self._words(side, line) for side, line in enumerate(pair)]
             if self._names:
                 for name, line in zip(self._names, words, strict=True):
                     if what := _trouble(line):
+                        mend = "convert the file (iconv)" if line is None else "mend the line"
                         raise UserError(
                             f"{name}:{number}: {what}: validation and test lines are never dropped: "
-                            "mend the line, or take it out of both sides"
+                            f"{mend}, or take it out of both sides"
                         )
             known = [line for line in words if line is not None]
             if len(known) == len(pair):
                 lines.append(known)
             else:
                 dropped["not UTF-8"] += 1
+                for side, line in enumerate(words):
+                    not_utf8[side] += line is None
         source, target = ("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
-        return Tokenized(len(chunk.pairs), (source, target), dropped)
+        return Tokenized(len(chunk.pairs), (source, target), dropped, (not_utf8[0], not_utf8[1]))
 
     def _words(self, side: int, line: bytes) -> str | None:
         try:

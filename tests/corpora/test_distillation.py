@@ -1,6 +1,8 @@
 """A teacher's translations as binarized data, beside what fairseq-preprocess makes of the same text."""
 
 import random
+import re
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ from fairseq.data import Dictionary, data_utils
 
 from resmlp_mt.corpora.distillation import DataBin, Distilled, distill
 from resmlp_mt.errors import UserError
+from scripts import in_process
 
 WORDS = [f"w{number}" for number in range(20)]
 TRAIN = 30
@@ -134,6 +137,29 @@ def test_a_sentence_twice_and_two_sentences_exchanged_are_refused(data, sentence
     exchanged = {"s8": sentences[9], "s9": sentences[8]}
     with pytest.raises(UserError, match="is not that of the data's train"):
         distill(write(**exchanged), DataBin(data / "data-bin", "xx", "yy"), tmp_path / "new")
+
+
+@pytest.mark.parametrize("name", ["data-bin", "data-bin/../data-bin", "."])
+def test_the_data_is_not_written_over(data, write, name):
+    with pytest.raises(UserError, match="would be written over the input"):
+        distill(write(), DataBin(data / "data-bin", "xx", "yy"), data / name)
+
+
+def test_a_folder_within_the_data(data, write, tmp_path):
+    shutil.copytree(data / "data-bin", tmp_path / "data-bin")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "data-bin").iterdir()}
+    distill(write(), DataBin(tmp_path / "data-bin", "xx", "yy"), tmp_path / "data-bin" / "new")
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "data-bin").iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("language", ["", "../xx", "x-x", "x.x"])
+@pytest.mark.parametrize("option", ["--source-lang", "--target-lang"])
+def test_names_of_languages_are_looked_at_first(monkeypatch, option, language):
+    options = {"--source-lang": "xx", "--target-lang": "yy", option: language}
+    with pytest.raises(UserError, match=f"{option} '{re.escape(language)}': give letters"):
+        in_process("distill", monkeypatch)(
+            "nowhere", "--data", "nowhere", "--out", "new", *(word for pair in options.items() for word in pair)
+        )
 
 
 def test_a_folder_that_exists_or_data_that_does_not(data, write, tmp_path):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from resmlp_mt import commands
 from resmlp_mt.commands import prepare_text
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
@@ -185,11 +186,6 @@ def _damaged_result(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, 
     return corpus, recipe
 
 
-def _lost_record(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
-    (out / "steps.json").write_text("{")
-    return corpus, recipe
-
-
 @pytest.mark.parametrize(
     ("change", "redone"),
     [
@@ -197,8 +193,6 @@ def _lost_record(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Rec
         (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarise"]),
         (_other_limit, ["split train", "binarise"]),
         (_damaged_result, ["split valid"]),
-        (_lost_record, [*(f"tokenize {s} 1" for s in ("train", "valid", "test")), "count words", "learn subwords",
-                        *(f"split {s}" for s in ("train", "valid", "test")), "binarise"]),
     ],
 )  # fmt: skip
 def test_just_what_changed_is_done_again(
@@ -442,6 +436,17 @@ def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
         (lambda: Recipe(subwords=Subwords(symbols=0)), "--symbols 0"),
         (lambda: Recipe(pair_filter=PairFilter(max_length=0)), "--max-length 0"),
         (lambda: Recipe(pair_filter=PairFilter(max_ratio=0.5)), "--max-ratio 0.5"),
+        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("nan"))), "--max-ratio nan: must be 1 or more"),
+        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("inf"))), "--max-ratio inf: must be at most 1,000,000"),
+        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("-inf"))), "--max-ratio -inf: must be 1 or more"),
+        (lambda: Recipe(pair_filter=PairFilter(max_length=10**7)), "--max-length 10000000: must be at most"),
+        (lambda: Recipe(subwords=Subwords(symbols=2**31)), "--symbols 2147483648: must be at most 10,000,000"),
+        (lambda: Corpus(("en", "de"), [], [], [], sample=10**30), "--sample 10+: must be at most"),
+        (lambda: Corpus(("", "de"), [], [], []), "--source-lang '': give letters, digits and _"),
+        (lambda: Corpus(("en", "../en"), [], [], []), r"--target-lang '\.\./en': give letters"),
+        (lambda: Corpus(("en-us", "de"), [], [], []), "--source-lang 'en-us': give letters"),
+        (lambda: Corpus(("e.n", "de"), [], [], []), r"--source-lang 'e\.n': give letters"),
+        (lambda: Corpus(("en", "d" * 65), [], [], []), "--target-lang 'd+': give"),
     ],
 )
 def test_bad_options(make: Callable[[], Recipe], message: str) -> None:
@@ -459,6 +464,9 @@ def test_bad_calls(corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file: cannot be written"):
         prepare(corpus, RECIPE, tmp_path / "file")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(UserError, match="dangling: cannot be written"):
+        prepare(corpus, RECIPE, tmp_path / "dangling")
 
 
 def test_full_disk_ends_the_command_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
@@ -488,3 +496,253 @@ def test_two_runs_in_one_folder(corpus: Corpus, tmp_path: Path) -> None:
     finally:
         holder.kill()
         holder.wait()
+
+
+# --- A folder with a user's own files in it
+
+
+def _snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes()) for path in paths}
+
+
+def _own_files(out: Path) -> list[Path]:
+    """What the users of a folder might keep in it."""
+    names = [".draft.txt.tmp", ".a.tmp/keep", "subwords/.deep.tmp", "tokenized/train.0.en", "resmlp/checkpoint_best.pt"]
+    for name in names:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("mine")
+    return [out / name for name in names]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--source-lang", "german"], 1, "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
+        (["--source-lang", ""], 1, "--source-lang '': give letters"),
+        (["--max-ratio", "nan"], 1, "--max-ratio nan: must be 1 or more"),
+        (["--jobs", "-1"], 1, "--jobs -1: must be 1 or more"),
+        (["--symbols", "many"], 2, "invalid int value: 'many'"),
+        (["--out", ""], 2, "argument --out: is empty: give a name"),
+        (["--test", "nowhere", "nowhere"], 1, "nowhere: no such file"),
+    ],
+)
+def test_a_command_that_fails_at_once_changes_nothing(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    options: list[str], status: int, message: str,
+) -> None:  # fmt: skip
+    _own_files(tmp_path)
+    before = _snapshot(tmp_path)
+    monkeypatch.setattr("sys.argv", [*_command(corpus, tmp_path)[1:], *options])
+    with pytest.raises(SystemExit) as ended:
+        commands.main("prepare-text")
+    told = str(ended.value.code) if status == 1 else capsys.readouterr().err.splitlines()[-1]
+    assert re.search(message, told) and "\n" not in told
+    assert _snapshot(tmp_path) == before
+
+
+def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    own = _own_files(tmp_path)
+    prepare(corpus, RECIPE, tmp_path)
+    assert [path.read_text() for path in own] == ["mine"] * len(own)
+    assert not (tmp_path / ".unfinished").exists()
+    for path in own:
+        path.unlink()
+    assert _contents(tmp_path) == _contents(prepared)
+
+
+@pytest.mark.parametrize("name", ["bpe.codes", "subwords/train.de", "data-bin/notes.txt", "summary.json"])
+def test_a_user_s_files_in_the_way_are_named(
+    corpus: Corpus, tmp_path: Path, without_binarising: None, name: str
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    before = _snapshot(tmp_path)
+    with pytest.raises(UserError, match=rf"/{name}: is not of an earlier preparation, .* --overwrite$"):
+        prepare(corpus, RECIPE, tmp_path)
+    assert _snapshot(tmp_path) == before
+    with pytest.raises(UserError, match="as far as"):
+        prepare(corpus, RECIPE, tmp_path, overwrite=True)
+
+
+def test_a_record_that_is_none_is_written_over_if_it_may_be(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    subprocess.run(["cp", "-r", prepared, out], check=True)
+    (out / "steps.json").write_text("{")
+    with pytest.raises(UserError, match=r"steps\.json: is not of an earlier preparation"):
+        prepare(corpus, RECIPE, out)
+    prepare(corpus, RECIPE, out, overwrite=True)
+    assert _contents(out) == _contents(prepared)
+
+
+def test_a_folder_of_an_earlier_version_is_prepared_again(
+    corpus: Corpus, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    subprocess.run(["cp", "-r", prepared, out], check=True)
+    record = json.loads((out / "steps.json").read_text())
+    for entry in record.values():
+        del entry["sum"]
+        entry["made_from"]["rules"] = 1
+    (out / "steps.json").write_text(json.dumps(record))
+    prepare(corpus, RECIPE, out)
+    assert _contents(out) == _contents(prepared)
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenized/train.1.en", "subwords/test.en", "data-bin/text.en", ".unfinished/text.en", "bpe.codes"]
+)
+def test_inputs_are_not_written_over(corpus: Corpus, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(corpus.train[0].source.read_bytes())
+    if path.parent.name == ".unfinished":
+        (path.parent / "resmlp_mt").touch()
+    before = _snapshot(tmp_path)
+    for link in (path, tmp_path / "link"):
+        if link != path:
+            link.symlink_to(path)
+        inside = dataclasses.replace(corpus, train=[PlainText(link, corpus.train[0].target)])
+        with pytest.raises(UserError, match=f"would be written over the input {link}: choose another name"):
+            prepare(inside, RECIPE, tmp_path, overwrite=True)
+    (tmp_path / "link").unlink()
+    assert _snapshot(tmp_path) == before
+
+
+def test_inputs_in_the_folder_under_other_names(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    for split in ("train", "valid", "test"):
+        for path in corpus.sets[split][0].inputs:
+            subprocess.run(["cp", path, tmp_path], check=True)
+    inside = Corpus(
+        corpus.langs,
+        **{split: [PlainText(*(tmp_path / f"{split}.{lang}" for lang in corpus.langs))] for split in corpus.sets},
+    )
+    for _ in range(2):
+        prepare(inside, RECIPE, tmp_path)
+    assert (tmp_path / "train.en").read_bytes() == corpus.train[0].source.read_bytes()
+    assert _contents(tmp_path / "data-bin") == _contents(prepared / "data-bin")
+
+
+@pytest.mark.parametrize("name", ["subwords", "data-bin", "bpe.codes", "tokenized/train.1.en"])
+def test_nothing_is_written_outside_the_folder(corpus: Corpus, prepared: Path, tmp_path: Path, name: str) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    subprocess.run(["cp", "-r", prepared, out], check=True)
+    (out / name).rename(elsewhere)
+    (out / name).symlink_to(elsewhere)
+    before = _snapshot(elsewhere)
+    with pytest.raises(UserError, match=f"/{name}: is a symbolic link"):
+        prepare(*_other_symbols(corpus, RECIPE, out), out, overwrite=True)
+    assert _snapshot(elsewhere) == before
+
+
+def test_what_the_same_step_wrote_by_other_options_goes(
+    corpus: Corpus, tmp_path: Path, without_binarising: None
+) -> None:
+    for recipe in (RECIPE, Recipe(RECIPE.words, Subwords("sentencepiece", 80))):
+        with pytest.raises(UserError, match="as far as"):
+            prepare(corpus, recipe, tmp_path)
+    assert (tmp_path / "bpe.codes").exists()  # until a run ends well
+    (tmp_path / "bpe.codes").write_text("mine")
+    assert "bpe.codes" in json.loads((tmp_path / "steps.json").read_text())["unfinished"]["outputs"]
+
+
+# --- Text that is not UTF-8
+
+
+def _encoded(corpus: Corpus, folder: Path, split: str, encoding: str, share: float = 1.0) -> Corpus:
+    """The corpus with so much of a target side in another encoding."""
+    lines = corpus.sets[split][0].target.read_bytes().decode().replace("i", "ï").split("\n")[:-1]
+    broken = round(share * len(lines))
+    text = "".join(f"{line}\n" for line in lines[:broken]).encode(encoding, "replace")
+    return _with(corpus, folder, split, 1, text + "".join(f"{line}\n" for line in lines[broken:]).encode())
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_other_unicode_is_refused_before_any_work(corpus: Corpus, tmp_path: Path, split: str, encoding: str) -> None:
+    with pytest.raises(UserError, match=r"bad\.de: is (UTF-|no UTF-8 text).*: iconv -f UTF-") as error:
+        prepare(_encoded(corpus, tmp_path, split, encoding), RECIPE, tmp_path / "out")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_text_in_latin_1_is_refused(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = _encoded(corpus, tmp_path, "train", "latin-1")
+    with pytest.raises(UserError, match=r"bad\.de: 2\d\d of 300 lines \(9\d\.\d%\) are not UTF-8: .*iconv -f LATIN1"):
+        prepare(bad, RECIPE, tmp_path / "out")
+    assert not (tmp_path / "out" / "tokenized" / "train.1.en").exists()
+    monkeypatch.setattr("resmlp_mt.corpora.pipeline.SURE", 100)
+    monkeypatch.setattr("resmlp_mt.corpora.parallel.CHUNK", 100)
+    with pytest.raises(UserError, match=r"bad\.de: \d+ of 100 lines"):
+        prepare(bad, RECIPE, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.1, True), (0.005, False)])
+def test_lines_that_are_not_utf8_are_told_where_they_are_many(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarising: None,
+    share: float, told: bool,
+) -> None:  # fmt: skip
+    bad = _encoded(corpus, tmp_path, "train", "latin-1", share)
+    for _ in range(2):  # also where the step is reused
+        with pytest.raises(UserError, match="as far as"):
+            prepare(bad, RECIPE, tmp_path / "out")
+        error = capsys.readouterr().err
+        assert bool(re.fullmatch(r".*/bad\.de: \d+ of 300 lines \(\d+\.\d%\) are not UTF-8, .*\n", error)) == told
+
+
+# --- Languages
+
+
+@pytest.mark.parametrize(
+    ("langs", "words", "told"),
+    [
+        (("en", "da"), Words(), ["--target-lang da"]),
+        (("pt_BR", "src"), Words(), ["--source-lang pt_BR", "--target-lang src"]),
+        (("fr", "deu"), Words(), ["--target-lang deu"]),
+        (("xx", "german"), Words("none", normalize=False), []),
+        (("ja", "ko"), Words("none"), []),
+    ],
+)
+def test_languages_without_rules_are_told(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarising: None,
+    langs: tuple[str, str], words: Words, told: list[str],
+) -> None:  # fmt: skip
+    with pytest.raises(UserError, match="as far as"):
+        prepare(dataclasses.replace(corpus, langs=langs, sample=20), dataclasses.replace(RECIPE, words=words), tmp_path)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": sacremoses has no list of abbreviations")[0] for line in lines] == told
+
+
+@pytest.mark.parametrize("words", [Words(), Words("moses", normalize=False), Words("none")])
+@pytest.mark.parametrize("lang", ["german", "EN", "xx", "e1"])
+def test_names_without_a_language_are_refused_where_rules_need_one(
+    corpus: Corpus, tmp_path: Path, lang: str, words: Words
+) -> None:
+    recipe = dataclasses.replace(RECIPE, words=words)
+    with pytest.raises(UserError, match=f"--source-lang '{lang}': not a code of ISO 639"):
+        prepare(dataclasses.replace(corpus, langs=(lang, "de")), recipe, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# --- Ctrl-C
+
+
+@pytest.mark.parametrize(("step", "jobs"), [("tokenize train 1", 2), ("learn subwords", 1), ("binarise", 2)])
+def test_interrupted_in_one_line_and_run_again(
+    corpus: Corpus, prepared: Path, tmp_path: Path, step: str, jobs: int
+) -> None:
+    out = tmp_path / "out"
+    command = _command(corpus, out, "--jobs", str(jobs))
+    run = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment(), start_new_session=True
+    )
+    while run.stdout.readline().strip() != step:
+        assert run.poll() is None
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: workers too
+    assert (run.stderr.read(), run.wait()) in [("interrupted\n", -signal.SIGINT), ("", 0)]
+    run.stdout.close()
+    run.stderr.close()
+    assert not (out / ".unfinished").exists()
+    prepare(corpus, RECIPE, out)
+    assert _contents(out) == _contents(prepared)

@@ -2,6 +2,7 @@
 
 import filecmp
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -217,6 +218,57 @@ def test_another_address(run: Run, server: Server, tmp_path: Path) -> None:
     assert server.requests[0] == (f"mirror/{name}", None, 200)
 
 
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    """All archives, got by other means, and nobody's file beside them."""
+    folder = tmp_path / "out" / "archives"
+    folder.mkdir(parents=True)
+    for name, content in replicas.archives().items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize("options", [(), ("--prepared", "wmt16-google")])
+@pytest.mark.parametrize("name", ["newstest2014.de", "bpe.codes", "data-bin/notes.txt", "subwords/train.en"])
+def test_a_user_s_file_in_the_way_is_told_before_any_download(
+    run: Run, server: Server, tmp_path: Path, name: str, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "out" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    done = run("en-de", "--out", tmp_path / "out", *options)
+    assert (done.status, done.error.count("\n"), server.requests) == (1, 1, [])
+    assert f"{path}: is not of an earlier preparation, and would be written over" in done.error
+    assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
+
+
+def test_archives_in_the_folder_itself(run: Run, archives: Path, tmp_path: Path) -> None:
+    out = archives.parent
+    archives.rename(out / "data-bin")
+    for more in ((), ("--overwrite",)):
+        done = run("en-de", "--out", out, "--archives", out / "data-bin", *more)
+        assert (done.status, done.error.count("\n")) == (1, 1)
+        assert re.search(r"/data-bin: would be written over the input .*/data-bin/training-parallel-", done.error)
+    (out / "data-bin").rename(out / "mine")
+    assert run("en-de", "--out", out, "--archives", out / "mine", *SMALL).status == 0
+    assert {path.name for path in (out / "mine").iterdir()} == set(replicas.archives())
+
+
+def test_a_folder_of_an_earlier_version_is_prepared_again(run: Run, archives: Path) -> None:
+    out = archives.parent
+    assert run("en-de", "--out", out, "--archives", archives, *SMALL).status == 0
+    expected = _contents(out)
+    record = json.loads((out / "steps.json").read_text())
+    old = {name: entry for name, entry in record.items() if not name.startswith("take ")}
+    for entry in old.values():
+        del entry["sum"]
+        entry["made_from"]["rules"] = 2
+    (out / "steps.json").write_text(json.dumps(old))
+    done = run("en-de", "--out", out, "--archives", archives, *SMALL)
+    assert (done.status, done.error) == (0, "")
+    assert _contents(out) == expected
+
+
 def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:
     done = run("en-fr", "--out", tmp_path / "out", "--dry-run")
     assert (done.status, done.error, server.requests) == (0, "", [])
@@ -290,6 +342,9 @@ def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path
         (["en-de", "--symbols", 0], "--symbols 0: must be 1 or more"),
         (["en-de", "--sample", 0], "--sample 0: must be 1 or more"),
         (["en-de", "--jobs", 0], "--jobs 0: must be 1 or more"),
+        (["en-de", "--symbols", 10**12], "--symbols 1000000000000: must be at most 10,000,000"),
+        (["en-de", "--sample", 10**30], "must be at most 1,000,000,000,000"),
+        (["en-de", "--prepared", "wmt16-google", "--sample", -1], "--sample -1: must be 1 or more"),
     ],
 )
 def test_bad_options_are_told_before_any_work(

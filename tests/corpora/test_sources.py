@@ -2,13 +2,15 @@
 
 import gzip
 import io
+import os
+import random
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt.corpora.sources import PlainText, Source, aligned_lines
+from resmlp_mt.corpora.sources import PlainText, Source, aligned_lines, check_text
 from resmlp_mt.errors import UserError
 
 LINE = st.binary(max_size=8).map(lambda line: line.replace(b"\n", b""))
@@ -62,3 +64,66 @@ def test_missing(tmp_path: Path) -> None:
         list(PlainText(tmp_path / "a", tmp_path / "a").pairs())
     with pytest.raises(UserError, match=r": cannot be read: "):
         list(PlainText(tmp_path, tmp_path).pairs())
+
+
+# --- check_text
+
+ENGLISH = "The man’s café isn’t open – what a pity…\n" * 40
+RUSSIAN = "Это предложение на русском языке, и оно не короткое.\n" * 40
+CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (ENGLISH.encode("utf-16"), "is UTF-16, not UTF-8: convert it: iconv -f UTF-16 -t UTF-8$"),
+        (b"\xfe\xff" + ENGLISH.encode("utf-16-be"), "is UTF-16, not"),
+        (RUSSIAN.encode("utf-16"), "is UTF-16, not"),
+        (ENGLISH.encode("utf-32"), "is UTF-32, not"),
+        (b"\0\0\xfe\xff" + ENGLISH.encode("utf-32-be"), "is UTF-32, not"),
+        (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16LE"),
+        (RUSSIAN.encode("utf-16-be"), r"is no UTF-8 text \(\d+% of its bytes are zero\)"),
+        (CHINESE.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\)"),
+        (RUSSIAN.encode("koi8-r"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\): .* iconv -f ENCODING"),
+        (CHINESE.encode("gb18030"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\)"),
+        (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz"),
+        (random.Random(1).randbytes(5000), "is no UTF-8 text"),
+        (bytes(100), r"is no UTF-8 text \(100% of its bytes are zero\)"),
+    ],
+)
+def test_what_is_no_text_is_told_by_its_beginning(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "plain").write_bytes(content)
+    (tmp_path / "zipped.gz").write_bytes(gzip.compress(content))
+    for name in ("plain", "zipped.gz"):
+        with pytest.raises(UserError, match=f"{tmp_path}/{name}: {message}") as error:
+            check_text(tmp_path / name)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xef\xbb\xbf" + ENGLISH.encode(),
+        CHINESE.encode(),
+        b"some\xff broken \xe4 bytes\n\0and a zero\n" * 9,
+        "Où est le café d'été ? Çà et là.\n".encode("latin-1") * 40,  # its pairs are counted as they are read
+        ENGLISH.encode() * 40 + bytes(1 << 17),  # beyond the beginning
+    ],
+)
+def test_what_may_be_text(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "plain").write_bytes(content)
+    check_text(tmp_path / "plain")
+
+
+def test_what_cannot_be_read_twice_or_at_all(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(ENGLISH.encode())[:40])
+    for name, message in (
+        ("pipe", "is not a regular file, but is read more than once"),
+        ("", "cannot be read: Is a directory"),
+        ("cut.gz", "cannot be read: .*end-of-stream"),
+        ("missing", "no such file"),
+    ):
+        with pytest.raises(UserError, match=message):
+            PlainText(tmp_path / name, tmp_path / name).check()

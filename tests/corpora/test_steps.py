@@ -12,6 +12,7 @@ import pytest
 from resmlp_mt.corpora import checksums
 from resmlp_mt.corpora.checksums import Checksums
 from resmlp_mt.corpora.progress import Progress
+from resmlp_mt.corpora.record import Place
 from resmlp_mt.corpora.steps import Step, Steps
 
 
@@ -85,7 +86,7 @@ def test_times_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         return {"pairs": 12}
 
     for _ in range(2):
-        with Steps.of_folder(tmp_path) as steps:
+        with Steps.of_folder(Place(tmp_path)) as steps:
             steps.run(Step("work", [], [tmp_path / "b"], {}), work)
             steps.finish()
     assert json.loads((tmp_path / "times.json").read_text())["work"]["pairs"] == 12

@@ -393,6 +393,18 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "'many' is not a number of sentences" in capsys.readouterr().err
 
 
+def test_other_files_of_those_names_are_not_written_over(tmp_path: Path) -> None:
+    few = ["--out", str(tmp_path), "--train", "300", "--valid", "2", "--test", "2"]
+    make_corpus.main(few)
+    make_corpus.main(few)
+    (tmp_path / "test.de").write_text("mine\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(UserError, match=r"test\.de: is there with other contents: .* --overwrite$"):
+        make_corpus.main(few)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    make_corpus.main([*few, "--overwrite"])
+
+
 def test_an_exhausted_grammar_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(make_corpus, "KINDS", {"time_of_day": 1})
     with pytest.raises(UserError, match=r"--train 5000: no new sentence after \d+: ask for fewer"):
@@ -411,3 +423,8 @@ def test_word_for_word(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no sentences to learn from"):
         word_for_word.main([*names, "--output", str(tmp_path / "none.de")])
     assert not (tmp_path / "none.de").exists()
+    for name in ("train.en", "train.de", "test.en", "./test.en"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(UserError, match="would be written over the input"):
+            word_for_word.main([*names, "--output", str(tmp_path / name)])
+        assert (tmp_path / name).read_bytes() == before
