@@ -1,6 +1,7 @@
 """A teacher's translations as binarized data, beside what fairseq-preprocess makes of the same text."""
 
 import random
+import re
 import subprocess
 import sys
 
@@ -134,6 +135,13 @@ def test_a_sentence_twice_and_two_sentences_exchanged_are_refused(data, sentence
     exchanged = {"s8": sentences[9], "s9": sentences[8]}
     with pytest.raises(UserError, match="is not that of the data's train"):
         distill(write(**exchanged), DataBin(data / "data-bin", "xx", "yy"), tmp_path / "new")
+
+
+def test_the_references_are_no_teacher_s(data, write, tmp_path):
+    (path,) = write()
+    path.write_text(re.sub(r"^(T-\d+\t).*\n(H-.*\t)(.*)", r"\1\3\n\2\3", path.read_text(), flags=re.MULTILINE))
+    with pytest.raises(UserError, match="every hypothesis .*--score-reference"):
+        distill([path], DataBin(data / "data-bin", "xx", "yy"), tmp_path / "new")
 
 
 def test_a_folder_that_exists_or_data_that_does_not(data, write, tmp_path):
