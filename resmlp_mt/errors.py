@@ -1,11 +1,14 @@
 """The one exception that a user's mistake raises, and how a command ends."""
 
 import contextlib
+import errno
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from types import TracebackType
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UserError(ValueError):
@@ -16,18 +19,33 @@ class UserError(ValueError):
 def told_in_one_line() -> Iterator[None]:
     """Let a command end in one line on stderr, without a traceback, where the user and not the code decided its end.
 
-    A mistake (``UserError``) ends it with status 1, Ctrl-C by SIGINT (so that a shell's loop stops too), and a reader
-    that went away (``| head``) with status 1 and no word.
+    A mistake (``UserError``) ends it with status 1, as do a package that is not installed and a full disk behind
+    stdout; Ctrl-C ends it by SIGINT (so that a shell's loop stops too), and a reader that went away (``| head``) with
+    status 1 and no word.
     """
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by the shell's >&-
+            sys.stdout.flush()
     except UserError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         interrupted()
     except BrokenPipeError:
         reader_gone()
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package == "resmlp_mt":
+            raise
+        sys.exit(
+            f"{package} is not installed for {sys.executable}: source .venv/bin/activate (scripts/setup.sh makes it), "
+            "or pip install this toolkit"
+        )
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _forget_stdout()
+        sys.exit(f"output cannot be written: {error.strerror}")
 
 
 def tell_uncaught() -> None:
@@ -59,5 +77,9 @@ def interrupted() -> None:
 
 def reader_gone() -> None:
     """End this process where nobody reads its output any more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it flushes at the end
+    _forget_stdout()
     sys.exit(1)
+
+
+def _forget_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it flushes at the end

@@ -140,7 +140,7 @@ def test_a_sentence_twice_and_two_sentences_exchanged_are_refused(data, sentence
 def test_the_references_are_no_teacher_s(data, write, tmp_path):
     (path,) = write()
     path.write_text(re.sub(r"^(T-\d+\t).*\n(H-.*\t)(.*)", r"\1\3\n\2\3", path.read_text(), flags=re.MULTILINE))
-    with pytest.raises(UserError, match="every hypothesis .*--score-reference"):
+    with pytest.raises(UserError, match=r"every hypothesis .*--score-reference"):
         distill([path], DataBin(data / "data-bin", "xx", "yy"), tmp_path / "new")
 
 
