@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError, told_in_one_line
-from resmlp_mt.files import atomic_write, read_lines, read_parallel
+from resmlp_mt.files import atomic_write, check_outputs, read_lines, read_parallel
 
 WORD = re.compile(r"[\w-]+")
 
@@ -57,6 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--input", metavar="FILE", required=True, type=Path, help="English sentences, one a line")
     parser.add_argument("--output", metavar="FILE", required=True, type=Path, help="their word-for-word German")
     options = parser.parse_args(arguments)
+    check_outputs([options.output], [options.input, f"{options.train}.en", f"{options.train}.de"])
     dictionary = learn(options.train)
     with atomic_write(options.output) as stream:
         stream.writelines(translate(sentence, dictionary) + "\n" for sentence in read_lines(options.input))
