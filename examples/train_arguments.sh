@@ -3,6 +3,7 @@
 shift
 if [ $# -gt 0 ] && [ "$1" != -- ]; then work=$1 && shift; fi
 if [ $# -gt 0 ]; then
-  [ "$1" = -- ] || { echo "train.sh: $1 where -- should stand, before more options of fairseq-train" >&2; exit 2; }
+  [ "$1" = -- ] || die "$1 where -- should stand, before more options of fairseq-train"
   shift
 fi
+check_work

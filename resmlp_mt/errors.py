@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from types import TracebackType
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class UserError(ValueError):
     """A user's mistake, told in one line: what is wrong, where, and what to do."""
@@ -18,25 +20,35 @@ class UserError(ValueError):
 def told_in_one_line() -> Iterator[None]:
     """Let a command end in one line on stderr, without a traceback, where the user and not the code decided its end.
 
-    A mistake (``UserError``) ends it with status 1, Ctrl-C by SIGINT (so that a shell's loop stops too), a reader that
-    went away (``| head``) with status 1 and no word, and standard output on a full disk with status 1.
+    A mistake (``UserError``) ends it with status 1, as do a package that is not installed and a full disk behind
+    stdout; Ctrl-C ends it by SIGINT (so that a shell's loop stops too), and a reader that went away (``| head``) with
+    status 1 and no word.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by the shell's >&-
+            sys.stdout.flush()
     except UserError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         interrupted()
     except BrokenPipeError:
         reader_gone()
-    except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename:
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package == "resmlp_mt":
             raise
-        print(f"the output cannot be written: {error.strerror}", file=sys.stderr)
-        reader_gone()
+        sys.exit(
+            f"{package} is not installed for {sys.executable}: source .venv/bin/activate (scripts/setup.sh makes it), "
+            "or pip install this toolkit"
+        )
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _forget_stdout()
+        sys.exit(f"output cannot be written: {error.strerror}")
 
 
 def tell_uncaught() -> None:
@@ -68,5 +80,9 @@ def interrupted() -> None:
 
 def reader_gone() -> None:
     """End this process where nobody reads its output any more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it flushes at the end
+    _forget_stdout()
     sys.exit(1)
+
+
+def _forget_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it flushes at the end

@@ -7,10 +7,14 @@
 #
 # WORK=...   the folder of everything that it makes (default: work/toy_en_de in the checkout)
 set -euo pipefail
-sentence=${1:-}
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../examples/recipe.sh"
+[ $# -lt 2 ] || die "$2: give one sentence, in quotes"
+sentence=${1-} work=${WORK:-${at}work/toy_en_de}
+check_work
+[[ $work == /* || -z $at ]] || work=$PWD/$work # WORK as it is from here
+check_work
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-work=${WORK:-work/toy_en_de}
+source scripts/setup.sh
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONWARNINGS=ignore
 text=(--source-lang en --target-lang de --tokenizer moses --moses-no-dash-splits --moses-no-escape
   --bpe subword_nmt --bpe-codes "$work/bpe.codes")

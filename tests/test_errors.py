@@ -1,30 +1,59 @@
-"""How a command ends."""
+"""How a command ends: as a process of its own, which alone has a stdout and an end."""
 
-import os
+import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+COMMAND = """
+import sys
+from resmlp_mt.errors import UserError, told_in_one_line
+
+with told_in_one_line():
+    {body}
+"""
 
 
-def _ended(body: str, stdout: object = subprocess.PIPE) -> tuple[int, str | None, str]:
-    script = f"from resmlp_mt.errors import told_in_one_line\nwith told_in_one_line():\n    {body}\n"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8:strict"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment
-    )
-    return done.returncode, done.stdout, done.stderr
+def ended(body, redirect="", **options):
+    """A command of these lines, from a shell that redirects it."""
+    script = f'exec "$0" -c "$1" {redirect}'
+    command = ["bash", "-c", script, sys.executable, COMMAND.format(body=body)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
 
 
-@pytest.mark.parametrize("body", ["print('x', flush=True)", "print('x')"])
-def test_standard_output_on_a_full_disk(body: str) -> None:
-    with open("/dev/full", "w") as full:
-        status, _, told = _ended(body, full)
-    assert (status, told) == (1, "the output cannot be written: No space left on device\n")
+@pytest.mark.parametrize(
+    ("body", "redirect", "status", "message"),
+    [
+        ("raise UserError('a.txt: no such file')", "", 1, "a.txt: no such file\n"),
+        ("raise KeyboardInterrupt", "", -signal.SIGINT, "interrupted\n"),
+        ("raise BrokenPipeError", "", 1, ""),
+        ("print('x')", "> /dev/full", 1, "output cannot be written: No space left on device\n"),
+        ("print('x' * 10**6)", "> /dev/full", 1, "output cannot be written: No space left on device\n"),
+        ("print('x')", ">&-", 0, ""),
+        ("print('x' * 10**6)", "> >(true)", 1, ""),
+        ("sys.exit(2)", "", 2, ""),
+    ],
+)
+def test_what_the_user_decided_ends_in_one_line(body, redirect, status, message):
+    done = ended(body, redirect)
+    assert (done.returncode, done.stderr) == (status, message)
 
 
-def test_names_of_files_that_are_no_text() -> None:
-    assert _ended(r"print('tr\udce4in.en')") == (0, "tr\\udce4in.en\n", "")
+def test_a_package_that_is_not_installed_is_named():
+    done = ended("import no_such_package.part")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"no_such_package is not installed for {sys.executable}: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("body", ["1 / 0", "raise OSError(5, 'Input/output error')", "import resmlp_mt.nothing"])
+def test_a_mistake_in_the_code_keeps_its_traceback(body):
+    done = ended(body)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+
+
+def test_names_of_files_that_are_no_text():
+    done = ended(r"print('tr\udce4in.en')")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "tr\\udce4in.en\n", "")

@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from resmlp_mt.commands import cost
+from resmlp_mt.errors import UserError
 from resmlp_mt.flops import Transformer
 from scripts import SCRIPTS, printed
 
@@ -45,10 +47,20 @@ def test_the_table_says_that_it_is_an_estimate_and_stands_in_the_readme(estimate
     assert out.endswith("Estimates, for V100 at 14% of 125 TFLOP/s (half precision).\n")
 
 
-@pytest.mark.parametrize("words", [["en-cs"], ["--utilization", "0"], ["--utilization", "1.5"]])
+@pytest.mark.parametrize("words", [["en-cs"], *(["--utilization", share] for share in ("0", "1.5", "nan", "1e-300"))])
 def test_what_cannot_be_estimated_is_refused(estimate_cost, words):
     with pytest.raises(SystemExit):
         estimate_cost(*words)
+
+
+def test_a_pair_counts_once(estimate_cost):
+    assert estimate_cost("en-de", "en-de") == estimate_cost("en-de")
+
+
+def test_without_the_recipes_they_are_named(estimate_cost, monkeypatch, tmp_path):
+    monkeypatch.setattr(cost, "ROOT", tmp_path)
+    with pytest.raises(UserError, match=r"train\.sh: no such file: the recipes are in the checkout"):
+        estimate_cost("en-de")
 
 
 def test_its_help_shows_the_formula(estimate_cost, capsys):

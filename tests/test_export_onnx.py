@@ -1,7 +1,12 @@
 """The exported model: its scores are PyTorch's, and a search with them finds what fairseq's finds."""
 
+import contextlib
+import hashlib
 import importlib.util
+import io
 import json
+import shutil
+import signal
 import subprocess
 import sys
 from argparse import Namespace
@@ -115,11 +120,16 @@ def test_what_pytorch_cannot_export_is_one_line(model, monkeypatch):
 # The command, and the example that translates with what it wrote
 
 
-def save(path, model, data=None, **options):
+def save(path, model, data=None, languages=("en", "de"), **options):
     """A checkpoint as fairseq-train writes it, of a model of ``build``."""
     args = Namespace(arch="resmlp_transformer_tiny", _name="resmlp_transformer_tiny", **options)
     apply_preset(args, "resmlp_transformer_tiny")
-    task = {"_name": "translation", "data": str(data), "source_lang": "en", "target_lang": "de"}
+    task = {
+        "_name": "translation",
+        "data": data and str(data),
+        "source_lang": languages[0],
+        "target_lang": languages[1],
+    }
     state = {"args": None, "cfg": {"model": args, "task": task}, "model": model.state_dict()}
     torch.save({**state, "optimizer_history": [HISTORY], "extra_state": {}, "last_optimizer_state": None}, path)
     return path
@@ -167,6 +177,8 @@ def test_what_is_written(exported, data, model):
     assert (about["max_source_positions"], about["max_target_positions"]) == (64, 64)
     assert (about["pad"], about["eos"], about["unk"]) == (1, 2, 3)
     assert about["decoder_step.onnx"]["outputs"]["longer_past"] == "L x (T + 1) x R x C"
+    for name in {path.name for path in exported.iterdir()} - {"model.json"}:
+        assert about["sha256"][name] == hashlib.sha256((exported / name).read_bytes()).hexdigest()
 
 
 def test_without_dictionaries(model, export, tmp_path, capsys):
@@ -174,6 +186,41 @@ def test_without_dictionaries(model, export, tmp_path, capsys):
     export(path, "--out", tmp_path / "onnx")
     assert "no dictionaries found" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "onnx").iterdir()} == {"encoder.onnx", "decoder_step.onnx", "model.json"}
+
+
+@pytest.fixture
+def binarized(data, tmp_path):
+    """The data's dictionaries with a file of the pair's."""
+    shutil.copytree(data, tmp_path / "data-bin")
+    (tmp_path / "data-bin" / "train.en-de.en.idx").touch()
+    return tmp_path / "data-bin"
+
+
+@pytest.mark.parametrize("named", ["by the checkpoint", "by --data"])
+def test_languages_that_the_training_was_not_told_are_those_of_its_data(model, binarized, export, tmp_path, named):
+    where, options = (f"{binarized}:more", []) if named == "by the checkpoint" else ("gone", ["--data", binarized])
+    path = save(tmp_path / "model.pt", model, where, (None, None), share_all_embeddings=True)
+    export(path, "--out", tmp_path / "onnx", *options)
+    about = json.loads((tmp_path / "onnx" / "model.json").read_text())
+    assert (about["source_language"], about["target_language"]) == ("en", "de")
+    assert (about["source_dictionary"], about["target_dictionary"]) == ("dict.en.txt", "dict.de.txt")
+    assert (tmp_path / "onnx" / "dict.de.txt").exists()
+
+
+@pytest.mark.parametrize("where", ["gone", "dictionaries", None])
+def test_without_languages_nothing_is_written(model, data, export, tmp_path, where):
+    where = data if where == "dictionaries" else where
+    path = save(tmp_path / "model.pt", model, where, (None, None), share_all_embeddings=True)
+    for options in [], ["--data", data], ["--data", tmp_path / "model.pt"]:
+        with pytest.raises(UserError, match=r"model\.pt: the training was not told its languages, and .* with --data$"):
+            export(path, "--out", tmp_path / "onnx", *options)
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_a_language_that_leaves_the_folder_is_refused(model, export, tmp_path):
+    path = save(tmp_path / "model.pt", model, tmp_path, ("../en", "de"), share_all_embeddings=True)
+    with pytest.raises(UserError, match=r"its language '\.\./en' is no part of a file's name"):
+        export(path, "--out", tmp_path / "onnx")
 
 
 @pytest.mark.parametrize(
@@ -217,12 +264,17 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, model, export,
 
 
 @pytest.fixture(scope="module")
-def translator(exported):
+def example():
     spec = importlib.util.spec_from_file_location("translate", EXAMPLE)
     translate = importlib.util.module_from_spec(spec)
     sys.modules["translate"] = translate
     spec.loader.exec_module(translate)
-    return translate.Translator(exported, threads=1)
+    return translate
+
+
+@pytest.fixture(scope="module")
+def translator(example, exported):
+    return example.Translator(exported, threads=1)
 
 
 def fairseq_s(model, sources, **options):
@@ -253,7 +305,7 @@ def without_torch(exported, text, *arguments):
 
 
 def test_the_example_needs_no_pytorch(model, exported):
-    sources, _ = pairs((5, 1), (1, 1), (9, 1))
+    sources, _ = pairs((5, 1), (2, 1), (9, 1))
     symbols = model.encoder.dictionary
     text = "".join(" ".join(symbols[token] for token in source[:-1]) + "\n" for source in sources)
     result = without_torch(exported, text, "--beam", "3", "--max-len", "20", "--batch-size", "2")
@@ -262,12 +314,173 @@ def test_the_example_needs_no_pytorch(model, exported):
     assert result.stdout.decode() == "".join(f"{line}\n" for line in expected)
 
 
-def test_the_example_s_mistakes_are_one_line(exported, tmp_path):
-    for folder, text, message in (
-        (exported, "w1\n" + "w2 " * 64, "line 2: 64 subwords and </s>, but the model has 64 positions"),
-        (tmp_path, "w1\n", "model.json: no such file"),
-    ):
-        result = without_torch(folder, text)
-        assert result.returncode == 1
-        assert message in result.stderr.decode()
-        assert result.stderr.count(b"\n") == 1
+@pytest.fixture
+def translate(example, monkeypatch, capfdbinary):
+    """Run the example in this process: its status or last words, what it printed, what it said on stderr."""
+
+    def run(folder, text, *arguments):
+        monkeypatch.setattr(sys, "argv", ["translate.py", str(folder), "--threads", "1", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+        with pytest.raises(SystemExit) as end:
+            example.main()
+        sys.stdout.flush()
+        return end.value.code, sys.stdout.buffer.getvalue().decode(), capfdbinary.readouterr().err.decode()
+
+    return run
+
+
+def test_a_line_that_cannot_be_translated_leaves_the_others_in_their_places(translate, exported):
+    good = [b"w1 w2 w3", b"w4", b"w5 w6"]
+    _, alone, _ = translate(exported, b"\n".join(good))
+    a, b, c = alone.splitlines()
+    lines = [good[0], b"w2 " * 64, b"", good[1], b" \t", b"w1 \xff", good[2]]
+    status, out, errors = translate(exported, b"\n".join(lines), "--batch-size", 4)
+    assert out == f"{a}\n\n\n{b}\n\n\n{c}\n"
+    assert status == 1
+    first, second = errors.splitlines()
+    assert first.startswith("line 2: 64 subwords and </s>, but the model has 64 positions: split the sentence")
+    assert second.startswith("line 6: 'utf-8' codec can't decode byte 0xff")
+
+
+def test_text_that_was_not_split_as_the_training_s_is_told_once(translate, exported):
+    text = b"w1 w2 w3\nThe man sleeps .\nw4 unknown w5\n"
+    status, out, errors = translate(exported, text, "--batch-size", 1)
+    assert (status, out.count("\n")) == (0, 3)
+    assert errors == (
+        "from line 2 on: 4 of 4 words are none of the model's, such as 'The': it reads text split into subwords as its "
+        "training text was\n"
+    )
+    _, _, errors = translate(exported, b"w1 " * 60 + b"rare\n")
+    assert errors == ""
+
+
+@pytest.mark.parametrize(("mark", "symbol"), [("@@", "ab@@"), ("▁", "▁ab")])
+def test_the_marks_of_subwords_are_told(translator, monkeypatch, mark, symbol):
+    assert translator.marks == ""
+    monkeypatch.setattr(translator, "source_symbols", ["w1", symbol])
+    assert translator.marks == f" ({mark})"
+
+
+def json_of(**changed):
+    """model.json with changes; None takes a key out."""
+
+    def change(content):
+        about = {key: value for key, value in (json.loads(content) | changed).items() if value is not None}
+        return json.dumps(about).encode()
+
+    return change
+
+
+UNSUMMED = json_of(sha256=None)
+BROKEN = {
+    "garbage": lambda content: b"garbage",
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "missing": None,
+}
+MODEL = {
+    "a list": lambda content: b"[1, 2]",
+    "a number": lambda content: b"5",
+    "too deep": lambda content: b"[" * 100_000 + b"]" * 100_000,
+    "sizes missing": json_of(sizes=None),
+    "sizes a list": json_of(sizes=[1, 2]),
+    "positions text": json_of(max_source_positions="64"),
+    "pad beyond": json_of(pad=10**6),
+    "eos negative": json_of(eos=-1),
+    "unk true": json_of(unk=True),
+    "dictionary elsewhere": json_of(source_dictionary="../dict.en.txt"),
+    "dictionary a number": json_of(target_dictionary=5),
+    "sums a list": json_of(sha256=["encoder.onnx"]),
+    "sum elsewhere": json_of(sha256={"../model.json": "0"}),
+}
+
+
+@pytest.fixture
+def broken(exported, tmp_path):
+    def make(name, change):
+        folder = tmp_path / "onnx"
+        shutil.copytree(exported, folder, dirs_exist_ok=True)
+        if change is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_bytes(change((exported / name).read_bytes()))
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("summed", [True, False])
+@pytest.mark.parametrize("name", ["encoder.onnx", "decoder_step.onnx", "dict.en.txt", "dict.de.txt", "model.json"])
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_folder_broken_in_one_part_is_one_line(broken, translate, kind, name, summed):
+    change = BROKEN[kind]
+    folder = broken(name, change)
+    if not summed and name != "model.json":
+        folder = broken("model.json", UNSUMMED)
+        broken(name, change)
+    words, out, errors = translate(folder, b"w1 w2\n")
+    assert str(words).startswith(f"{folder / name}: ")
+    assert (words.count("\n"), out, errors) == (0, "", "")
+
+
+@pytest.mark.parametrize("kind", MODEL)
+def test_a_description_of_another_shape_is_one_line(broken, translate, kind):
+    folder = broken("model.json", MODEL[kind])
+    words, out, errors = translate(folder, b"w1 w2\n")
+    assert str(words).startswith(f"{folder / 'model.json'}: ")
+    assert (words.count("\n"), out, errors) == (0, "", "")
+
+
+def test_parts_of_another_model_are_one_line(broken, translate, exported, data, model, export, tmp_path):
+    with torch.no_grad():  # of the same size
+        other = deepcopy(model)
+        other.decoder.layers[0].mixing.mixing.bias += 1
+    export(save(tmp_path / "other.pt", other, data, share_all_embeddings=True), "--out", tmp_path / "other")
+    folder = broken("decoder_step.onnx", lambda content: (tmp_path / "other" / "decoder_step.onnx").read_bytes())
+    words, _, _ = translate(folder, b"w1 w2\n")
+    assert words == f"{folder / 'decoder_step.onnx'}: not the file that was exported: copy the whole folder again"
+
+    wide = build(scatter=SCATTER, share_all_embeddings=True, decoder_layers=3).float()
+    (folder / "decoder_step.onnx").write_bytes(graphs_of(wide).decoder_step)
+    (folder / "model.json").write_bytes(UNSUMMED((exported / "model.json").read_bytes()))
+    words, out, errors = translate(folder, b"w1 w2\n")
+    assert words.startswith("the model does not run (")
+    assert (words.count("\n"), out, errors) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--beam", 0),
+        ("--batch-size", -1),
+        ("--max-len", 0),
+        ("--lenpen", "nan"),
+        ("--threads", -1),
+        ("--threads", 10**9),
+    ],
+)
+def test_numbers_that_are_none_are_refused(translate, exported, option, value):
+    status, _, errors = translate(exported, b"w1\n", option, value)
+    assert status == 2
+    assert f"{option} {value}" in errors
+
+
+@pytest.mark.parametrize(("end", "status"), [("interrupt", -signal.SIGINT), ("reader", -signal.SIGPIPE)])
+def test_it_ends_without_a_word_when_nobody_wants_more(exported, end, status):
+    command = [sys.executable, str(EXAMPLE), str(exported), "--threads", "1", "--batch-size", "1"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(b"w1 w2\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    if end == "interrupt":
+        process.send_signal(signal.SIGINT)
+    else:
+        process.stdout.close()
+        process.stdin.write(b"w1 w2\n")
+        process.stdin.flush()
+    assert process.wait() == status
+    assert process.stderr.read() == b""
+    for stream in process.stdin, process.stdout, process.stderr:
+        with contextlib.suppress(BrokenPipeError):
+            stream.close()

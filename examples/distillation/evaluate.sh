@@ -7,18 +7,19 @@
 # AVERAGE=...  so many epochs (default: 5)
 # LENPEN=...   fairseq-generate's length penalty (default: 1, fairseq's own)
 set -euo pipefail
-student=${1:?give a student: distilled or both}
-work=${2:-work/multi30k}
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+student=${1-}
+work=${2-${at}work/multi30k}
 subset=${3:-test}
 case $student in
   distilled | both) ;;
-  *) echo "evaluate.sh: no student $student: give distilled or both" >&2; exit 2 ;;
+  *) die "no student $student: give distilled or both" ;;
 esac
-bash examples/multi30k/evaluate.sh "distillation/$student" "$work" "$subset"
+bash "${at}examples/multi30k/evaluate.sh" "distillation/$student" "$work" "$subset" "${@:4}"
 
 name=$subset.lenpen${LENPEN:-1}.txt
 declare -A references=([test]=test_2016_flickr.de [valid]=val.de)
 if [ -f "$work/resmlp/$name" ]; then
-  python scripts/score_bleu.py "$work/distillation/$student/$name" --baseline "$work/resmlp/$name" \
+  python "${at}scripts/score_bleu.py" "$work/distillation/$student/$name" --baseline "$work/resmlp/$name" \
     --reference "$work/${references[$subset]}" --target-lang de
 fi

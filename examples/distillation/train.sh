@@ -6,22 +6,24 @@
 #
 # distilled   the teacher's translations alone
 # both        the teacher's translations and the original ones: twice the pairs, half the epochs
-# WORK        as for translate.sh, default work/multi30k; checkpoints and train.log go to WORK/distillation/STUDENT
+# WORK        as for translate.sh, default work/multi30k in the checkout; checkpoints and train.log go to WORK/distillation/STUDENT
 set -euo pipefail
-student=${1:?give a student: distilled or both}
-work=work/multi30k
-source examples/train_arguments.sh
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+student=${1-}
 case $student in
   distilled) epochs=30 ;;
   both) epochs=15 ;;
-  *) echo "train.sh: no student $student: give distilled or both" >&2; exit 2 ;;
+  *) die "no student $student: give distilled or both" ;;
 esac
+work=${at}work/multi30k
+source "${at}examples/train_arguments.sh"
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 data=$work/distillation/data-bin.$student run=$work/distillation/$student
-[ -d "$data" ] || { echo "train.sh: no $data: run examples/distillation/translate.sh first" >&2; exit 2; }
+[ -d "$data" ] || die "no $data: run examples/distillation/translate.sh first"
+check_commands
 
 mkdir -p "$run"
-fairseq-train "$data" --user-dir resmlp_mt --source-lang en --target-lang de \
+fairseq-train "$data" --user-dir "${at}resmlp_mt" --source-lang en --target-lang de \
   --arch resmlp_transformer_multi30k --share-all-embeddings --dropout 0.2 \
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
   --optimizer adagrad --clip-norm 1.0 \

@@ -6,16 +6,21 @@
 #
 # resmlp   the paper's model: one A a layer
 # heads    16 of them a layer, each for its group of channels, with a term for relative positions
-# WORK     prepare.py's --out, default work/multi30k
+# WORK     prepare.py's --out, default work/multi30k in the checkout
 set -euo pipefail
-system=${1:?give a system: resmlp, heads or transformer}
-work=work/multi30k
-source examples/train_arguments.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+system=${1-}
+case $system in
+  resmlp | heads | transformer) ;;
+  *) die "no system $system: give resmlp, heads or transformer" ;;
+esac
+work=${at}work/multi30k
+source "${at}examples/train_arguments.sh"
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # one thread a system: two can train side by side on two cores
 
 # Equal width, depth, vocabulary and dropout for both, on the same batches (same seed, same tokens a batch).
 common=(
-  --user-dir resmlp_mt --source-lang en --target-lang de
+  --user-dir "${at}resmlp_mt" --source-lang en --target-lang de
   --share-all-embeddings --dropout 0.2
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1
   --max-tokens 1024 --seed 1 --num-workers 0
@@ -39,9 +44,8 @@ case $system in
     --decoder-embed-dim 256 --decoder-ffn-embed-dim 512 --decoder-layers 3 --decoder-attention-heads 4
     --optimizer adam --adam-betas '(0.9, 0.98)' --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 1000
   ) ;;
-  *) echo "train.sh: no system $system: give resmlp, heads or transformer" >&2; exit 2 ;;
 esac
-[ -d "$work/data-bin" ] || { echo "train.sh: no $work/data-bin: run examples/multi30k/prepare.py first" >&2; exit 2; }
+check_ready examples/multi30k/prepare.py de
 
 mkdir -p "$work/$system"
 fairseq-train "$work/data-bin" "${common[@]}" "${own[@]}" "$@" 2>&1 | tee -a "$work/$system/train.log"

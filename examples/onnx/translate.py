@@ -5,19 +5,35 @@ Reads one sentence a line, writes one translation a line. FOLDER is what scripts
 """
 
 import argparse
+import hashlib
 import json
+import math
+import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
-import onnxruntime
+try:
+    if __name__ == "__main__":  # Ctrl-C and a reader that goes away (| head) end it without a word
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    import numpy as np
+    import onnxruntime
+except ModuleNotFoundError as error:
+    sys.exit(f"{error.name} is not installed for {sys.executable}: pip install numpy onnxruntime")
 
 T = TypeVar("T")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]  # fairseq's, before the entries of dict.*.txt
+PARTS = ("encoder.onnx", "decoder_step.onnx")
+MANY_UNKNOWN = 0.05
+"""The share of words from which on a batch is no text that was split as the training's."""
+
+
+class Mistake(ValueError):
+    """Of the user's, told in one line."""
 
 
 @dataclass
@@ -37,24 +53,37 @@ class Translator:
     """
 
     def __init__(self, folder: Path, threads: int = 0):
-        self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        self.source_symbols = read_dictionary(folder / self.about["source_dictionary"])
-        self.target_symbols = read_dictionary(folder / self.about["target_dictionary"])
+        self.about = read_about(folder / "model.json")
+        check_sums(folder, self.about.get("sha256", {}))
+        self.source_symbols, self.target_symbols = (
+            read_dictionary(folder / self.about[f"{side}_dictionary"], size)
+            for side, size in (("source", self.about["source_symbols"]), ("target", self.about["sizes"]["V"]))
+        )
         self.source_index = {symbol: index for index, symbol in enumerate(self.source_symbols)}
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        self.encoder, self.decoder_step = (
-            onnxruntime.InferenceSession((folder / name).read_bytes(), options, providers=["CPUExecutionProvider"])
-            for name in ("encoder.onnx", "decoder_step.onnx")
-        )
+        options.log_severity_level = 4  # a mistake comes as an exception too
+        self.encoder, self.decoder_step = (session(folder / name, options) for name in PARTS)
 
     def tokens(self, sentence: str) -> list[int]:
         """The numbers of a sentence's subwords, and ``</s>``."""
         words = [self.source_index.get(word, self.about["unk"]) for word in sentence.split()]
         limit = self.about["max_source_positions"]
         if len(words) >= limit:
-            raise ValueError(f"{len(words)} subwords and </s>, but the model has {limit} positions: split the sentence")
+            raise Mistake(f"{len(words)} subwords and </s>, but the model has {limit} positions: split the sentence")
         return [*words, self.about["eos"]]
+
+    def unknown(self, sentence: str) -> list[str]:
+        """The words of a sentence that are none of the model's."""
+        return [word for word in sentence.split() if word not in self.source_index]
+
+    @property
+    def marks(self) -> str:
+        """How the model's subwords are marked, as far as its dictionary tells."""
+        for mark, found in (("@@", str.endswith), ("\u2581", str.startswith)):
+            if any(found(symbol, mark) for symbol in self.source_symbols):
+                return f" ({mark})"
+        return ""
 
     def text(self, tokens: list[int]) -> str:
         return " ".join(self.target_symbols[token] for token in tokens)
@@ -73,7 +102,7 @@ class Translator:
         source = np.full((len(sentences), max(map(len, sentences))), pad)
         for row, tokens in zip(source, sentences, strict=True):
             row[: len(tokens)] = tokens
-        keys, values, mask = self.encoder.run(None, {"source": source})
+        keys, values, mask = run(self.encoder, {"source": source})
 
         going = np.arange(len(sentences))  # the sentences that are not finished, B
         finished: list[list[Hypothesis]] = [[] for _ in sentences]
@@ -82,7 +111,7 @@ class Translator:
         past = np.zeros((sizes["L"], 0, len(going) * beam, sizes["C"]), np.float32)
         for length in range(1, longest + 2):
             step = {"previous": tokens[:, :, -1].ravel(), "past": past, "keys": keys, "values": values, "mask": mask}
-            new, past = self.decoder_step.run(None, step)
+            new, past = run(self.decoder_step, step)
             new = new.reshape(len(going), beam, -1)
             new[:, :, pad] = -np.inf
             if length == 1:
@@ -110,6 +139,8 @@ class Translator:
             past = past[:, :, (np.flatnonzero(left)[:, None] * beam + beams).ravel()]
             if not left.all():
                 keys, values, mask, going = keys[:, left], values[:, left], mask[left], going[left]
+        if not all(finished):
+            raise Mistake("the model's scores are no numbers: export it again")
         return [max(hypotheses, key=lambda each: each.score) for hypotheses in finished]
 
 
@@ -123,10 +154,73 @@ def best(totals: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.nda
     return np.take_along_axis(flat, index, 1), index // totals.shape[2], index % totals.shape[2]
 
 
-def read_dictionary(path: Path) -> list[str]:
-    """fairseq's dict.*.txt: a symbol and its count a line."""
-    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    return SPECIAL + [line.removesuffix(" #fairseq:overwrite").rpartition(" ")[0] for line in lines]
+def read_about(path: Path) -> dict[str, Any]:
+    """What model.json says, as far as it is needed here."""
+    about = read(path, lambda file: json.loads(file.read_text(encoding="utf-8")))
+    try:
+        numbers = [about[name] for name in ("source_symbols", "pad", "eos", "unk")]
+        numbers += [about[f"max_{side}_positions"] for side in ("source", "target")]
+        numbers += [about["sizes"][name] for name in "LHDCV"]
+        names = [about[f"{side}_dictionary"] for side in ("source", "target")]
+        sums = about.get("sha256", {})  # folders of earlier versions have none
+        names += [*sums]
+        right = all(type(number) is int and number >= 0 for number in numbers) and isinstance(sums, dict)
+        right = right and max(about["pad"], about["eos"], about["unk"]) < min(numbers[0], about["sizes"]["V"])
+        right = right and all(isinstance(name, str) and Path(name).name == name for name in names)
+    except (KeyError, TypeError, AttributeError):
+        right = False
+    if not right:
+        raise Mistake(f"{path}: not what scripts/export_onnx.py writes: export the model again")
+    return about
+
+
+def check_sums(folder: Path, sums: dict[str, str]) -> None:
+    """See that the files are those that were exported together; dictionaries may have been added since."""
+    for name, expected in sums.items():
+        found = read(folder / name, lambda file: hashlib.sha256(file.read_bytes()).hexdigest())
+        if found != expected:
+            raise Mistake(f"{folder / name}: not the file that was exported: copy the whole folder again")
+
+
+def read_dictionary(path: Path, size: int) -> list[str]:
+    """fairseq's dict.*.txt: a symbol and its count a line, so many with fairseq's own."""
+    lines = read(path, lambda file: file.read_text(encoding="utf-8")).removesuffix("\n").split("\n")
+    symbols = SPECIAL + [line.removesuffix(" #fairseq:overwrite").rpartition(" ")[0] for line in lines]
+    if len(symbols) != size or "" in symbols:
+        raise Mistake(f"{path}: not the model's dictionary, of {size - len(SPECIAL)} lines: copy its own there")
+    return symbols
+
+
+def session(path: Path, options: Any) -> Any:
+    """A graph, ready to run."""
+    return read(
+        path,
+        lambda file: onnxruntime.InferenceSession(file.read_bytes(), options, providers=["CPUExecutionProvider"]),
+    )
+
+
+def run(graph: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """A graph's outputs."""
+    try:
+        return graph.run(None, inputs)
+    except Exception as error:  # onnxruntime's own have no class in common
+        raise Mistake(f"the model does not run ({first_line(error)}): smaller batches, or export it again") from error
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def read(path: Path, reader: Callable[[Path], T]) -> T:
+    """What a reader makes of a file; whatever goes wrong is one line."""
+    if path.exists() and not path.is_file():
+        raise Mistake(f"{path}: is not a file: export the model again")
+    try:
+        return reader(path)
+    except FileNotFoundError as error:
+        raise Mistake(f"{path}: no such file: make the folder with scripts/export_onnx.py, with --data") from error
+    except Exception as error:
+        raise Mistake(f"{path}: cannot be read ({first_line(error)}): export the model again, or copy it") from error
 
 
 def batches(things: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -148,21 +242,50 @@ def main() -> None:
     for name in "beam", "batch_size", "max_len":
         if getattr(args, name) < 1:
             parser.error(f"--{name.replace('_', '-')} {getattr(args, name)}: give 1 or more")
+    if args.threads < 0 or args.threads > 1000:
+        parser.error(f"--threads {args.threads}: give 0 to 1000")
+    if not math.isfinite(args.lenpen):
+        parser.error(f"--lenpen {args.lenpen}: give a number")
     try:
-        translator = Translator(args.folder, args.threads)
-    except FileNotFoundError as error:
-        sys.exit(f"{error.filename}: no such file: make the folder with scripts/export_onnx.py, with --data")
+        sys.exit(translate(Translator(args.folder, args.threads), args))
+    except Mistake as error:
+        sys.exit(str(error))
 
+
+def translate(translator: Translator, args: argparse.Namespace) -> int:
+    """Translate stdin to stdout, a line a line. A line that cannot be translated is told and becomes an empty one.
+
+    Returns:
+        the status to end with: 1 if there was such a line
+    """
+    failed = warned = False
     for batch in batches(enumerate(sys.stdin.buffer, start=1), args.batch_size):
-        sentences = []
+        sentences: dict[int, list[int]] = {}
+        words: list[str] = []
+        unknown: list[str] = []
         for number, line in batch:
             try:
-                sentences.append(translator.tokens(line.decode("utf-8")))
+                text = line.decode("utf-8")
+                if text.strip():  # nothing stays nothing: a model would make something up
+                    sentences[number] = translator.tokens(text)
+                words += text.split()
+                unknown += translator.unknown(text)
             except ValueError as error:  # not UTF-8, too
-                sys.exit(f"line {number}: {error}")
-        for hypothesis in translator.search(sentences, args.beam, args.lenpen, args.max_len):
-            sys.stdout.buffer.write(translator.text(hypothesis.tokens).encode("utf-8") + b"\n")
+                print(f"line {number}: {error}; its translation is left empty", file=sys.stderr)
+                failed = True
+        if len(unknown) > MANY_UNKNOWN * len(words) and not warned:
+            print(
+                f"from line {batch[0][0]} on: {len(unknown)} of {len(words)} words are none of the model's, such as "
+                f"{unknown[0]!r}: it reads text split into subwords{translator.marks} as its training text was",
+                file=sys.stderr,
+            )
+            warned = True
+        found = translator.search([*sentences.values()], args.beam, args.lenpen, args.max_len) if sentences else []
+        texts = {number: translator.text(each.tokens) for number, each in zip(sentences, found, strict=True)}
+        for number, _ in batch:
+            sys.stdout.buffer.write(texts.get(number, "").encode("utf-8") + b"\n")
         sys.stdout.buffer.flush()
+    return int(failed)
 
 
 if __name__ == "__main__":

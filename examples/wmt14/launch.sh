@@ -1,5 +1,5 @@
 # What train.sh of both language pairs does with its options: deals the batch out to the GPUs, then starts fairseq-train.
-# Sourced with the variables work and system, and
+# Sourced behind recipe.sh with the variables work and system, and
 #   batch      the size of an update's batch over all GPUs, in tokens or sentences
 #   at_once    how much of it fits one GPU
 #   unit       --max-tokens (padding counts, on the longer of the two sides) or --batch-size (sentences)
@@ -7,19 +7,17 @@
 #   "$@"       more options, the reader's own; the last one of a kind counts
 gpus=${GPUS:-1} nodes=${NODES:-1} at_once=${AT_ONCE:-$at_once}
 for number in "$gpus" "$nodes" "$at_once"; do
-  [[ $number =~ ^[1-9][0-9]*$ ]] || { echo "train.sh: GPUS, NODES and AT_ONCE are whole numbers from 1, not $number" >&2; exit 2; }
+  [[ $number =~ ^[1-9][0-9]{0,8}$ ]] || die "GPUS, NODES and AT_ONCE are whole numbers from 1, not $number"
 done
 
 # Equal batches for every number of GPUs: each takes an equal share of every update, in the fewest equal steps that fit it.
 world=$((gpus * nodes))
-((batch % world == 0)) || {
-  echo "train.sh: a batch of $batch cannot be dealt out to $world GPUs in equal shares: change GPUS or NODES" >&2; exit 2
-}
+((batch % world == 0)) || die "a batch of $batch cannot be dealt out to $world GPUs in equal shares: change GPUS or NODES"
 share=$((batch / world)) update_freq=1
 until ((share % update_freq == 0 && share / update_freq <= at_once)); do update_freq=$((update_freq + 1)); done
 step=$((share / update_freq))
 if [ "$unit" = --max-tokens ] && ((step < 256)); then
-  echo "train.sh: $step tokens at once cannot hold the longest sentence (256): use fewer GPUs or a larger AT_ONCE" >&2; exit 2
+  die "$step tokens at once cannot hold the longest sentence (256): use fewer GPUs or a larger AT_ONCE"
 fi
 
 command=(fairseq-train "$work/data-bin" "${options[@]}" "$unit" "$step" --update-freq "$update_freq")
@@ -35,9 +33,7 @@ place='exec "$@" --distributed-no-spawn --distributed-init-method env://'
 place+=' --distributed-world-size $WORLD_SIZE --distributed-rank $RANK --device-id $LOCAL_RANK'
 one_a_gpu=(--nproc_per_node "$gpus" --no-python bash -c "$place" fairseq)
 if ((nodes > 1)); then
-  [ -n "${RENDEZVOUS:-}" ] || {
-    echo "train.sh: give RENDEZVOUS=host:port of one of the $nodes nodes, and run the same command on each" >&2; exit 2
-  }
+  [ -n "${RENDEZVOUS:-}" ] || die "give RENDEZVOUS=host:port of one of the $nodes nodes, and run the same command on each"
   command=(
     torchrun --nnodes "$nodes" --rdzv_backend c10d --rdzv_endpoint "$RENDEZVOUS" --rdzv_id "$system"
     "${one_a_gpu[@]}" "${command[@]}"
@@ -53,6 +49,6 @@ if [ -n "${DRY_RUN:-}" ]; then # the whole command, for a reader or for another 
   echo
   exit
 fi
-[ -d "$work/data-bin" ] || { echo "train.sh: no $work/data-bin: run scripts/prepare_wmt14.py first" >&2; exit 2; }
+check_ready scripts/prepare_wmt14.py en
 mkdir -p "$work/$system"
 "${command[@]}" 2>&1 | tee -a "$work/$system/train.log"

@@ -10,7 +10,8 @@
 # AVERAGE=...   how many checkpoints to average (default: 10 for ResMLP, 5 for the Transformer)
 # LENPEN=...    the length penalty (default: 0.6); another than the default goes to files of its own
 set -euo pipefail
-work=work/wmt14_en_de target=de
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+work=${at}work/wmt14_en_de target=de
 declare -A sets=([test]=newstest2014 [valid]=newstest2013) # whose official text are the references
 compounds=(--split-compounds) # as the paper's table scores German
-source examples/wmt14/translate_and_score.sh
+source "${at}examples/wmt14/translate_and_score.sh"

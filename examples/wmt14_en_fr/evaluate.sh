@@ -10,7 +10,8 @@
 # AVERAGE=...   how many checkpoints to average (default: 10 for ResMLP, 5 for the Transformer)
 # LENPEN=...    the length penalty (default: 0.6); another than the default goes to files of its own
 set -euo pipefail
-work=work/wmt14_en_fr target=fr
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+work=${at}work/wmt14_en_fr target=fr
 declare -A sets=([test]=newstest2014 [valid]="newstest2012 newstest2013") # whose official text are the references
 compounds=() # split for German alone
-source examples/wmt14/translate_and_score.sh
+source "${at}examples/wmt14/translate_and_score.sh"

@@ -5,7 +5,7 @@
 #   bash examples/wmt14_en_fr/train.sh SYSTEM [WORK] [-- more options of fairseq-train]
 #
 # SYSTEM    resmlp6, resmlp12, transformer, convs2s or lstm
-# WORK      prepare_wmt14.py's --out (default: work/wmt14_en_fr); checkpoints and train.log go to WORK/SYSTEM
+# WORK      prepare_wmt14.py's --out (default: work/wmt14_en_fr in the checkout); checkpoints and train.log go to WORK/SYSTEM
 #
 # GPUS=...      GPUs of this machine (default: 1). The batch of an update stays the same for any number
 # NODES=...     machines with that many GPUs each (default: 1), with RENDEZVOUS=host:port; WORK on a disk that they share
@@ -13,9 +13,14 @@
 # FP16=1        half precision with loss scaling
 # DRY_RUN=1     print the whole command instead
 set -euo pipefail
-system=${1:?give a system: resmlp6, resmlp12, transformer, convs2s or lstm}
-work=work/wmt14_en_fr
-source examples/train_arguments.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+system=${1-}
+case $system in
+  resmlp6 | resmlp12 | transformer | convs2s | lstm) ;;
+  *) die "no system $system: give resmlp6, resmlp12, transformer, convs2s or lstm" ;;
+esac
+work=${at}work/wmt14_en_fr
+source "${at}examples/train_arguments.sh"
 
 batch=28672 at_once=3584 unit=--max-tokens # 8 GPUs with 3,584 tokens each
 case $system in
@@ -53,11 +58,10 @@ case $system in
       --criterion cross_entropy --sentence-avg
       --max-epoch 12 --save-interval-updates 5000 --keep-interval-updates 1
     ) ;;
-  *) echo "train.sh: no system $system: give resmlp6, resmlp12, transformer, convs2s or lstm" >&2; exit 2 ;;
 esac
 options=(
-  --user-dir resmlp_mt --source-lang en --target-lang fr "${own[@]}"
+  --user-dir "${at}resmlp_mt" --source-lang en --target-lang fr "${own[@]}"
   --no-epoch-checkpoints --update-epoch-batch-itr True # batches anew for every epoch, also the one that a run goes on in
   --seed 1 --log-format simple --log-interval 100
 )
-source examples/wmt14/launch.sh
+source "${at}examples/wmt14/launch.sh"

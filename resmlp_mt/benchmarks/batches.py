@@ -1,5 +1,6 @@
 """Batches of sentences, as fairseq makes them."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from fairseq.data.language_pair_dataset import collate
 from torch import Tensor
 
 from resmlp_mt.errors import UserError
+
+LARGEST = 1 << 22
+"""Tokens of a batch beyond which it is a slip of the hand."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,13 @@ class Shape:
         Raises:
             UserError: it is no such thing
         """
-        length, _, sentences = text.partition("x")
-        if not (length.isdecimal() and sentences.isdecimal() and int(length) > 1 and int(sentences) > 0):
-            raise UserError(f"{text}: no shape: give LENGTHxSENTENCES, such as 24x32, with a length of 2 or more")
-        return Shape(int(length), int(sentences))
+        found = re.fullmatch("([0-9]{1,5})x([0-9]{1,6})", text)
+        if not (found and int(found[1]) > 1 and int(found[2]) > 0):
+            raise UserError(f"{text!r}: no shape: give LENGTHxSENTENCES, such as 24x32, with a length of 2 or more")
+        shape = Shape(int(found[1]), int(found[2]))
+        if shape.length * shape.sentences > LARGEST:
+            raise UserError(f"{text}: {shape.length * shape.sentences:,} tokens: give a batch of {LARGEST:,} at most")
+        return shape
 
 
 def random_sentences(lengths: Sequence[int], dictionary: Dictionary, seed: int) -> list[Tensor]:

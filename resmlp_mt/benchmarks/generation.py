@@ -175,7 +175,7 @@ class RealText:
         config.data = self.data
         try:
             return TranslationTask.setup_task(config)
-        except UserError as error:
+        except (UserError, OSError) as error:
             raise UserError(f"{self.data}: no folder of fairseq-preprocess with one language pair: {error}") from error
 
     def pieces(self, task: TranslationTask, count: int, batch_size: int) -> list[Piece]:

@@ -1,10 +1,14 @@
 """Average the parameters of the last checkpoints of a training, or of checkpoints given by name."""
 
 import argparse
+import re
 from pathlib import Path
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
-from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_outputs
+
+TRAININGS = re.compile(r"checkpoint([0-9]+|_[0-9]+_[0-9]+|_last|_best|\.best_.*)\.pt")
+"""Names that fairseq-train gives."""
 
 EPILOG = """
 The result is for fairseq-generate, fairseq-interactive and from_pretrained. It holds no optimizer state: to train on
@@ -68,8 +72,8 @@ def main() -> None:
     parser = get_parser()
     args = parser.parse_args()
     inputs = find_inputs(parser, args)
-    if Path(args.output).resolve() in [path.resolve() for path in inputs]:
-        raise UserError(f"{args.output}: is one of the checkpoints to average: choose another --output")
+    trainings = [path for path in Path(args.inputs[0]).glob("checkpoint*") if TRAININGS.fullmatch(path.name)]
+    check_outputs([args.output], [*inputs, *trainings])  # of a directory those too that are not averaged
     print(f"averaging {', '.join(map(str, inputs))}")
     save_checkpoint(average_checkpoints(inputs), args.output)
     print(f"wrote {args.output}")

@@ -5,6 +5,7 @@ import datetime
 import importlib.util
 import json
 import os
+import re
 import shlex
 import sys
 from dataclasses import asdict, replace
@@ -17,8 +18,9 @@ from resmlp_mt.benchmarks.generation import RealText
 from resmlp_mt.benchmarks.jobs import FULL, QUICK, SIZES, Job
 from resmlp_mt.benchmarks.processes import quiet
 from resmlp_mt.benchmarks.systems import Conditions, System
+from resmlp_mt.commands.arguments import positive
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write
+from resmlp_mt.files import atomic_write, check_outputs
 
 EPILOG = """
 systems:
@@ -54,25 +56,25 @@ def get_parser() -> argparse.ArgumentParser:
     )
     size = parser.add_argument_group("size of the models")
     size.add_argument("--size", choices=SIZES, help="; ".join(f"{name}: {size}" for name, size in SIZES.items()))
-    for name in "width", "mlp", "layers", "heads", "vocabulary":
-        size.add_argument(f"--{name}", type=positive, metavar="N")
+    for name, most in MOST.items():
+        size.add_argument(f"--{name}", type=positive(most, 5 if name == "vocabulary" else 1), metavar="N")
     conditions = parser.add_argument_group("conditions")
     conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has not been tried yet")
     conditions.add_argument("--fp16", action="store_true", help="on CUDA")
-    conditions.add_argument("--threads", type=positive, metavar="N", help="of a process (cores; 1 for workers)")
-    conditions.add_argument("--beam", type=positive, default=4, metavar="N")
+    conditions.add_argument("--threads", type=positive(1000), metavar="N", help="of a process (cores; 1 for workers)")
+    conditions.add_argument("--beam", type=positive(1000), default=4, metavar="N")
     conditions.add_argument("--padding", type=fraction, metavar="X", help="part of a batch that is padding (0.1)")
-    conditions.add_argument("--rounds", type=positive, metavar="N", help="how often each is timed")
-    conditions.add_argument("--warmup", type=positive, metavar="N", help="rounds before that")
+    conditions.add_argument("--rounds", type=positive(1000), metavar="N", help="how often each is timed")
+    conditions.add_argument("--warmup", type=positive(1000), metavar="N", help="rounds before that")
     conditions.add_argument("--no-memory", action="store_true", help="time alone")
     conditions.add_argument(
         "--profile", action="store_true", help="also show where the time goes, by PyTorch operation"
     )
-    conditions.add_argument("--processes", type=positive, default=2, metavar="N", help="of workers")
+    conditions.add_argument("--processes", type=positive(100), default=2, metavar="N", help="of workers")
     text = parser.add_argument_group("sentences to translate, random ones unless given")
     text.add_argument("--data", metavar="FOLDER", help="what fairseq-preprocess made, with a joined dictionary")
     text.add_argument("--split", default="test")
-    text.add_argument("--sentences", type=positive, metavar="N", help="how many, at least")
+    text.add_argument("--sentences", type=positive(10**6), metavar="N", help="how many, at least")
     output = parser.add_argument_group("output, beside the tables")
     output.add_argument("--json", metavar="FILE")
     output.add_argument("--markdown", metavar="FILE")
@@ -80,10 +82,8 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
-    return int(text)
+MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabulary": 1 << 20}
+"""Sizes beyond which a model is a slip of the hand."""
 
 
 def fraction(text: str) -> float:
@@ -155,6 +155,29 @@ def section_of(job: Job, args: argparse.Namespace) -> Section:
     return section
 
 
+def picture_of(job: Job | Section, args: argparse.Namespace) -> Path:
+    """Where the picture of a section goes."""
+    return Path(args.plots) / f"{job.title.lower().replace(',', '').replace(' ', '-')}.png"
+
+
+def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
+    """See that no file is written over what is read, nor over another one."""
+    outputs = [path for path in (args.json, args.markdown) if path]
+    outputs += [picture_of(job, args) for job in chosen if args.plots]
+    if len(set(map(os.path.realpath, outputs))) < len(outputs):
+        raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")
+    for path in map(Path, outputs):
+        if path.exists() and not path.is_file():  # found now rather than at the end
+            raise UserError(f"{path}: is not a regular file: choose another name")
+    if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
+        raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
+    systems = [system for job in chosen for system in (*job.plan.systems, System(job.plan.baseline))]
+    checkpoints = [system.arch for system in systems if system.is_checkpoint]
+    check_outputs(outputs, [*checkpoints, *(Path(args.data).glob("*") if args.data else ())])
+    if checkpoints and not args.data and any(job.kind == "generation" for job in chosen):
+        raise UserError(f"{checkpoints[0]}: give --data, the folder that fairseq-preprocess made for its training")
+
+
 def save(run: report.Run, args: argparse.Namespace) -> None:
     """Write the files that the options ask for."""
     pictures = []
@@ -162,7 +185,7 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
         from resmlp_mt.benchmarks.plots import draw
 
         for section in run.sections:
-            path = Path(args.plots) / f"{section.title.lower().replace(',', '').replace(' ', '-')}.png"
+            path = picture_of(section, args)
             draw(section, path)
             pictures.append(os.path.relpath(path, Path(args.markdown or ".").parent))
     if args.json:
@@ -176,17 +199,27 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
 def main() -> None:
     quiet()
     args = get_parser().parse_args()
+    if args.data == "":
+        raise UserError("--data '': give the folder that fairseq-preprocess made")
     if args.plots and not importlib.util.find_spec("matplotlib"):
         raise UserError("--plots needs matplotlib: pip install matplotlib")
     text = RealText(args.data, args.split) if args.data else None
     command = " ".join(["python", "scripts/benchmark.py", *map(shlex.quote, sys.argv[1:])])
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     run = report.Run(command, now, [])
-    for job in jobs(args):
+    chosen = jobs(args)
+    check_files(chosen, args)
+    for job in chosen:
+        job.plan.conditions.apply()
         section = section_of(job, args)
         run.sections.append(section)
-        for row in job.run(text, args.processes):
-            section.rows.append(row)
-            print(f"{job.title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
+        try:
+            for row in job.run(text, args.processes):
+                section.rows.append(row)
+                print(f"{job.title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
+        except (MemoryError, RuntimeError) as error:  # PyTorch's own says so in words alone
+            if isinstance(error, RuntimeError) and not re.search("allocate memory|out of memory", str(error)):
+                raise
+            raise UserError(f"{job.title}: not enough memory: give smaller --shapes, or a smaller --size") from error
         print(f"{report.as_text(section)}\n", flush=True)
         save(run, args)  # a run that is broken off leaves what it has

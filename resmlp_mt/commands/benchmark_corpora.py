@@ -40,6 +40,7 @@ from random import Random
 from typing import Any
 
 from resmlp_mt.benchmarks import machine
+from resmlp_mt.commands.arguments import positive
 from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.learning import write_counts
 from resmlp_mt.corpora.parallel import Jobs
@@ -48,13 +49,14 @@ from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, read_lines, read_parallel
+from resmlp_mt.files import atomic_write, check_outputs, read_lines, read_parallel
 from resmlp_mt.tables import text_table
 
 ROOT = Path(__file__).resolve().parents[2]
 LANGS = ("en", "de")
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
 MIB = 1 << 20
+TOOLS = ("sacremoses", "subword-nmt", "fairseq-preprocess")
 THREADS = 1  # of each process
 UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; s/&lt;/</g; s/&#124;/|/g; s/&amp;/\&/g"
 # What each part of a chain is called in the table: the names of our steps begin so.
@@ -151,7 +153,7 @@ def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
     """The sequence of command-line tools."""
     tools = Path(sys.executable).parent
     shell = ["bash", "-euo", "pipefail", "-c"]
-    names = {name: shlex.quote(str(tools / name)) for name in ("sacremoses", "subword-nmt", "fairseq-preprocess")}
+    names = {name: shlex.quote(str(tools / name)) for name in TOOLS}
     quoted = shlex.quote(str(out))
     measured = Measured()
     parts: dict[str, list[str]] = {
@@ -322,10 +324,14 @@ def get_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="multi30k", type=Path, required=True, help="folder with Multi30k's .gz files")
-    parser.add_argument("--pairs", type=int, default=300_000, help="training pairs (default: %(default)s)")
-    parser.add_argument("--symbols", type=int, default=4000, help="BPE merges (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of each tool and of ours (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each chain, in turn (default: %(default)s)")
+    parser.add_argument("--pairs", type=positive(10**8), default=300_000, help="training pairs (default: %(default)s)")
+    parser.add_argument("--symbols", type=positive(10**6), default=4000, help="BPE merges (default: %(default)s)")
+    parser.add_argument(
+        "--jobs", type=positive(1000), default=2, help="processes of each tool and of ours (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds", type=positive(1000), default=3, help="runs of each chain, in turn (default: %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="29,000 pairs, one round")
     parser.add_argument(
         "--flatness", action="store_true", help="instead: our peak memory at a tenth of the pairs and at all"
@@ -341,11 +347,35 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def check(args: argparse.Namespace) -> None:
+    """See that the text and the tools are there, before anything is measured.
+
+    Raises:
+        UserError: they are not, or a file would be written over the text
+    """
+    texts = [args.multi30k / f"{name}.{lang}.gz" for name in SETS.values() for lang in LANGS]
+    for path in texts:
+        if not path.is_file():
+            raise UserError(f"{path}: no such file: --from is the folder of Multi30k's .gz files")
+    for path in [Path(sys.executable).with_name(name) for name in TOOLS]:
+        if not path.is_file():
+            raise UserError(f"{path}: no such command: pip install what this is compared with, in this environment")
+    if args.work and not args.work.is_dir():
+        raise UserError(f"--work {args.work}: no such folder")
+    if not (ROOT / "scripts").is_dir():
+        raise UserError("this runs scripts/prepare_text.py: start it in a checkout, as scripts/benchmark_corpora.py")
+    if args.json:
+        check_outputs([args.json], texts)
+        if args.json.exists() and not args.json.is_file():  # found now rather than at the end
+            raise UserError(f"{args.json}: is not a regular file: choose another name")
+
+
 def main() -> None:
     """Run the command."""
     args = get_parser().parse_args()
     if args.quick:
         args.pairs, args.rounds = 29_000, 1
+    check(args)
     described = machine.describe(threads=THREADS, packages=("sacremoses", "subword-nmt", "tokenizers", "numpy"))
     result: dict[str, object] = {"machine": described, "symbols": args.symbols}
     if not args.learners:

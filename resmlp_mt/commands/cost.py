@@ -60,6 +60,10 @@ def get_parser() -> argparse.ArgumentParser:
 def training_options(pair: str, system: str) -> argparse.Namespace:
     """The options of fairseq-train, architecture applied, that the recipe trains a system with."""
     script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
+    if not (ROOT / script).is_file():
+        raise UserError(
+            f"{ROOT / script}: no such file: the recipes are in the checkout: start scripts/estimate_cost.py"
+        )
     environment = {key: value for key, value in os.environ.items() if key not in ("GPUS", "NODES", "AT_ONCE")}
     done = subprocess.run(
         ["bash", script, system], cwd=ROOT, env={**environment, "DRY_RUN": "1"}, capture_output=True, text=True
@@ -103,11 +107,11 @@ def main() -> None:
     for pair in args.pairs:
         if pair not in CORPORA:
             parser.error(f"no pair {pair}: give {' or '.join(CORPORA)}")
-    if not 0 < args.utilization <= 1:
-        parser.error(f"--utilization {args.utilization}: give a share of the peak, above 0 up to 1")
+    if not 0.001 <= args.utilization <= 1:
+        parser.error(f"--utilization {args.utilization}: give a share of the peak, from 0.001 to 1")
     rate = GPUS[args.gpu] * args.utilization
-    costs = [estimate(pair, system, rate) for pair in args.pairs or CORPORA for system in SYSTEMS]
-    assumed = f"{args.gpu} at {args.utilization:.0%} of {GPUS[args.gpu] / 1e12:.0f} TFLOP/s (half precision)"
+    costs = [estimate(pair, system, rate) for pair in dict.fromkeys(args.pairs or CORPORA) for system in SYSTEMS]
+    assumed = f"{args.gpu} at {100 * args.utilization:.3g}% of {GPUS[args.gpu] / 1e12:.0f} TFLOP/s (half precision)"
     if args.json:
         print(json.dumps({"estimate": True, "gpu": args.gpu, "flops_per_second": rate, "costs": costs}))
         return

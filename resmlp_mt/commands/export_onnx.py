@@ -13,7 +13,7 @@ EPILOG = """
 written to --out, which must not exist yet and appears whole:
   encoder.onnx        source -> keys, values, mask
   decoder_step.onnx   previous, past, keys, values, mask -> log_probabilities, longer_past
-  model.json          names and shapes of these, the model's limits and special symbols
+  model.json          names, shapes and checksums of these, the model's languages, limits and special symbols
   dict.*.txt          the dictionaries, if found
 
 Before, the scores of random sentences are compared with PyTorch's. examples/onnx/ translates with the folder, without
@@ -54,4 +54,6 @@ def main() -> None:
     write_folder(args.out, trained, graphs)
     if trained.dictionaries is None:
         print("no dictionaries found: copy them there, or name their folder with --data")
+    else:
+        print(f"dictionaries: those of {trained.dictionaries[0].parent}")
     print(f"wrote {args.out}: encoder {len(graphs.encoder):,} bytes, decoder step {len(graphs.decoder_step):,} bytes")

@@ -10,7 +10,7 @@ from resmlp_mt.analysis.reading import Reading, read_series
 from resmlp_mt.checkpoints.averaging import save_checkpoint
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write
+from resmlp_mt.files import atomic_write, check_outputs
 
 EPILOG = """
 written to --out:
@@ -82,11 +82,6 @@ def main() -> None:
     from resmlp_mt.analysis.report import Report
 
     out = Path(args.out)
-    inputs = [Path(path).resolve() for path in args.checkpoints]
-    pruned_files = {text: out / f"pruned-{text}.pt" for text in pruning}
-    for path in pruned_files.values():
-        if path.resolve() in inputs:
-            raise UserError(f"{path}: is one of the checkpoints to look at: choose another --out")
     readings = read_series(args.checkpoints)
     check_length(args.length, readings)
     report = Report(readings, args.length)
@@ -95,16 +90,20 @@ def main() -> None:
     print(f"({report.used.how})")
 
     drawn = report.draw()
-    for name, png in drawn.items():
-        with atomic_write(out / f"{name}.png", "wb") as stream:
+    texts = {
+        "sparsity.csv": report.sparsity_csv(),
+        "mixing.json": json.dumps(report.as_json(), indent=1) + "\n",
+        "index.html": report.as_page(drawn),
+    }
+    pruned_files = {text: out / f"pruned-{text}.pt" for text in pruning}
+    pictures = [out / f"{name}.png" for name in drawn]
+    check_outputs([*pictures, *(out / name for name in texts), *pruned_files.values()], args.checkpoints)
+    for path, png in zip(pictures, drawn.values(), strict=True):
+        with atomic_write(path, "wb") as stream:
             stream.write(png)
-    with atomic_write(out / "sparsity.csv") as stream:
-        stream.write(report.sparsity_csv())
-    with atomic_write(out / "mixing.json") as stream:
-        json.dump(report.as_json(), stream, indent=1)
-        stream.write("\n")
-    with atomic_write(out / "index.html") as stream:
-        stream.write(report.as_page(drawn))
+    for name, text in texts.items():
+        with atomic_write(out / name) as stream:
+            stream.write(text)
     print(f"wrote {out / 'index.html'}")
     for text, share in pruning.items():
         save_checkpoint(pruned(load_checkpoint(args.checkpoints[-1]), share, report.used), pruned_files[text])

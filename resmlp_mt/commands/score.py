@@ -2,15 +2,17 @@
 
 import argparse
 import json
+import sys
 from typing import Any
 
 import sacrebleu
 
+from resmlp_mt.corpora.languages import check_code
 from resmlp_mt.errors import UserError
-from resmlp_mt.evaluation.bleu import detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
-from resmlp_mt.evaluation.detokenize import SUBWORDS, Moses, check_tokenization, undo_subwords
-from resmlp_mt.evaluation.generate_output import in_order, is_sentence_line, read_generate_output
-from resmlp_mt.files import atomic_write, read_lines
+from resmlp_mt.evaluation.bleu import UNSPACED, detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
+from resmlp_mt.evaluation.detokenize import SUBWORDS, Moses, check_spaces, check_tokenization, undo_subwords
+from resmlp_mt.evaluation.generate_output import check_translated, in_order, is_sentence_line, read_generate_output
+from resmlp_mt.files import atomic_write, check_outputs, read_lines
 
 LABELS = {
     "sacrebleu": "sacreBLEU (detokenized)",
@@ -25,6 +27,8 @@ what is scored:
   tokenized BLEU      the model's own words against the reference tokenized by Moses' rules, without smoothing, as
                       papers before sacreBLEU report it (multi-bleu.perl, fairseq-score): usually higher. Tokens are
                       compared without escapes (&apos;) and with the hyphens of 'tokenizer.perl -a' ( @-@ ) joined.
+                      Left out for Chinese, Japanese, Thai and other languages without spaces, whose words Moses' rules
+                      do not find, unless --tokenizer moses and --tokenized-reference say that they are there.
   compounds split     the same after Ost-West becomes three tokens in both, the En-De convention of Ott et al. 2018
 
 examples:
@@ -125,6 +129,7 @@ def check_args(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Non
         args.target_lang = language
     if not args.target_lang:
         parser.error("--target-lang is needed, such as --target-lang de")
+    check_code(args.target_lang, "--language-pair" if args.language_pair else "--target-lang")
     if args.split_compounds and args.target_lang != "de":
         parser.error(
             f"--split-compounds is the convention for German alone; scores of '{args.target_lang}' go without it"
@@ -139,11 +144,21 @@ def stdin_or(path: str) -> str:
     return "/dev/stdin" if path == "-" else path
 
 
+def remark(text: str) -> None:
+    """Tell something beside the scores."""
+    print(f"remark: {text}", file=sys.stderr)
+
+
+def remark_on_blanks(what: str, lines: list[str]) -> None:
+    if blank := [number for number, line in enumerate(lines, start=1) if not line.strip()]:
+        remark(f"{what}: {len(blank)} of {len(lines)} lines are blank, the first is {blank[0]}: scored as they are")
+
+
 def read_text(path: str, count: int | None = None) -> list[str]:
     """Read a file of plain lines: ``count`` of them, if given."""
     lines = list(read_lines(stdin_or(path)))
-    if not lines:
-        raise UserError(f"{path}: empty")
+    if not any(map(str.strip, lines)):
+        raise UserError(f"{path}: {'blank lines alone' if lines else 'empty'}")
     for number, line in enumerate(lines, start=1):
         if is_sentence_line(line):
             raise UserError(f"{path}:{number}: a line of fairseq-generate, not plain text: give its output as FILE")
@@ -152,9 +167,9 @@ def read_text(path: str, count: int | None = None) -> list[str]:
     return lines
 
 
-def read_reference(args: argparse.Namespace) -> list[str]:
+def reference_file(args: argparse.Namespace) -> str:
     if args.reference:
-        return read_text(args.reference)
+        return args.reference
     try:
         files = sacrebleu.get_reference_files(args.sacrebleu_set, args.language_pair)
     except (Exception, SystemExit) as error:  # sacrebleu raises bare Exceptions, and exits on a wrong checksum
@@ -164,38 +179,71 @@ def read_reference(args: argparse.Namespace) -> list[str]:
         ) from error
     if len(files) != 1:
         raise UserError(f"sacrebleu's {args.sacrebleu_set} has {len(files)} references: give one with --reference")
-    return read_text(files[0])
+    return files[0]
 
 
-def read_system(args: argparse.Namespace, count: int) -> list[str]:
+def read_joined(path: str, count: int | None = None) -> list[str]:
+    """Read a file of plain lines without subwords."""
+    lines = read_text(path, count)
+    try:
+        return undo_subwords(lines, "none", path)
+    except UserError as error:
+        raise UserError(f"{path}: subwords, not words: give the text as it was before they were cut") from error
+
+
+def read_reference(path: str) -> list[str]:
+    """Read running text, and say how many of its lines are blank."""
+    lines = read_joined(path)
+    check_tokenization(lines, False, path)
+    remark_on_blanks(path, lines)
+    return lines
+
+
+def hypotheses_of(args: argparse.Namespace, paths: list[str], count: int) -> list[str]:
+    """Read what fairseq-generate printed, in the order of the reference."""
+    hypotheses = read_generate_output(paths, args.nbest)
+    check_translated(hypotheses)
+    return in_order(hypotheses, count)
+
+
+def read_system(args: argparse.Namespace, reference: list[str]) -> list[str]:
     """Read the system's words: tokens, or running text with ``--tokenizer none``."""
     if args.hypotheses:
-        lines, what = read_text(args.hypotheses, count), args.hypotheses
+        lines, what = read_text(args.hypotheses, len(reference)), args.hypotheses
     else:
-        lines = in_order(read_generate_output([stdin_or(path) for path in args.generated], args.nbest), count)
+        lines = hypotheses_of(args, list(map(stdin_or, args.generated)), len(reference))
         what = ", ".join(args.generated)
-    words = undo_subwords(lines, args.subwords, what)
-    check_tokenization(words, args.tokenizer == "moses", what)
+    words = words_of(args, lines, args.subwords, args.tokenizer == "moses", reference, what)
+    remark_on_blanks(what, words)
     return words
 
 
-def read_baseline(args: argparse.Namespace, moses: Moses, count: int) -> list[str]:
+def read_baseline(args: argparse.Namespace, moses: Moses, reference: list[str]) -> list[str]:
     """Read the baseline as running text."""
     generated = any(is_sentence_line(line) for line in read_lines(args.baseline))
     if generated:
-        lines = in_order(read_generate_output([args.baseline], args.nbest), count)
+        lines = hypotheses_of(args, [args.baseline], len(reference))
     else:
-        lines = read_text(args.baseline, count)
-    words = undo_subwords(lines, args.subwords if generated else "none", args.baseline)
+        lines = read_text(args.baseline, len(reference))
     tokenized = generated and args.tokenizer == "moses"
-    check_tokenization(words, tokenized, args.baseline)
+    words = words_of(args, lines, args.subwords if generated else "none", tokenized, reference, args.baseline)
     return [moses.text(line) for line in words] if tokenized else words
+
+
+def words_of(
+    args: argparse.Namespace, lines: list[str], subwords: str, tokenized: bool, reference: list[str], what: str
+) -> list[str]:
+    """Join subwords, and see that words of the kind that is said came of it."""
+    words = undo_subwords(lines, subwords, what)
+    if args.target_lang not in UNSPACED:
+        check_spaces(words, reference, what)
+    check_tokenization(words, tokenized, what)
+    return words
 
 
 def tokenize_reference(args: argparse.Namespace, moses: Moses, reference: list[str]) -> list[str]:
     if args.tokenized_reference:
-        lines = read_text(args.tokenized_reference, len(reference))
-        return [moses.plain_tokens(line) for line in undo_subwords(lines, "none", args.tokenized_reference)]
+        return [moses.plain_tokens(line) for line in read_joined(args.tokenized_reference, len(reference))]
     return [moses.tokens(line) for line in reference]
 
 
@@ -207,7 +255,8 @@ def report(result: dict[str, Any]) -> None:
             f"{LABELS[key]:<32} {score['score']:6.2f}  {score['signature']}  {score.get('verbose_score', '')}".rstrip()
         )
     if "paired_bootstrap" in result:
-        print(f"\npaired bootstrap against {result['baseline']}")
+        same = ", which says the same in every line" if result["same_as_baseline"] else ""
+        print(f"\npaired bootstrap against {result['baseline']}{same}")
         for key, test in result["paired_bootstrap"].items():
             sides = "  ".join(
                 f"{side} {test[side]['score']:.2f} ({test[side]['mean']:.2f} ± {test[side]['ci']:.2f})"
@@ -220,25 +269,35 @@ def main() -> None:
     parser = get_parser()
     args = parser.parse_args()
     check_args(parser, args)
+    from_set = reference_file(args)
+    if args.output:
+        texts = args.hypotheses, from_set, args.tokenized_reference, args.baseline
+        check_outputs([args.output], [stdin_or(path) for path in (*args.generated, *texts) if path])
     moses = Moses(args.target_lang, args.normalize_punctuation)
-    reference = read_reference(args)
-    check_tokenization(reference, False, args.reference or args.sacrebleu_set)
-    words = read_system(args, len(reference))
+    reference = read_reference(from_set)
+    words = read_system(args, reference)
     tokenized = args.tokenizer == "moses"
     text = [moses.text(line) for line in words] if tokenized else words
-    tokens = [moses.plain_tokens(line) if tokenized else moses.tokens(line) for line in words]
-    reference_tokens = tokenize_reference(args, moses, reference)
-
     scores = detokenized_scores(text, reference, args.target_lang)
-    scores["tokenized_bleu"] = tokenized_bleu(tokens, reference_tokens)
-    if args.split_compounds:
-        scores["compound_split_bleu"] = tokenized_bleu(
-            [split_compounds(line) for line in tokens], [split_compounds(line) for line in reference_tokens]
-        )
+    if scores["sacrebleu"]["score"] < 1:
+        remark("next to nothing of the reference: are these its translations, in its language, with subwords joined?")
+    if args.target_lang in UNSPACED - {"ja", "zh"}:
+        remark(f"sacreBLEU takes what is between spaces for a word, also in '{args.target_lang}': see chrF2 instead")
+    if args.target_lang in UNSPACED and not (tokenized and args.tokenized_reference):
+        remark(f"no tokenized BLEU: Moses' rules do not find the words of '{args.target_lang}' (see --help)")
+    else:
+        tokens = [moses.plain_tokens(line) if tokenized else moses.tokens(line) for line in words]
+        reference_tokens = tokenize_reference(args, moses, reference)
+        scores["tokenized_bleu"] = tokenized_bleu(tokens, reference_tokens)
+        if args.split_compounds:
+            scores["compound_split_bleu"] = tokenized_bleu(
+                [split_compounds(line) for line in tokens], [split_compounds(line) for line in reference_tokens]
+            )
     result: dict[str, Any] = {"segments": len(reference), "target_lang": args.target_lang, "scores": scores}
     if args.baseline:
-        baseline = read_baseline(args, moses, len(reference))
+        baseline = read_baseline(args, moses, reference)
         result["baseline"] = args.baseline
+        result["same_as_baseline"] = text == baseline
         result["paired_bootstrap"] = paired_bootstrap(text, baseline, reference, args.target_lang)
 
     if args.output:

@@ -23,6 +23,7 @@ PAIRS = {"de": ("En-De", "compound_split_bleu"), "fr": ("En-Fr", "tokenized_bleu
 
 SEGMENTS = 3003  # of newstest2014 in full
 SCORES = "test.json"
+LARGEST = 1 << 20  # bytes of it; it has a few hundred
 Scores = dict[str, Any]
 
 EPILOG = """
@@ -92,32 +93,34 @@ def read_runs(folders: list[str]) -> dict[tuple[str, str], Scores]:
 def read_scores(path: Path) -> Scores:
     """Target language, number of segments, tokenized BLEU and sacreBLEU of what ``score_bleu.py --json`` wrote."""
     try:
+        if path.exists() and not (path.is_file() and path.stat().st_size < LARGEST):
+            raise UserError(f"{path}: no file of scores: run evaluate.sh again")
         result = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file: run evaluate.sh for it first") from error
-    except (OSError, ValueError) as error:
+    except UserError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read ({error}): run evaluate.sh again") from error
     try:
-        target = result["target_lang"]
+        target, segments, found = result["target_lang"], result["segments"], result["scores"]
         if target not in PAIRS:
-            raise UserError(f"{path}: target language {target}, but table 5 has {' and '.join(PAIRS)} only")
-        table = result["scores"].get(PAIRS[target][1])
-        if table is None:
+            raise UserError(f"{path}: target language {target!r}, but table 5 has {' and '.join(PAIRS)} only")
+        if found.get(PAIRS[target][1]) is None:
             raise UserError(f"{path}: no BLEU with compounds split: score again with --split-compounds")
-        sacrebleu = result["scores"]["sacrebleu"]
-        return {
-            "file": str(path),
-            "target_lang": target,
-            "segments": int(result["segments"]),
-            "tokenized_bleu": float(table["score"]),
-            "tokenized_bleu_signature": str(table["signature"]),
-            "sacrebleu": float(sacrebleu["score"]),
-            "sacrebleu_signature": str(sacrebleu["signature"]),
-        }
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
+        if type(segments) is not int or segments < 1:
+            raise TypeError
+        scores: Scores = {"file": str(path), "target_lang": target, "segments": segments}
+        for name, key in ("tokenized_bleu", PAIRS[target][1]), ("sacrebleu", "sacrebleu"):
+            score, signature = found[key]["score"], found[key]["signature"]
+            if not (type(score) in (int, float) and isinstance(signature, str) and signature.isprintable()):
+                raise TypeError
+            if not 0 <= score <= 100:  # NaN is neither
+                raise UserError(f"{path}: {key} is no score from 0 to 100: run evaluate.sh again")
+            scores |= {name: float(score), f"{name}_signature": signature}
+    except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: not what score_bleu.py --json prints: run evaluate.sh again") from error
+    return scores
 
 
 def rows(found: dict[tuple[str, str], Scores]) -> list[list[str]]:

@@ -16,7 +16,7 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 
 from resmlp_mt.corpora.dictionaries import read_dictionary
 from resmlp_mt.errors import UserError
-from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
+from resmlp_mt.evaluation.generate_output import check_translated, in_order, read_generate_output
 from resmlp_mt.files import PathLike, atomic_folder, check_outputs, read_lines
 
 _SOURCE = re.compile(r"S-([0-9]+)\t(.*)", re.DOTALL)
@@ -90,14 +90,17 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
 
     Raises:
         UserError: ``out`` exists or is an input, a sentence is missing or comes twice, a source is another than that
-            of the data, or a translation is no subwords of the dictionary; with the file and the sentence
+            of the data, or a translation is no subwords of the dictionary; with the file and the sentence. Or all are
+            their references
     """
     check_outputs([out], [data.folder, *generated])
     if out.exists():
         raise UserError(f"{out}: exists already: remove it, or choose another folder")
     sources, references = (data.side("train", language) for language in (data.source, data.target))
     _check_sources(generated, data.dictionary(data.source), sources)
-    hypotheses = in_order(read_generate_output(generated), len(sources))
+    printed = read_generate_output(generated)
+    check_translated(printed)
+    hypotheses = in_order(printed, len(sources))
     dictionary = data.dictionary(data.target)
     with atomic_folder(out) as folder:
         new = DataBin(folder, data.source, data.target)

@@ -1,6 +1,7 @@
 """The figures: sacreBLEU and chrF2 on running text, BLEU on tokens, and the paired bootstrap, all by sacrebleu."""
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +9,11 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
+
+from resmlp_mt.errors import UserError
+
+UNSPACED = frozenset(["bo", "dz", "ja", "km", "lo", "my", "th", "zh"])
+"""Languages that write words without spaces between them."""
 
 Score = dict[str, Any]
 """What ``sacrebleu --format json`` prints for a metric: name, score, signature (and its parts), verbose_score."""
@@ -18,10 +24,28 @@ def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[
     return json.loads(score.format(width=4, signature=str(metric.get_signature()), is_json=True))
 
 
+def sacre_bleu(language: str) -> BLEU:
+    """sacreBLEU with its defaults for a target language: for Chinese, Japanese and Korean with their own words.
+
+    Raises:
+        UserError: what sacrebleu finds Japanese or Korean words with is not installed
+    """
+    try:
+        return BLEU(trg_lang=language)
+    except (RuntimeError, AssertionError) as error:  # sacrebleu's own; the second of another dictionary than it wants
+        raise UserError(
+            f"sacreBLEU for {language} needs MeCab and its dictionary: pip install 'sacrebleu[{language}]'"
+        ) from error
+
+
 def detokenized_scores(hypotheses: Sequence[str], references: Sequence[str], language: str) -> dict[str, Score]:
-    """Score running text with sacrebleu's defaults for the target language: ``sacrebleu`` and ``chrf2``, 0 to 100."""
+    """Score running text with sacrebleu's defaults for the target language: ``sacrebleu`` and ``chrf2``, 0 to 100.
+
+    Raises:
+        UserError: sacrebleu cannot split the language's words
+    """
     return {
-        "sacrebleu": _score(BLEU(trg_lang=language), hypotheses, references),
+        "sacrebleu": _score(sacre_bleu(language), hypotheses, references),
         "chrf2": _score(CHRF(), hypotheses, references),
     }
 
@@ -47,8 +71,14 @@ def paired_bootstrap(
     Returns:
         by metric the scores of both (0 to 100), means and 95 % confidence half-widths over the resamples, the p-value
         of their difference, and the signature, which names the number of resamples and the seed (SACREBLEU_SEED)
+
+    Raises:
+        UserError: sacrebleu cannot split the language's words, or SACREBLEU_SEED is no seed
     """
-    metrics = {"sacrebleu": BLEU(trg_lang=language), "chrf2": CHRF()}
+    metrics = {"sacrebleu": sacre_bleu(language), "chrf2": CHRF()}
+    seed = os.environ.get("SACREBLEU_SEED", "0")
+    if not re.fullmatch("[0-9]{1,18}|(?i:none)", seed):
+        raise UserError(f"SACREBLEU_SEED is {seed!r}: give a whole number from 0, or none")
     # sacrebleu renames the metrics to their full names (BLEU, chrF2) in the order given.
     signatures, results = PairedTest([("baseline", baseline), ("system", system)], metrics, [references], "bs")()
     comparisons = {}
@@ -59,7 +89,8 @@ def paired_bootstrap(
                 side: {"score": float(result.score), "mean": float(result.mean), "ci": float(result.ci)}
                 for side, result in zip(("baseline", "system"), sides, strict=True)
             },
-            "p_value": float(sides[1].p_value),
+            # sacrebleu counts the resamples that differ by more, and finds none where nothing differs in any
+            "p_value": 1.0 if sides[0].score == sides[1].score else float(sides[1].p_value),
             "signature": str(signatures[name]),
         }
     return comparisons

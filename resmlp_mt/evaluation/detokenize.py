@@ -11,6 +11,7 @@ from resmlp_mt.errors import UserError
 
 SUBWORDS = ("subword_nmt", "sentencepiece", "none")
 _WORD_START = "\u2581"  # sentencepiece's mark
+_CUT = re.compile(r"(?<=\S)@@(?= |$)")  # subword-nmt's, inside a word
 
 
 def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
@@ -21,21 +22,54 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
         what: the name of the lines in errors
 
     Raises:
-        UserError: the lines hold subwords of another scheme, or are joined already (sentencepiece)
+        UserError: the lines hold subwords of another scheme, are joined already (sentencepiece), or were joined as
+            another scheme's
     """
-    marked = any(line.startswith(_WORD_START) for line in lines)
-    # With the marks gone, joining would also delete the spaces between the words.
-    if scheme == "sentencepiece" and not marked and any(" " in line for line in lines):
-        raise UserError(f"{what}: no sentencepiece marks ({_WORD_START}): the words are joined, give --subwords none")
+    marked = 2 * sum(_WORD_START in line for line in lines) > sum(map(bool, lines))  # pieces have one in every line
     if scheme != "sentencepiece" and marked:
         raise UserError(f"{what}: sentencepiece's subwords ({_WORD_START}): give --subwords sentencepiece")
+    if scheme == "sentencepiece" and not marked and any(" " in line for line in lines):
+        # With the marks gone, joining would also delete the spaces between the words.
+        if any(map(_CUT.search, lines)):
+            raise UserError(f"{what}: subword-nmt's subwords (@@): give --subwords subword_nmt")
+        raise UserError(f"{what}: no sentencepiece marks ({_WORD_START}): the words are joined, give --subwords none")
     words = [post_process(line, scheme) for line in lines]
     for number, line in enumerate(words, start=1):
-        if "@@ " in line or line.endswith("@@"):
+        if _CUT.search(line):
             raise UserError(
                 f"{what}: translation {number} of {len(words)} holds subwords (@@): give --subwords subword_nmt"
             )
+    joined = [line for line in words if "@@" in line]
+    if 20 * len(joined) > len(words):
+        raise UserError(_joined_wrongly(what, joined[0]))
     return words
+
+
+def check_spaces(lines: Sequence[str], references: Sequence[str], what: str) -> None:
+    """Refuse words that run together, which joining subwords as another scheme's leaves.
+
+    Raises:
+        UserError: most lines have no space where their references, which are not much longer, have several
+    """
+    compared = [
+        line
+        for line, reference in zip(lines, references, strict=True)
+        if reference.count(" ") > 2 and 2 * len(line) > len(reference)
+    ]
+    together = [line for line in compared if " " not in line]
+    if 2 * len(together) > len(compared):
+        raise UserError(_joined_wrongly(what, together[0]))
+
+
+def _joined_wrongly(what: str, example: str) -> str:
+    return (
+        f"{what}: subwords joined as another kind's ('{_short(example)}'): generate again without --post-process "
+        "(--remove-bpe), or with the kind that the data has"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None:
@@ -48,9 +82,9 @@ def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None
     if 2 * sum(other.search(line) is not None for line in lines) > len(lines):
         example = next(filter(other.search, lines))
         if tokenized:
-            raise UserError(f"{what}: running text, not tokens ('{example}'): give --tokenizer none")
+            raise UserError(f"{what}: running text, not tokens ('{_short(example)}'): give --tokenizer none")
         raise UserError(
-            f"{what}: tokens, not running text ('{example}'): detokenize, for hypotheses by --tokenizer moses"
+            f"{what}: tokens, not running text ('{_short(example)}'): detokenize, for hypotheses by --tokenizer moses"
         )
 
 

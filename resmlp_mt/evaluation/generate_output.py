@@ -6,24 +6,26 @@ hypothesis, ``D-`` hypothesis after fairseq's own detokenization, ``P-`` scores 
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, read_lines
 
 _SENTENCE_LINE = re.compile(r"[STHDPAIE]-[0-9]+(?:_[0-9]+)?\t")
-_HYPOTHESIS = re.compile(r"H-([0-9]+)\t[^\t]+\t(.*)", re.DOTALL)
+_SCORE = re.compile(r"\t[^\t]*")
+_HYPOTHESIS = re.compile(r"H-([0-9]{1,18})\t[^\t]+\t(.*)", re.DOTALL)
 # The last line of a run; without a target side fairseq prints no score, and its log ends with the number of sentences.
 _CLOSING_LINE = re.compile(r"Generate \S+ with beam=[0-9]+: |.* \| Translated [0-9,]+ sentences ")
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One sentence's best translation, as printed, and where it stood (``file:line``)."""
+    """One sentence's best translation, as printed, where it stood (``file:line``), and whether it is its T- line's."""
 
     text: str
     where: str
+    is_target: bool = False
 
 
 def is_sentence_line(line: str) -> bool:
@@ -45,12 +47,17 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
     hypotheses: dict[int, Hypothesis] = {}
     for path in paths:
         finished = False
-        previous, rank = None, 0  # the sentence of the last H- line, and how many it has had
+        previous, rank = -1, 0  # the sentence of the last H- line, and how many it has had
+        target = ""  # the last T- line
         for number, line in enumerate(read_lines(path), start=1):
             if _CLOSING_LINE.match(line):
                 finished = True
             elif is_sentence_line(line):
                 finished = False  # several runs in one file: each has to reach its end
+            if line.startswith("T-"):
+                target = line[2:].replace("<<unk>>", "<unk>")  # as a hypothesis has it
+            elif line.startswith("D-") and rank == 1 and _SCORE.sub("", line[2:], count=1) == target:
+                hypotheses[previous] = replace(hypotheses[previous], is_target=True)
             if not line.startswith("H-"):
                 continue
             where = f"{path}:{number}"
@@ -63,13 +70,13 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
             rank = rank + 1 if sentence == previous else 1
             previous = sentence
             if rank == 1 and sentence not in hypotheses:
-                hypotheses[sentence] = Hypothesis(match[2], where)
+                hypotheses[sentence] = Hypothesis(match[2], where, f"{sentence}\t{match[2]}" == target)
             elif not 1 < rank <= nbest:
                 raise UserError(
                     f"{where}: sentence {sentence} again, first seen at {hypotheses[sentence].where}: "
                     "give each run or shard once, and the --nbest it was run with"
                 )
-        if previous is None:
+        if previous < 0:
             raise UserError(f"{path}: no H- lines: not what fairseq-generate prints (run it without --quiet)")
         if not finished:
             raise UserError(
@@ -79,7 +86,21 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
     return hypotheses
 
 
-def in_order(hypotheses: dict[int, Hypothesis], count: int) -> list[str]:
+def check_translated(hypotheses: Mapping[int, Hypothesis]) -> None:
+    """Refuse the references themselves, which ``fairseq-generate --score-reference`` prints as hypotheses.
+
+    Raises:
+        UserError: every hypothesis is its target
+    """
+    if all(hypothesis.is_target for hypothesis in hypotheses.values()):
+        file = hypotheses[min(hypotheses)].where.rpartition(":")[0]
+        raise UserError(
+            f"{file}: every hypothesis (H-) is its reference (T-), as fairseq-generate --score-reference prints them: "
+            "generate without that option (a model that is so good: score its text with --hypotheses)"
+        )
+
+
+def in_order(hypotheses: Mapping[int, Hypothesis], count: int) -> list[str]:
     """Return the texts of sentences 0 to ``count`` - 1 in their order.
 
     Raises:

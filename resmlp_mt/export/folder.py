@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.corpora.checksums import sha256_of
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.graphs import ENCODER_INPUTS, ENCODER_OUTPUTS, OPSET, STEP_INPUTS, STEP_OUTPUTS, Graphs, Shapes
 from resmlp_mt.export.loading import Trained
@@ -22,8 +23,8 @@ def describe(trained: Trained) -> dict[str, Any]:
         "architecture": trained.architecture,
         "source_language": trained.languages[0],
         "target_language": trained.languages[1],
-        "source_dictionary": f"dict.{trained.languages[0] or 'source'}.txt",
-        "target_dictionary": f"dict.{trained.languages[1] or 'target'}.txt",
+        "source_dictionary": f"dict.{trained.languages[0]}.txt",
+        "target_dictionary": f"dict.{trained.languages[1]}.txt",
         "source_symbols": len(source),
         "pad": source.pad(),
         "eos": source.eos(),
@@ -67,6 +68,7 @@ def write_folder(out: Path, trained: Trained, graphs: Graphs) -> None:
     with atomic_folder(out) as new:
         (new / "encoder.onnx").write_bytes(graphs.encoder)
         (new / "decoder_step.onnx").write_bytes(graphs.decoder_step)
-        (new / "model.json").write_text(json.dumps(describe(trained), indent=1) + "\n", encoding="utf-8")
         for file in trained.dictionaries or ():
             shutil.copyfile(file, new / file.name)
+        about = describe(trained) | {"sha256": {path.name: sha256_of(path) for path in sorted(new.iterdir())}}
+        (new / "model.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

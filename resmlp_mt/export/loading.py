@@ -1,11 +1,13 @@
 """A checkpoint as a model, with its dictionaries where they are found, without them where they are not."""
 
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairseq import models as fairseq_models
+from fairseq.data import data_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor
 
@@ -28,14 +30,14 @@ class Trained:
         path: of the checkpoint
         architecture: the name of its ``--arch``
         model: not folded, in fp32 and for inference
-        languages: of source and target, None where the training did not say
+        languages: of source and target
         dictionaries: files of source and target, None if not found
     """
 
     path: Path
     architecture: str
     model: ResMLPTransformerModel
-    languages: tuple[str | None, str | None]
+    languages: tuple[str, str]
     dictionaries: tuple[Path, Path] | None
 
 
@@ -47,16 +49,17 @@ def load(path: PathLike, data: PathLike | None = None) -> Trained:
         data: the folder with the dictionaries; without it, the one that the training had is tried
 
     Raises:
-        UserError: the checkpoint cannot be loaded or is of another model; ``data`` does not hold its dictionaries
+        UserError: the checkpoint cannot be loaded or is of another model; nothing tells its languages; ``data`` does
+            not hold its dictionaries
     """
     state = load_checkpoint(path)
     options, task = options_of(state, "model"), options_of(state, "task")
     architecture = architecture_of(state)
     if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
         raise UserError(f"{path}: holds a {architecture}: give a checkpoint of a resmlp_transformer")
-    languages = task.get("source_lang"), task.get("target_lang")
+    languages = _languages(path, task, data)
     sizes = tuple(_symbols(path, state["model"], side) for side in ("encoder", "decoder"))
-    files = _find(data, languages, sizes) if data else _look_for(task.get("data"), languages, sizes)
+    files = _find(data, languages, sizes) if data else _look_for(_training_data(task), languages, sizes)
     source, target = map(read_dictionary, files) if files else map(made_up_dictionary, sizes)
     args = Namespace(**{**{str(name): options[name] for name in options}, **PLAIN})
     model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
@@ -74,7 +77,31 @@ def _symbols(path: PathLike, model: dict[str, Tensor], side: str) -> int:
     return len(model[name])
 
 
-def _find(data: PathLike, languages: tuple[str | None, str | None], sizes: tuple[int, ...]) -> tuple[Path, Path]:
+def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike | None) -> tuple[str, str]:
+    """What the training was told, or else what its data's files are named by, which fairseq then goes by."""
+    found = [task.get("source_lang"), task.get("target_lang")]
+    if None in found:
+        folder = data or _training_data(task)
+        try:
+            found = data_utils.infer_language_pair(str(folder))
+        except OSError:
+            found = [None, None]
+        if None in found:
+            raise UserError(
+                f"{path}: the training was not told its languages, and {folder or 'its data'} has no files that tell: "
+                "name its folder of binarized data with --data"
+            )
+    for language in found:
+        if Path(f"dict.{language}.txt").name != f"dict.{language}.txt":
+            raise UserError(f"{path}: its language {language!r} is no part of a file's name: do not trust it")
+    return str(found[0]), str(found[1])
+
+
+def _training_data(task: Mapping[str, Any]) -> str:
+    return str(task.get("data") or "").split(":")[0]
+
+
+def _find(data: PathLike, languages: tuple[str, str], sizes: tuple[int, ...]) -> tuple[Path, Path]:
     found = []
     for language, size in zip(languages, sizes, strict=True):
         file = Path(data, f"dict.{language}.txt")
@@ -87,8 +114,8 @@ def _find(data: PathLike, languages: tuple[str | None, str | None], sizes: tuple
     return found[0], found[1]
 
 
-def _look_for(data: Any, languages: tuple[str | None, str | None], sizes: tuple[int, ...]) -> tuple[Path, Path] | None:
+def _look_for(data: str, languages: tuple[str, str], sizes: tuple[int, ...]) -> tuple[Path, Path] | None:
     try:
-        return _find(str(data).split(":")[0], languages, sizes) if data else None
+        return _find(data, languages, sizes) if data else None
     except (UserError, OSError):
         return None

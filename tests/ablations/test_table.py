@@ -35,7 +35,7 @@ def table():
         figures("linear", 36.0),
         figures("none", 20.04, 0.001, perplexity=12.345, seconds=5400),
         figures("conv", 36.3, 0.2),
-        figures("twin", 36.0, 0.001),  # sacrebleu's p-value of two that translate alike
+        figures("twin", 36.0, 1.0),
     ]
     names = ["linear", "none", "mlp", "conv", "twin"]
     return Table("Mixing", "linear", "14 epochs", {"Made by": "hand"}, rows, names)

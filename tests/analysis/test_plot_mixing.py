@@ -126,8 +126,16 @@ def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path
         model = load_checkpoint(tmp_path / "out" / f"pruned-{share}.pt")["model"]
         assert (model["decoder.layers.1.mixing.mixing.weight"][:8, :8].tril() == 0).sum() == 28 + zeros
         assert (model["encoder.layers.1.mixing.mixing.weight"] == 0).sum() == zeros
-    with pytest.raises(UserError, match=r"pruned-1\.pt: is one of the checkpoints"):
-        plot_mixing(tmp_path / "out" / "pruned-1.pt", "--out", tmp_path / "out", "--prune", "1")
+
+
+@pytest.mark.parametrize("name", ["pruned-1.pt", "overview.png", "mixing.json", "index.html"])
+def test_a_checkpoint_is_not_written_over(plot_mixing, saved, tmp_path, name):
+    saved.rename(tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    with pytest.raises(UserError, match=rf"{name}: would be written over the input"):
+        plot_mixing(tmp_path / name, "--out", tmp_path, "--prune", "1")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == before
 
 
 def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, trained, tmp_path, monkeypatch):

@@ -111,7 +111,18 @@ def test_the_usual_comparisons():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["training", "--shapes", "4"], "4: no shape"),
+        *(
+            (["training", "--shapes", shape], "no shape")
+            for shape in ("4", "", "0x0", "4x99999999999", "99999999x1", "٤x٤")
+        ),
+        (["training", "--shapes", "99999x999999"], "99999x999999: 99,998,900,001 tokens: give a batch of"),
+        (["training", "--json", "x", "--markdown", "./x"], "a file comes twice"),
+        (["training", "--plots", "file"], "--plots file: is not a folder"),
+        (["generation", "--data", ""], "--data '': give the folder"),
+        (["generation", "--data", "file"], "file: no folder of fairseq-preprocess"),
+        (["generation", "--data", "data", "--json", "data/dict.en.txt"], "would be written over the input"),
+        (["generation", "--system", "x.pt", "--markdown", "x.pt"], "would be written over the input x.pt"),
+        (["workers", "--device", "cuda"], "--device cuda: this PyTorch sees no GPU"),
         (["all", "--shapes", "4x2"], "say training, generation or workers, not all"),
         (["training", "--baseline", "lstm"], "--baseline lstm: none of the systems: resmlp_transformer, transformer"),
         (["training", "--system", "transformer"], "given twice"),
@@ -119,13 +130,16 @@ def test_the_usual_comparisons():
         (["training", "--system", "x.pt"], "x.pt: no system"),
         (["training", "--fp16"], "--fp16 needs --device cuda"),
         (["generation", "--data", "nowhere"], "nowhere: no folder of fairseq-preprocess"),
-        (["generation", "--system", "missing.pt"], "missing.pt"),
+        (["generation", "--system", "any.pt"], "any.pt: give --data"),
         (["generation", "--heads", 3, "--width", 8], "--decoder-embed-dim 8 is not a multiple"),
         (["training", "--json", "."], "is not a regular file"),
     ],
 )
 def test_what_cannot_be_is_one_line(benchmark, monkeypatch, tmp_path, args, message):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dict.en.txt").touch()
     with pytest.raises(UserError, match=message) as error:
         benchmark(args[0], *TINY, "--no-memory", *(["--shapes", "3x1"] if args[0] != "all" else []), *args[1:])
     assert "\n" not in str(error.value)
@@ -135,7 +149,11 @@ def test_what_cannot_be_is_one_line(benchmark, monkeypatch, tmp_path, args, mess
     ("args", "message"),
     [
         (["nothing"], "invalid choice: 'nothing'"),
-        (["training", "--rounds", "0"], "0 is not 1 or more"),
+        (["training", "--rounds", "0"], "0 is not from 1 to 1,000"),
+        (["training", "--threads", "100000"], "100000 is not from 1 to 1,000"),
+        (["training", "--vocabulary", "4"], "4 is not from 5 to"),
+        (["training", "--layers", "9" * 5000], "is not from 1 to 1,000"),
+        (["workers", "--processes", "3000"], "3000 is not from 1 to 100"),
         (["training", "--padding", "0.5"], "0.5 is not between 0 and 0.5"),
         (["training", "--padding", "much"], "much is not between"),
     ],
@@ -145,6 +163,16 @@ def test_options_that_are_none_are_refused(benchmark, capsys, args, message):
         benchmark(*args)
     assert error.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: ...")])
+def test_too_little_memory_is_one_line(benchmark, monkeypatch, error):
+    def run(*_):
+        raise error
+
+    monkeypatch.setattr(jobs.Job, "run", run)
+    with pytest.raises(UserError, match="Training: not enough memory: give smaller --shapes"):
+        benchmark("training", *TINY, "--shapes", "3x1")
 
 
 def test_pictures_without_matplotlib_are_refused_at_once(benchmark, monkeypatch):

@@ -200,10 +200,22 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path, average):
         with pytest.raises(UserError, match=message):
             average("--inputs", *[tmp_path / name for name in inputs], "--output", out)
     before = good.read_bytes()
-    with pytest.raises(UserError, match="is one of the checkpoints to average"):
+    with pytest.raises(UserError, match="would be written over the input"):
         average("--inputs", good, "--output", tmp_path / "x" / ".." / "good.pt")
     assert good.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["good.pt", "tensor.pt", "text.pt", "weights.pt"]
+
+
+@pytest.mark.parametrize("name", ["checkpoint1.pt", "checkpoint_1_9.pt", "checkpoint_last.pt", "checkpoint_best.pt"])
+def test_a_training_s_other_checkpoints_are_not_written_over(tmp_path, average, name):
+    for number in 2, 3:
+        save(tmp_path / f"checkpoint{number}.pt", {"w": torch.ones(1)})
+    (tmp_path / name).write_text("of hours")
+    with pytest.raises(UserError, match=f"{name}: would be written over the input"):
+        average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / name)
+    assert (tmp_path / name).read_text() == "of hours"
+    for _ in range(2):  # an average is
+        average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / "checkpoint_avg.pt")
 
 
 def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):

@@ -162,6 +162,13 @@ def test_names_of_languages_are_looked_at_first(monkeypatch, option, language):
         )
 
 
+def test_the_references_are_no_teacher_s(data, write, tmp_path):
+    (path,) = write()
+    path.write_text(re.sub(r"^(T-\d+\t).*\n(H-.*\t)(.*)", r"\1\3\n\2\3", path.read_text(), flags=re.MULTILINE))
+    with pytest.raises(UserError, match=r"every hypothesis .*--score-reference"):
+        distill([path], DataBin(data / "data-bin", "xx", "yy"), tmp_path / "new")
+
+
 def test_a_folder_that_exists_or_data_that_does_not(data, write, tmp_path):
     (tmp_path / "old").mkdir()
     with pytest.raises(UserError, match="old: exists already"):

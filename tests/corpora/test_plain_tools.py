@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.commands import benchmark_corpora as benchmark
+from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 MULTI30K = ROOT.parent / "shared/data/multi30k"
@@ -41,3 +42,40 @@ def test_both_learners_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert abs(sizes[1] / sizes[0] - 1) < 0.05
     for learner in measured["learners"].values():
         assert learner["merges"] == 40 and learner["seconds"] > 0 and learner["peak_mib"] > 5
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A folder with files of Multi30k's names."""
+    for name in benchmark.SETS.values():
+        for lang in benchmark.LANGS:
+            (tmp_path / f"{name}.{lang}.gz").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--from", "{text}/nowhere"], r"train\.en\.gz: no such file: --from is the folder"),
+        (["--from", "{text}", "--json", "{text}/val.de.gz"], r"val\.de\.gz: would be written over the input"),
+        (["--from", "{text}", "--json", "/dev/null"], "/dev/null: is not a regular file"),
+        (["--from", "{text}", "--work", "{text}/nowhere"], "--work .*nowhere: no such folder"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_at_once(
+    text: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
+) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmark_corpora", *(option.format(text=text) for option in options)])
+    with pytest.raises(UserError, match=message):
+        benchmark.main()
+
+
+@pytest.mark.parametrize("option", ["--pairs", "--symbols", "--jobs", "--rounds"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "9" * 10])
+def test_numbers_that_are_none_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", "x", f"{option}={value}"])
+    with pytest.raises(SystemExit):
+        benchmark.main()
+    assert f"argument {option}: {value} is not from 1 to " in capsys.readouterr().err

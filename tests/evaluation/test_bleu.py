@@ -6,7 +6,14 @@ import fairseq_cli.score
 import pytest
 from generated import REFERENCE, moses_tokens, worse
 
-from resmlp_mt.evaluation.bleu import detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
+from resmlp_mt.errors import UserError
+from resmlp_mt.evaluation.bleu import (
+    detokenized_scores,
+    paired_bootstrap,
+    sacre_bleu,
+    split_compounds,
+    tokenized_bleu,
+)
 
 
 def write(path, lines):
@@ -64,3 +71,22 @@ def test_paired_bootstrap_is_that_of_sacrebleus_command(tmp_path):
             assert f"{side['score']:.4f} ({side['mean']:.4f} ± {side['ci']:.4f})" in expected
         assert f"(p = {metric['p_value']:.4f})" in expected
         assert f" {metric['signature']}\n" in expected
+
+
+def test_a_system_does_not_differ_from_itself():
+    system = worse(REFERENCE)
+    assert [test["p_value"] for test in paired_bootstrap(system, system, REFERENCE, "de").values()] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("seed", ["much", "-1", "1.5", ""])
+def test_a_seed_that_is_none_is_one_line(monkeypatch, seed):
+    monkeypatch.setenv("SACREBLEU_SEED", seed)
+    with pytest.raises(UserError, match=f"SACREBLEU_SEED is '{seed}': give a whole number"):
+        paired_bootstrap(REFERENCE, worse(REFERENCE), REFERENCE, "de")
+
+
+@pytest.mark.parametrize(("language", "module"), [("ja", "tokenizer_ja_mecab"), ("ko", "tokenizer_ko_mecab")])
+def test_what_sacrebleu_needs_for_a_language_is_told(monkeypatch, language, module):
+    monkeypatch.setattr(f"sacrebleu.tokenizers.{module}.MeCab", None)
+    with pytest.raises(UserError, match=rf"^sacreBLEU for {language} needs MeCab .*'sacrebleu\[{language}\]'$"):
+        sacre_bleu(language)

@@ -4,7 +4,7 @@ import pytest
 from generated import REFERENCE, moses_tokens, subwords
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.evaluation.detokenize import Moses, check_tokenization, undo_subwords
+from resmlp_mt.evaluation.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
 
 
 def test_subword_nmt_is_undone_once_and_for_all():
@@ -26,6 +26,9 @@ def test_sentencepiece_is_undone():
         (["▁Ein ▁Ha us"], "subword_nmt", "give --subwords sentencepiece"),
         (["▁Ein ▁Ha us"], "none", "give --subwords sentencepiece"),
         (["Ein Haus"], "sentencepiece", "give --subwords none"),
+        (["Ein Ha@@ us"], "sentencepiece", "give --subwords subword_nmt"),
+        (["Ein▁ Ha us▁", "", ""], "subword_nmt", "give --subwords sentencepiece"),  # marks at the ends of words
+        (["EinHa@@us.", "Ja."], "subword_nmt", "joined as another kind's"),  # fairseq's --remove-bpe sentencepiece
         (["Ein", "Ha@@ us"], "none", r"gen.out: translation 2 of 2 holds subwords \(@@\)"),
         (["Ein", "Ha@@"], "none", "translation 2 of 2 holds subwords"),
     ],
@@ -33,6 +36,20 @@ def test_sentencepiece_is_undone():
 def test_subwords_of_another_kind_are_refused(lines, scheme, message):
     with pytest.raises(UserError, match=message):
         undo_subwords(lines, scheme, "gen.out")
+
+
+def test_a_mark_of_the_other_kind_in_the_text_is_text():
+    lines = ["Ein Ha@@ us", "▁ ist ein Zeichen", "Ja@@ wohl ."]
+    assert undo_subwords(lines, "subword_nmt", "x") == ["Ein Haus", "▁ ist ein Zeichen", "Jawohl ."]
+
+
+def test_words_that_run_together_are_refused():
+    joined = [line.replace(" ", "") for line in REFERENCE]
+    with pytest.raises(UserError, match=r"x: subwords joined as another kind's \('DerOst-West.*generate again"):
+        check_spaces(joined, REFERENCE, "x")
+    check_spaces(REFERENCE, joined, "x")
+    check_spaces([line.split()[0] for line in REFERENCE], REFERENCE, "x")  # a model that stops early
+    check_spaces([*joined[:3], *REFERENCE[3:]], REFERENCE, "x")
 
 
 @pytest.mark.parametrize("escape", [True, False])

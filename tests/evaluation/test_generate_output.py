@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
+from resmlp_mt.evaluation.generate_output import check_translated, in_order, read_generate_output
 
 # fairseq joins tokens by single spaces and ends a line at \n: no white space but the space, no surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Zl", "Zp", "Zs"], exclude_characters="\t\n\v\f\r"), max_size=12)
@@ -70,9 +70,32 @@ def test_the_same_run_twice_is_refused(tmp_path):
         read_generate_output([path, path], nbest=2)
 
 
+def reference_lines(number, target, hypothesis, finished=None):
+    """What --score-reference prints for a sentence: its target; finished where --tokenizer or --bpe make text of it."""
+    lines = [f"S-{number}\tsource", f"T-{number}\t{target}", f"H-{number}\t-1.5\t{hypothesis}"]
+    return [*lines, *([] if finished is None else [f"D-{number}\t-1.5\t{finished}"]), f"P-{number}\t-1.5"]
+
+
+@pytest.mark.parametrize("finished", [None, "Ein a@@ b <unk> .", "Ein ab <unk>."])
+def test_the_references_themselves_are_no_translations(tmp_path, finished):
+    target = (finished or "Ein a@@ b <unk> .").replace("<unk>", "<<unk>>")
+    lines = reference_lines(0, target, "Ein a@@ b <unk> .", finished)
+    path = write(tmp_path / "gen.out", *lines, *reference_lines(1, "c", "c", "c"), CLOSING)
+    with pytest.raises(UserError, match=r"gen.out: every hypothesis .* is its reference .*--score-reference"):
+        check_translated(read_generate_output([path]))
+    other = write(tmp_path / "other.out", *reference_lines(2, "c", "d", "d"), CLOSING)
+    check_translated(read_generate_output([path, other]))  # a model may be right now and then
+
+
+def test_only_the_first_of_an_nbest_list_is_compared_with_its_target(tmp_path):
+    path = write(tmp_path / "gen.out", "T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING)
+    check_translated(read_generate_output([path], nbest=2))
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
+        (["H-" + "9" * 5000 + "\t-1\ta", CLOSING], "gen.out:1: not a whole H- line"),
         (sentence_lines(0, ["a"]), "gen.out: unfinished"),
         ([CLOSING, *sentence_lines(0, ["a"])], "gen.out: unfinished"),  # the end of another run, in front
         ([*sentence_lines(0, ["a"]), "H-1\t-0.3"], "gen.out:6: not a whole H- line"),

@@ -7,7 +7,7 @@ import sacrebleu
 from generated import CLOSING, REFERENCE, generate_output, moses_tokens, sentence_lines, subwords, worse
 
 from resmlp_mt.errors import UserError
-from scripts import SCRIPTS
+from scripts import SCRIPTS, in_process
 
 
 def write(path, text):
@@ -120,9 +120,92 @@ def test_a_baseline_adds_the_paired_bootstrap(test_set, score_bleu, kind):
         assert 0 < test["p_value"] <= 1
 
 
+def test_a_system_that_is_its_own_baseline_is_told(test_set, score_bleu):
+    args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", "de"]
+    out = score_bleu(*args, "--baseline", test_set / "gen.out")
+    assert "gen.out, which says the same in every line" in out
+    assert out.count("p = 1.0000") == 2
+    result = json.loads(score_bleu(*args, "--baseline", write(test_set / "base", worse(REFERENCE, seed=1)), "--json"))
+    assert result["same_as_baseline"] is False
+
+
+INPUTS = {
+    "gen.out": [],
+    "ref.de": [],
+    "ref.tok": ["--tokenized-reference", "ref.tok"],
+    "base": ["--baseline", "base"],
+    "shard.out": ["shard.out"],
+    "link": [],
+    ".": [],
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_an_input_is_never_written_over(test_set, score_bleu, monkeypatch, name):
+    monkeypatch.chdir(test_set)
+    write(test_set / "base", worse(REFERENCE, seed=1))
+    write(test_set / "shard.out", [*sentence_lines(len(REFERENCE), ["a"]), CLOSING])
+    (test_set / "link").symlink_to("ref.de")
+    before = {path: path.read_bytes() for path in test_set.iterdir()}
+    with pytest.raises(UserError, match=f"^{name}: would be written over the input "):
+        score_bleu("gen.out", *INPUTS[name], "--reference", "ref.de", "--target-lang", "de", "--output", name)
+    assert {path: path.read_bytes() for path in test_set.iterdir()} == before
+
+
+def test_the_text_of_a_set_of_sacrebleus_is_not_written_over(test_set, score_bleu, monkeypatch):
+    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, pair: [str(test_set / "ref.de")])
+    with pytest.raises(UserError, match="would be written over the input"):
+        score_bleu(test_set / "gen.out", "--sacrebleu-set", "wmt0", "-l", "en-de", "--output", test_set / "ref.de")
+
+
+def test_blank_lines_and_scores_near_zero_are_remarked_on(test_set, monkeypatch, capsys):
+    run = in_process("score", monkeypatch)
+    args = ["--target-lang", "de", "--reference", write(test_set / "blanks", ["", *REFERENCE[1:-1], " "])]
+    run("--hypotheses", write(test_set / "sys", [*worse(REFERENCE)[:-1], ""]), *args)
+    remarks = capsys.readouterr().err.splitlines()
+    assert [line for line in remarks if line.startswith("remark: ")] == [
+        f"remark: {test_set / 'blanks'}: 2 of 8 lines are blank, the first is 1: scored as they are",
+        f"remark: {test_set / 'sys'}: 1 of 8 lines are blank, the first is 8: scored as they are",
+    ]
+    run("--hypotheses", write(test_set / "other", ["Ничего не общего здесь нет."] * len(REFERENCE)), *args)
+    assert "remark: next to nothing of the reference" in capsys.readouterr().err
+
+
+def test_words_that_moses_does_not_find_are_not_counted(test_set, monkeypatch, capsys):
+    run = in_process("score", monkeypatch)
+    lines, tokens = ["我 爱 你 们 。".replace(" ", "")] * 8, ["我 爱 你们 。"] * 8
+    reference = write(test_set / "ref.zh", lines)
+    args = ["--reference", reference, "--json", "--target-lang"]
+    run("--hypotheses", reference, *args, "zh")
+    out = capsys.readouterr()
+    assert scores(out.out) == {"sacrebleu": 100.0, "chrf2": 100.0}
+    assert "remark: no tokenized BLEU" in out.err and "chrF2 instead" not in out.err
+    run("--hypotheses", reference, *args, "th")
+    assert "remark: sacreBLEU takes what is between spaces for a word" in capsys.readouterr().err
+    generated = write(test_set / "zh.out", generate_output(dict(enumerate(tokens))))
+    run(generated, *args, "zh", "--tokenized-reference", write(test_set / "tok.zh", tokens))
+    assert scores(capsys.readouterr().out) == {"sacrebleu": 100.0, "chrf2": 100.0, "tokenized_bleu": 100.0}
+
+
+@pytest.mark.parametrize("language", ["xx", "german", "../../etc", "DE", "d", "pt-br"])
+def test_a_language_that_is_none_is_refused(test_set, score_bleu, language):
+    args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", language]
+    with pytest.raises(UserError, match=f"^--target-lang '{language}': not a code of ISO 639"):
+        score_bleu(*args)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (["gen.out", "--reference", "blank"], r"^blank: blank lines alone$"),
+        (["--hypotheses", "blank", "--reference", "ref.de"], r"^blank: blank lines alone$"),
+        (["gen.out", "--reference", "subwords"], r"^subwords: subwords, not words: give the text as it was"),
+        (["gen.out", "--reference", "pieces"], r"^pieces: subwords, not words: give the text as it was"),
+        (["gen.out", "--reference", "ref.de", "--tokenized-reference", "subwords"], r"^subwords: subwords, not words"),
+        (["joined.out", "--reference", "ref.de"], r"joined.out: subwords joined as another kind's"),
+        (["gen.out", "--reference", "ref.de", "--baseline", "joined.out"], r"joined.out: subwords joined as another"),
+        (["targets.out", "--reference", "ref.de"], r"targets.out: every hypothesis .*--score-reference"),
+        (["gen.out", "--reference", "ref.de", "--baseline", "targets.out"], r"targets.out: every hypothesis"),
         (
             ["--hypotheses", "gen.out", "--reference", "ref.de"],
             r"gen.out:2: a line of fairseq-generate, not plain text",
@@ -138,7 +221,7 @@ def test_a_baseline_adds_the_paired_bootstrap(test_set, score_bleu, kind):
         (["gen.out", "--reference", "only.tok"], r"only.tok: tokens, not running text"),
         (["gen.out", "--reference", "ref.de", "--tokenized-reference", "short.de"], r"short.de: 7 lines, .* has 8"),
         (["gen.out", "--reference", "ref.de", "--subwords", "none"], r"give --subwords subword_nmt"),
-        (["gen.out", "--reference", "ref.de", "--subwords", "sentencepiece"], r"give --subwords none"),
+        (["gen.out", "--reference", "ref.de", "--subwords", "sentencepiece"], r"\(@@\): give --subwords subword_nmt"),
         (["gen.out", "--reference", "ref.de", "--output", "ref.de/x"], r"ref.de/x: cannot be written"),
         (["gen.out", "--reference", "ref.de", "--baseline", "short.de"], r"short.de: 7 lines"),
     ],
@@ -149,6 +232,12 @@ def test_bad_input_is_one_line(test_set, score_bleu, monkeypatch, args, message)
     write(test_set / "long.de", [*REFERENCE, "Mehr."])
     write(test_set / "only.tok", ["Ein Haus ."] * len(REFERENCE))
     write(test_set / "empty", "")
+    write(test_set / "blank", ["", " "] * 4)
+    write(test_set / "subwords", map(subwords, REFERENCE))
+    write(test_set / "pieces", ["▁" + line.replace(" ", " ▁") for line in REFERENCE])
+    write(test_set / "joined.out", generate_output({n: line.replace(" ", "") for n, line in enumerate(REFERENCE)}))
+    lines = [line for n, text in enumerate(REFERENCE) for line in (f"T-{n}\t{text}", f"H-{n}\t-1\t{text}")]
+    write(test_set / "targets.out", [*lines, CLOSING])
     (test_set / "latin1").write_bytes("gut\nMüll\n".encode("latin-1"))
     with pytest.raises(UserError, match=message) as error:
         score_bleu(*args, "--target-lang", "de")

@@ -418,6 +418,9 @@ def test_word_for_word(tmp_path: Path) -> None:
     names = ["--train", str(tmp_path / "train"), "--input", str(tmp_path / "test.en")]
     word_for_word.main([*names, "--output", str(tmp_path / "out.de")])
     assert (tmp_path / "out.de").read_text(encoding="utf-8") == "Ein Mann lacht, der zebra schläft.\n"
+    for name in "test.en", "train.en", "train.de":
+        with pytest.raises(UserError, match=f"{name}: would be written over the input"):
+            word_for_word.main([*names, "--output", str(tmp_path / name)])
     (tmp_path / "train.en").write_text("")
     (tmp_path / "train.de").write_text("")
     with pytest.raises(UserError, match="no sentences to learn from"):
