@@ -13,7 +13,7 @@ from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.summary import format_summary
+from resmlp_mt.corpora.summary import format_summary, how_to_translate
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import told_in_one_line
 from resmlp_mt.files import atomic_write, read_lines
@@ -28,8 +28,7 @@ SHA256 = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
 }
 LANGS = ("en", "de")
-# Cased, without compound splitting, and with quotes and dashes as they are: raw text then needs no more than fairseq's
-# own `--tokenizer moses` to become what the model was trained on, and the German output is not unlike the reference.
+# Cased, compounds whole, quotes and dashes as they are, so that the output is not unlike the reference.
 RECIPE = Recipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
 
 
@@ -53,6 +52,7 @@ def main() -> None:
         for lang in LANGS:
             with atomic_write(args.out / f"{name}.{lang}") as file:
                 file.writelines(f"{line}\n" for line in read_lines(raw[f"{name}.{lang}.gz"]))
+    print(how_to_translate(args.out / "data-bin", args.out / "resmlp"))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.summary import format_summary
+from resmlp_mt.corpora.summary import format_summary, how_to_translate
 from resmlp_mt.corpora.tokens import Words
 
 
@@ -64,6 +64,7 @@ def main() -> None:
         PairFilter(args.max_length, args.max_ratio),
     )
     print(format_summary(prepare(corpus, recipe, args.out, args.jobs)))
+    print(how_to_translate(args.out / "data-bin", Path("checkpoints")))  # fairseq-train's own --save-dir
 
 
 def _texts(pairs: Iterable[tuple[Path, Path]]) -> list[PlainText]:

@@ -12,7 +12,7 @@ from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
 from resmlp_mt.corpora.plan import Plan
 from resmlp_mt.corpora.prepared import format_prepared, prepare_subwords
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.summary import format_summary
+from resmlp_mt.corpora.summary import format_summary, how_to_translate
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 
@@ -78,6 +78,7 @@ def main() -> None:
     if summary:
         print(summary)
         print(f"next: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}")
+        print(how_to_translate(args.out / "data-bin", args.out / "resmlp6"))
 
 
 def _from_raw(args: argparse.Namespace) -> str | None:
@@ -116,7 +117,8 @@ def _from_prepared(args: argparse.Namespace) -> str | None:
     archive = paths[known.archive]
     sets = {split: [_archived(split, archive, members, known.langs)] for split, members in known.splits.items()}
     corpus = Corpus(known.langs, **sets, sample=args.sample)
-    return format_prepared(prepare_subwords(corpus, (archive, known.codes), known.symbols, args.out, args.jobs))
+    codes = archive, known.codes
+    return format_prepared(prepare_subwords(corpus, codes, known.words, known.symbols, args.out, args.jobs))
 
 
 def _obtained(plan: Plan, dry_run: bool) -> dict[str, Path] | None:

@@ -12,21 +12,27 @@ from resmlp_mt.corpora.archives import opened_member
 from resmlp_mt.corpora.binarize import RESERVED, SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.pipeline import Corpus
 from resmlp_mt.corpora.progress import Progress
+from resmlp_mt.corpora.raw_text import RawText, record
 from resmlp_mt.corpora.sources import Source
 from resmlp_mt.corpora.steps import Step, Steps
+from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
 
 
-def prepare_subwords(corpus: Corpus, codes: tuple[Path, str], symbols: int, out: Path, jobs: int = 1) -> dict[str, Any]:
+def prepare_subwords(
+    corpus: Corpus, codes: tuple[Path, str], words: Words, symbols: int, out: Path, jobs: int = 1
+) -> dict[str, Any]:
     """Make ``out/data-bin`` from subwords, in steps as ``pipeline.prepare`` does.
 
-    Leaves in ``out``: ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes``; ``data-bin/``; ``steps.json``;
-    ``summary.json``; and ``times.json``, which alone differs from run to run.
+    Leaves in ``out``: ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes``; ``data-bin/`` with a copy of it
+    and ``text.json``; ``steps.json``; ``summary.json``; and ``times.json``, which alone differs from run to run.
 
     Args:
         corpus: subwords with spaces between them
         codes: archive and member with the BPE codes that they were made with
+        words: how their makers made words of text; with XML special characters escaped, as Moses' scripts do
         symbols: of the joint dictionary with its four special ones, before it is padded to a multiple of 8: the most
             frequent in training, as by fairseq-preprocess's ``--nwordssrc``
         out: a folder, made if missing
@@ -66,6 +72,9 @@ def prepare_subwords(corpus: Corpus, codes: tuple[Path, str], symbols: int, out:
             libraries=["fairseq-fixed|fairseq"],
         )
         binarized = steps.run(step, lambda: {"pairs": sum(pairs.values()), **binarizing.run(pairs)})
+        subwords = Subwords("bpe")
+        text = RawText(binarizing.folder, corpus.langs, words, subwords, subwords.file_name, escape=True)
+        record(steps, text, out / subwords.file_name)
         steps.finish()
         summary = {"pairs": pairs, "dictionary": binarized["dictionary"], "unknown": binarized["unknown"]}
         with atomic_write(out / "summary.json") as file:

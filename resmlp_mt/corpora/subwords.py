@@ -39,12 +39,6 @@ class Subwords:
         """The distribution that learns and applies them."""
         return "subword-nmt" if self.kind == "bpe" else "sentencepiece"
 
-    def fairseq_options(self, path: PathLike) -> list[str]:
-        """The options with which fairseq-interactive splits words as the learned file ``path`` does."""
-        if self.kind == "bpe":
-            return ["--bpe", "subword_nmt", "--bpe-codes", str(path)]
-        return ["--bpe", "sentencepiece", "--sentencepiece-model", str(path)]
-
     def load(self, path: PathLike) -> Callable[[str], str]:
         """A function from words to subwords, both with single spaces between, as learned in ``path``."""
         return WordPieces(path) if self.kind == "bpe" else Pieces(path)
