@@ -45,16 +45,22 @@ def _completing(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _complete(cfg: Any) -> None:
-    """Fill in what is missing; refuse what the data is not of. What is no folder of data, the task tells."""
-    folder = utils.split_paths(cfg.data)[0] if cfg.data else ""
+    cfg.source_lang, cfg.target_lang = completed(cfg.data, cfg.source_lang, cfg.target_lang)
+
+
+def completed(data: str | None, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+    """Source and target language, what is missing taken from the data; what is no folder of data, the task tells.
+
+    Raises:
+        UserError: the data is of others, or the two are one
+    """
+    folder = utils.split_paths(data)[0] if data else ""
     known = {path.name.split(".")[1] for path in Path(folder).glob("dict.*.txt")} if folder else set()
     if not known:
-        return
-    given = {"source": cfg.source_lang, "target": cfg.target_lang}
-    for side, language in given.items():
+        return source, target
+    for side, language in {"source": source, "target": target}.items():
         if language is not None and language not in known:
             raise UserError(f"--{side}-lang {language}: {folder} is data of {' and '.join(sorted(known))}")
-    source, target = given.values()
     if source is None or target is None:
         first, second = data_utils.infer_language_pair(folder)
         if first is None and is_recorded(folder):
@@ -65,6 +71,6 @@ def _complete(cfg: Any) -> None:
             source = first if target == second else second
         else:
             target = second if source == first else first
-        cfg.source_lang, cfg.target_lang = source, target
     if source is not None and source == target:
         raise UserError(f"--source-lang {source} and --target-lang {target}: give two languages")
+    return source, target

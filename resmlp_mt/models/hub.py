@@ -21,6 +21,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_patches.languages import completed
 from resmlp_mt.fairseq_patches.raw_text import check_files, choose_prepared
 from resmlp_mt.modules.past import check_length
 
@@ -177,6 +178,9 @@ def from_pretrained(
             raise UserError(f"{folder}: a file: give its folder and its name apart: from_pretrained({names}, ...)")
     if "://" not in data and not (os.path.isfile(data) and tarfile.is_tarfile(data)):
         data = _folder_of_data(folder, data)
+    given = options.get("source_lang"), options.get("target_lang")
+    if any(given):  # of a checkpoint that goes the other way, the other one would stay
+        options |= dict(zip(("source_lang", "target_lang"), completed(data, *given), strict=True))
     loaded = hub_utils.from_pretrained(folder, os.fspath(file), data, archive_map={}, **options)
     return TextTranslator(loaded["args"], loaded["task"], loaded["models"])
 
@@ -211,7 +215,7 @@ def _check_options(options: dict[str, Any], add_model_args: Any) -> None:
     _check_names("from_pretrained", options, {*types, "generation_args"})
     for name, value in options.items():
         expected = interpret_dc_type(types.get(name, Any))
-        is_group = isinstance(expected, type) and issubclass(expected, FairseqDataclass) or name in ("task", "model")
+        is_group = (isinstance(expected, type) and issubclass(expected, FairseqDataclass)) or name in ("task", "model")
         if is_group and not isinstance(value, dict):
             raise UserError(f"from_pretrained: {name} is a group of options: give them by their own names")
         if expected in (int, float) and value is not None:
