@@ -17,7 +17,8 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 mkdir -p "$out"
 if [ ! -f "$out/train.txt" ]; then
   fairseq-generate "$work/data-bin" --user-dir resmlp_mt --path "$teacher" --gen-subset train \
-    --beam "${BEAM:-5}" --lenpen 1 --max-tokens 8192 --required-batch-size-multiple 1 > "$out/train.txt.part"
+    --beam "${BEAM:-5}" --lenpen 1 --max-tokens 8192 --required-batch-size-multiple 1 \
+    --tokenizer space > "$out/train.txt.part" # subwords are wanted: running text would only take time
   mv "$out/train.txt.part" "$out/train.txt"
 fi
 make=(python scripts/distill.py "$out/train.txt" --data "$work/data-bin" --source-lang en --target-lang de)

@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fairseq import options
+from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.modules.past import check_length
+
+LONGEST_LINE = 1 << 20  # bytes; what is longer is no sentence, and may have no end
 
 
 def take_lines_one_by_one() -> None:
@@ -45,6 +48,9 @@ def _check(given: Namespace) -> None:
         raise UserError("--path is missing: give a checkpoint, or several with : between them")
     if given.sampling and given.nbest != given.beam:
         raise UserError(f"--sampling needs --nbest {given.nbest} to equal --beam {given.beam}")
+    for option in "print_step", "retain_iter_history":
+        if getattr(given, option) and TASK_REGISTRY.get(given.task) is TranslationTask:
+            raise UserError(f"--{option.replace('_', '-')}: for models that refine in steps: leave it out")
     if given.replace_unk and not os.path.isfile(given.replace_unk):
         raise UserError(
             f"--replace-unk {given.replace_unk}: no such file: give an alignment dictionary, or '' for none"
@@ -52,7 +58,10 @@ def _check(given: Namespace) -> None:
 
 
 def _check_interactive(given: Namespace) -> None:
-    if given.input != "-":
+    if given.input == "-":
+        if sys.stdin is None:
+            raise UserError("stdin is closed: give text to it, or --input")
+    else:
         try:
             is_folder = stat.S_ISDIR(os.stat(given.input).st_mode)
         except OSError as error:
@@ -103,11 +112,14 @@ class _Lines:
         broken = None
         try:
             with contextlib.nullcontext(sys.stdin.buffer) if input == "-" else open(input, "rb") as file:
-                for line in file:
+                while line := file.readline(LONGEST_LINE + 1):
+                    number = self._first + self._at_hand + len(lines) + 1
+                    if len(line) > LONGEST_LINE:
+                        broken = f"{where}:{number}: more than {LONGEST_LINE:,} bytes: give text, a sentence a line"
+                        break
                     try:
                         lines.append(line.decode().strip())
                     except UnicodeDecodeError as error:
-                        number = self._first + self._at_hand + len(lines) + 1
                         broken = f"{where}:{number}: not UTF-8 ({error.reason}): convert it, for example with iconv"
                         break
                     if len(lines) == buffer_size:
@@ -139,8 +151,11 @@ class _Lines:
         encode = functools.cache(encode_fn)
         limit, most = max_positions[0], cfg.dataset.max_tokens
         for number, line in enumerate(lines):
-            sentence = line.split("\t")[0] if cfg.generation.constraints else line
+            # behind tabs come words that the translation must have
+            sentence, *wanted = line.split("\t") if cfg.generation.constraints else [line]
             try:
+                for text in wanted:
+                    encode(text)
                 length = task.source_dictionary.encode_line(encode(sentence), add_if_not_exist=False).numel()
                 check_length(length, limit, "source")
                 if most and length > most:

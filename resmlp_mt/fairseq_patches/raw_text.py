@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import functools
+import importlib.util
 import io
 import logging
 import os
@@ -120,12 +121,18 @@ def _choosing(parse: Callable[..., Any]) -> Callable[..., Any]:
             and chosen.tokenizer is None
             and chosen.bpe is None
             and is_recorded(chosen.data)
-            and (chosen.post_process is None or hasattr(chosen, "buffer_size"))  # --remove-bpe, its own way
+            and (hasattr(chosen, "buffer_size") or _may_be_chosen_for_output(chosen))
         ):
             chosen.tokenizer = chosen.bpe = PREPARED
         return parsed
 
     return parse_and_choose
+
+
+def _may_be_chosen_for_output(chosen: argparse.Namespace) -> bool:
+    # fairseq-generate needs no more than the subwords: it also runs where fairseq alone is installed
+    is_joined = chosen.post_process is not None  # by --remove-bpe, in its own way
+    return not is_joined and all(map(importlib.util.find_spec, ("sacremoses", "sentencepiece", "subword_nmt")))
 
 
 def _building(build: Callable[..., Any], kind: str) -> Callable[..., Any]:

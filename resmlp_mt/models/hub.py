@@ -1,11 +1,11 @@
 """``from_pretrained`` and what it returns: text in, text out."""
 
 import argparse
+import copy
 import difflib
 import logging
 import math
 import os
-import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
 
     def __init__(self, cfg: Any, task: Any, models: list[nn.Module]):
         choose_prepared(cfg)
-        tokenizer, bpe = cfg.tokenizer, cfg.bpe
+        tokenizer, bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))  # in old versions of omegaconf None empties them
         cfg.tokenizer = cfg.bpe = None  # or fairseq builds them, without the languages that the task has found
         super().__init__(cfg, task, models)
         cfg.tokenizer, cfg.bpe = tokenizer, bpe
@@ -157,7 +157,7 @@ def from_pretrained(
 
     Args:
         add_model_args: the model's ``add_args``
-        folder: of the checkpoint, or a ``.tar.gz`` or ``.tar.bz2`` of it
+        folder: of the checkpoint. (An archive of one fairseq would delete once it is unpacked.)
         file: the checkpoint's name there; several, with ``:`` between, are an ensemble
         data: folder of binarised data; with a dot in front, in ``folder`` if it is there, else as the user stands
         options: any option of the training or of generation in the place of the checkpoint's own
@@ -170,14 +170,12 @@ def from_pretrained(
         if not isinstance(path, str | os.PathLike):
             raise UserError(f"from_pretrained: {name} is {path!r}: give a path")
     folder, data = os.fspath(folder), os.fspath(data)
-    if "://" not in folder:
-        if not os.path.exists(folder):
-            raise UserError(f"{folder}: no such folder: give that of the checkpoint, the checkpoint's name, the data")
-        if os.path.isfile(folder) and not tarfile.is_tarfile(folder):
-            names = ", ".join(map(repr, os.path.split(folder)))
-            raise UserError(f"{folder}: a file: give its folder and its name apart: from_pretrained({names}, ...)")
-    if "://" not in data and not (os.path.isfile(data) and tarfile.is_tarfile(data)):
-        data = _folder_of_data(folder, data)
+    if os.path.isfile(folder):
+        names = ", ".join(map(repr, os.path.split(folder)))
+        raise UserError(f"{folder}: a file: give its folder and its name apart: from_pretrained({names}, ...)")
+    if not os.path.isdir(folder):
+        raise UserError(f"{folder}: no such folder: give that of the checkpoint, the checkpoint's name, the data")
+    data = _folder_of_data(folder, data)
     given = options.get("source_lang"), options.get("target_lang")
     if any(given):  # of a checkpoint that goes the other way, the other one would stay
         options |= dict(zip(("source_lang", "target_lang"), completed(data, *given), strict=True))
