@@ -16,8 +16,6 @@ check_work
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONWARNINGS=ignore
-text=(--source-lang en --target-lang de --tokenizer moses --moses-no-dash-splits --moses-no-escape
-  --bpe subword_nmt --bpe-codes "$work/bpe.codes")
 started=$SECONDS
 say() { printf '\n== %s\n' "$*"; }
 
@@ -76,4 +74,4 @@ fi
 echo "English  $sentence"
 printf 'ResMLP   '
 printf '%s\n' "$sentence" | fairseq-interactive "$work/data-bin" --user-dir resmlp_mt --path "$work/averaged.pt" --beam 4 \
-  "${text[@]}" 2> "$work/interactive.log" | sed -n 's/^D-0\t[^\t]*\t//p' || { cat "$work/interactive.log" >&2; exit 1; }
+  2> "$work/interactive.log" | sed -n 's/^D-0\t[^\t]*\t//p' || { cat "$work/interactive.log" >&2; exit 1; }

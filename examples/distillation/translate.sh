@@ -21,7 +21,8 @@ check_ready examples/multi30k/prepare.py de
 mkdir -p "$out"
 if [ ! -f "$out/train.txt" ]; then
   fairseq-generate "$work/data-bin" --user-dir "${at}resmlp_mt" --path "$teacher" --gen-subset train \
-    --beam "$beam" --lenpen 1 --max-tokens 8192 --required-batch-size-multiple 1 > "$out/train.txt.part"
+    --beam "$beam" --lenpen 1 --max-tokens 8192 --required-batch-size-multiple 1 \
+    --tokenizer space > "$out/train.txt.part" # subwords are wanted: running text would only take time
   mv "$out/train.txt.part" "$out/train.txt"
 fi
 make=(python "${at}scripts/distill.py" "$out/train.txt" --data "$work/data-bin" --source-lang en --target-lang de)

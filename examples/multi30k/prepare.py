@@ -20,7 +20,7 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.corpora.sources import PlainText
     from resmlp_mt.corpora.steps import Step
     from resmlp_mt.corpora.subwords import Subwords
-    from resmlp_mt.corpora.summary import format_summary
+    from resmlp_mt.corpora.summary import format_summary, how_to_translate
     from resmlp_mt.corpora.tokens import Words
     from resmlp_mt.files import atomic_write, read_lines
 
@@ -35,8 +35,7 @@ SHA256 = {
 }
 LANGS = ("en", "de")
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # names of ours, names of theirs
-# Cased, without compound splitting, and with quotes and dashes as they are: raw text then needs no more than fairseq's
-# own `--tokenizer moses` to become what the model was trained on, and the German output is not unlike the reference.
+# Cased, compounds whole, quotes and dashes as they are, so that the output is not unlike the reference.
 RECIPE = Recipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
 
 
@@ -67,6 +66,7 @@ def main() -> None:
         for name, paths in plain.items()
     ]
     print(format_summary(prepare(corpus, RECIPE, args.out, also=unpack, overwrite=args.overwrite)))
+    print(how_to_translate(args.out / "data-bin", args.out / "resmlp"))
 
 
 def unpacked(archives: list[Path], paths: list[Path]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from resmlp_mt.corpora.parallel import HELP as HELP_JOBS
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, check_number, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.summary import format_summary
+from resmlp_mt.corpora.summary import format_summary, how_to_translate
 from resmlp_mt.corpora.tokens import Words
 
 
@@ -87,6 +87,7 @@ def main() -> None:
     check_number("jobs", args.jobs)
     with working(args.jobs, args.cluster, args.out) as jobs:
         print(format_summary(prepare(corpus, recipe, args.out, jobs, overwrite=args.overwrite)))
+    print(how_to_translate(args.out / "data-bin", Path("checkpoints")))  # fairseq-train's own --save-dir
 
 
 def _texts(pairs: Iterable[tuple[Path, Path]]) -> list[PlainText]:

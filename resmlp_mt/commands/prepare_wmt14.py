@@ -18,7 +18,7 @@ from resmlp_mt.corpora.parallel import Jobs
 from resmlp_mt.corpora.pipeline import Corpus, Recipe, check_number
 from resmlp_mt.corpora.plan import Plan
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.summary import format_summary
+from resmlp_mt.corpora.summary import format_summary, how_to_translate
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 
@@ -158,7 +158,7 @@ def _from_prepared(args: argparse.Namespace, jobs: Jobs) -> str:
     sets = {split: [ArchivedText(split, archive, both)] for split, both in sides.items()}
     corpus = Corpus(known.langs, **sets, sample=args.sample)
     codes = archive, known.codes
-    summary = prepared.prepare_subwords(corpus, codes, known.symbols, args.out, jobs, also, args.overwrite)
+    summary = prepared.prepare_subwords(corpus, codes, known.words, known.symbols, args.out, jobs, also, args.overwrite)
     return prepared.format_prepared(summary) + _next(args)
 
 
@@ -167,4 +167,5 @@ def _archives(plan: Plan) -> list[Path]:
 
 
 def _next(args: argparse.Namespace) -> str:
-    return f"\nnext: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}"
+    train = f"\nnext: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}"
+    return f"{train}\n{how_to_translate(args.out / 'data-bin', args.out / 'resmlp6')}"

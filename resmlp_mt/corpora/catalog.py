@@ -14,7 +14,9 @@ Sources of what is said here:
 - test sets, their URLs and md5: sacrebleu's catalog, read where it is installed
 - pairs and bytes of the training text: https://huggingface.co/datasets/wmt/wmt14, which has the same corpora
 - the prepared corpus: https://github.com/facebookresearch/fairseq, ``examples/scaling_nmt/README.md``; its md5 and the
-  number of its pairs: https://github.com/pytorch/text, ``torchtext/experimental/datasets/raw/wmt14.py``
+  number of its pairs: https://github.com/pytorch/text, ``torchtext/experimental/datasets/raw/wmt14.py``; how its words
+  were made (``tokenizer.perl`` with its defaults, so escaped): https://github.com/google/seq2seq,
+  ``bin/data/wmt16_en_de.sh``; lines of it: https://github.com/facebookresearch/fairseq/issues/2836
 """
 
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ from dataclasses import dataclass
 
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.official_sets import OfficialSet
+from resmlp_mt.corpora.tokens import Words
 
 COPIES = "https://huggingface.co/datasets/wmt"
 ARCHIVES = {
@@ -159,6 +162,7 @@ class Prepared:
         archive: name of its file in ``ARCHIVES``
         splits: members with the subwords of train, valid and test, with ``{lang}`` for the language
         codes: member with the BPE codes
+        words: how its makers made words of text, before they escaped XML special characters
         test: the official set whose subwords the test split has
         symbols: of the joint dictionary
         text_bytes: of both sides of the training text, about
@@ -168,6 +172,7 @@ class Prepared:
     archive: str
     splits: dict[str, str]
     codes: str
+    words: Words
     test: OfficialSet
     symbols: int
     text_bytes: int
@@ -218,6 +223,7 @@ PREPARED = {
             "test": "newstest2014.tok.bpe.32000.{lang}",
         },
         codes="bpe.32000",
+        words=Words("moses", dash_splits=False, normalize=False),
         test=NEWSTEST2014,
         symbols=32_768,
         text_bytes=1_358_000_000,

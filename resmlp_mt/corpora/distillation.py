@@ -6,7 +6,7 @@ The student then trains on what the teacher would say, which is simpler and more
 import contextlib
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 
+from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.dictionaries import read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.generate_output import check_translated, in_order, read_generate_output
@@ -59,6 +60,15 @@ class DataBin:
             raise UserError(f"{self.stem(split, language)}.bin: no such file")
         return dataset
 
+    def running_text(self) -> Callable[[str], str]:
+        """What fairseq-generate prints in the S- lines of this data: running text, where the data tells how."""
+        if not (self.folder / raw_text.NAME).exists():
+            return lambda subwords: subwords
+        text = raw_text.RawText.of(self.folder)
+        _, target = text.check_languages(self.source, self.target)
+        detokenize = text.detokenizer(target)  # of sources, too: fairseq has no other
+        return lambda subwords: detokenize(text.join(subwords))
+
 
 @dataclass(frozen=True)
 class Distilled:
@@ -97,7 +107,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     if out.exists():
         raise UserError(f"{out}: exists already: remove it, or choose another folder")
     sources, references = (data.side("train", language) for language in (data.source, data.target))
-    _check_sources(generated, data.dictionary(data.source), sources)
+    _check_sources(generated, data, sources)
     printed = read_generate_output(generated)
     check_translated(printed)
     hypotheses = in_order(printed, len(sources))
@@ -118,14 +128,17 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     return Distilled(len(hypotheses) * (2 if keep_original else 1), *result)
 
 
-def _check_sources(generated: Sequence[PathLike], dictionary: Dictionary, sources: Sequence[torch.Tensor]) -> None:
-    """See that the teacher translated this data: every sentence, under its own number."""
+def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequence[torch.Tensor]) -> None:
+    """See that the teacher translated this data: every sentence, under its own number, as subwords or running text."""
     seen: set[int] = set()
+    dictionary = data.dictionary(data.source)
+    running_text = data.running_text()
     for path in generated:
         for number, line in enumerate(read_lines(path), start=1):
             if match := _SOURCE.fullmatch(line):
                 sentence = int(match[1])
-                if sentence >= len(sources) or match[2] != dictionary.string(sources[sentence]):
+                subwords = dictionary.string(sources[sentence]) if sentence < len(sources) else None
+                if subwords is None or match[2] not in (subwords, running_text(subwords)):
                     raise UserError(
                         f"{path}:{number}: sentence {sentence} is not that of the data's train: give the output of "
                         "fairseq-generate --gen-subset train for this very data, without --post-process"

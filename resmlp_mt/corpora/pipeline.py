@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.languages import check_code, check_name
@@ -18,6 +19,7 @@ from resmlp_mt.corpora.learning import WordCounter, evenly, learn_bpe, learn_pie
 from resmlp_mt.corpora.moses import has_abbreviations
 from resmlp_mt.corpora.parallel import Jobs, chunks, local_jobs, ordered_map
 from resmlp_mt.corpora.progress import Progress, reasons
+from resmlp_mt.corpora.raw_text import RawText, record
 from resmlp_mt.corpora.record import Place
 from resmlp_mt.corpora.sources import PlainText, Source
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
@@ -110,6 +112,7 @@ def place(
         outputs += [path for text in _tokenized(out, langs, split, number) for path in text.inputs]
         outputs += _subwords(out, langs, split)
     outputs += [out / "subwords" / "dict.txt", out / "tokenized" / "words.txt"]
+    outputs += [out / "data-bin" / subwords.file_name, out / "data-bin" / raw_text.NAME]
     return Place(out, outputs, [out / "data-bin"], inputs, also, overwrite)
 
 
@@ -128,7 +131,8 @@ def prepare(
 
     Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set and, for BPE, ``words.txt`` (the
     training text's words and their counts); ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes`` or
-    ``sentencepiece.bpe.model``; ``data-bin/``; ``steps.json`` (what was made from what); ``summary.json``; and
+    ``sentencepiece.bpe.model``; ``data-bin/`` with a copy of it and ``text.json`` (what raw text needs to be treated
+    alike); ``steps.json`` (what was made from what); ``summary.json``; and
     ``times.json``, which alone differs from run to run.
 
     Args:
@@ -141,7 +145,7 @@ def prepare(
 
     Returns:
         the summary, as in ``summary.json``: counts of pairs, words, subwords; dictionary symbols; rates of unknown
-        subwords (a fraction); options for fairseq-interactive, run in ``out``
+        subwords (a fraction)
 
     Raises:
         UserError: a file is missing, unreadable or misaligned, an evaluation set has a line that is empty or not UTF-8,
@@ -187,7 +191,6 @@ class _Preparation:
     steps: Steps
 
     def run(self) -> dict[str, Any]:
-        subwords = self.recipe.subwords
         tokenized = {
             split: [self._tokenize(split, number, source) for number, source in enumerate(sources, start=1)]
             for split, sources in self.corpus.sets.items()
@@ -195,17 +198,13 @@ class _Preparation:
         learned = self._learn(sum(source["kept"] for source in tokenized["train"]))
         split = {name: self._split(name, [source["kept"] for source in tokenized[name]]) for name in SPLITS}
         binarized = self._binarize({name: split[name]["kept"] for name in SPLITS})
+        self._record_text()
         self.steps.finish()
         summary = {
             "pairs": {name: _pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
             "learned": learned["learned"],
             "dictionary": binarized["dictionary"],
             "text": {name: _text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
-            "fairseq_options": [
-                *("--source-lang", self.corpus.langs[0], "--target-lang", self.corpus.langs[1]),
-                *self.recipe.words.fairseq_options,
-                *subwords.fairseq_options(subwords.file_name),
-            ],
         }
         with atomic_write(self.out / "summary.json") as file:
             json.dump(summary, file, indent=1)
@@ -369,6 +368,11 @@ class _Preparation:
                 return {"pairs": sum(lines.values()), **binarizing.run(lines, progress.add)}
 
         return self.steps.run(step, work)
+
+    def _record_text(self) -> None:
+        words, subwords = self.recipe.words, self.recipe.subwords
+        text = RawText(self.out / "data-bin", self.corpus.langs, words, subwords, subwords.file_name)
+        record(self.steps, text, self.out / subwords.file_name)
 
 
 def _tokenized(out: Path, langs: tuple[str, str], split: str, number: int) -> list[PlainText]:

@@ -9,14 +9,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.archives import files_of, opened_member
 from resmlp_mt.corpora.binarize import RESERVED, SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.parallel import Jobs, local_jobs
 from resmlp_mt.corpora.pipeline import Corpus, Work, check_number
 from resmlp_mt.corpora.progress import Progress
+from resmlp_mt.corpora.raw_text import RawText, record
 from resmlp_mt.corpora.record import Place
 from resmlp_mt.corpora.sources import Source
 from resmlp_mt.corpora.steps import Step, Steps
+from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.files import atomic_write
 
 
@@ -31,12 +35,14 @@ def place(
     binarizing = Binarizing(out / "subwords", out / "data-bin", langs)
     texts = [out / "subwords" / f"{split}.{lang}" for split in SPLITS for lang in langs]
     outputs = [*also, *texts, binarizing.dictionary, out / "bpe.codes", *binarizing.outputs]
+    outputs += [binarizing.folder / "bpe.codes", binarizing.folder / raw_text.NAME]
     return Place(out, outputs, [binarizing.folder], inputs, also, overwrite)
 
 
 def prepare_subwords(
     corpus: Corpus,
     codes: tuple[Path, str],
+    words: Words,
     symbols: int,
     out: Path,
     jobs: Jobs = 1,
@@ -45,12 +51,13 @@ def prepare_subwords(
 ) -> dict[str, Any]:
     """Make ``out/data-bin`` from subwords, in steps as ``pipeline.prepare`` does.
 
-    Leaves in ``out``: ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes``; ``data-bin/``; ``steps.json``;
-    ``summary.json``; and ``times.json``, which alone differs from run to run.
+    Leaves in ``out``: ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes``; ``data-bin/`` with a copy of it
+    and ``text.json``; ``steps.json``; ``summary.json``; and ``times.json``, which alone differs from run to run.
 
     Args:
         corpus: subwords with spaces between them
         codes: archive and member with the BPE codes that they were made with
+        words: how their makers made words of text; with XML special characters escaped, as Moses' scripts do
         symbols: of the joint dictionary with its four special ones, before it is padded to a multiple of 8: the most
             frequent in training, as by fairseq-preprocess's ``--nwordssrc``
         out: a folder, made if missing
@@ -101,6 +108,9 @@ def prepare_subwords(
             libraries=["fairseq-fixed|fairseq"],
         )
         binarized = steps.run(step, lambda: {"pairs": sum(pairs.values()), **binarizing.run(pairs)})
+        subwords = Subwords("bpe")
+        text = RawText(binarizing.folder, corpus.langs, words, subwords, subwords.file_name, escape=True)
+        record(steps, text, out / subwords.file_name)
         steps.finish()
         summary = {"pairs": pairs, "dictionary": binarized["dictionary"], "unknown": binarized["unknown"]}
         with atomic_write(out / "summary.json") as file:

@@ -59,12 +59,6 @@ class Subwords:
         """The distribution that learns them."""
         return self.learner if self.kind == "bpe" else "sentencepiece"
 
-    def fairseq_options(self, path: PathLike) -> list[str]:
-        """The options with which fairseq-interactive splits words as the learned file ``path`` does."""
-        if self.kind == "bpe":
-            return ["--bpe", "subword_nmt", "--bpe-codes", str(path)]
-        return ["--bpe", "sentencepiece", "--sentencepiece-model", str(path)]
-
     def load(self, path: PathLike) -> "WordPieces | Pieces":
         """A function from words to subwords, both with single spaces between, as learned in ``path``."""
         return WordPieces(path) if self.kind == "bpe" else Pieces(path)

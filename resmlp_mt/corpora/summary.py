@@ -1,6 +1,9 @@
 """What a preparation came to, for people."""
 
+import os
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from resmlp_mt.corpora.progress import reasons
@@ -8,7 +11,7 @@ from resmlp_mt.tables import text_table
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
-    """A summary of ``pipeline.prepare`` as two tables and the options for translating raw text."""
+    """A summary of ``pipeline.prepare`` as two tables and a line on the subwords."""
     pairs = [("pairs", "read", "kept", "dropped")]
     for split, counts in summary["pairs"].items():
         rows = [(split, counts)]
@@ -27,6 +30,15 @@ def format_summary(summary: Mapping[str, Any]) -> str:
             text_table(text),
             "",
             f"subwords: {summary['learned']:,} learned; dictionary: {summary['dictionary']:,} symbols",
-            "raw text, in this folder: fairseq-interactive data-bin " + " ".join(summary["fairseq_options"]),
         ]
     )
+
+
+def how_to_translate(data_bin: Path, save_dir: Path) -> str:
+    """A command for raw text that works, pasted where the user stands, once a model is trained into ``save_dir``."""
+    package = Path(__file__).parents[1]
+    here = Path(os.path.relpath(package))
+    user_dir = package if here.parts[0] == os.pardir else here
+    checkpoint = save_dir / "checkpoint_best.pt"
+    command = ["fairseq-interactive", data_bin, "--user-dir", user_dir, "--path", checkpoint]
+    return f"raw text, with a model trained into {save_dir}:\n{shlex.join(map(str, command))}"

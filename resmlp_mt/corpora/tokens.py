@@ -27,28 +27,24 @@ class Words:
     dash_splits: bool = False
     normalize: bool = True
 
-    @property
-    def fairseq_options(self) -> list[str]:
-        """The options with which fairseq-interactive splits settled raw text into the very same words."""
-        if self.tokenizer == "none":
-            return []
-        dashes = [] if self.dash_splits else ["--moses-no-dash-splits"]
-        return ["--tokenizer", "moses", *dashes, "--moses-no-escape"]
-
 
 class LineTokenizer:
-    """Turns one raw line into words with single spaces between them. XML special characters are not escaped."""
+    """Turns one raw line into words with single spaces between them.
 
-    def __init__(self, lang: str, words: Words):
+    Args:
+        lang: two-letter language code
+        words: how
+        escape: escape XML special characters (``&apos;``), as Moses' script does by itself and no corpus of ours is
+    """
+
+    def __init__(self, lang: str, words: Words, escape: bool = False):
         self._settle = Settler(lang, punctuation=words.normalize)
         self._moses = Tokenizer(lang) if words.tokenizer == "moses" else None
-        self._dash_splits = words.dash_splits
+        self._options = {"aggressive_dash_splits": words.dash_splits, "return_str": True, "escape": escape}
 
     def __call__(self, line: str) -> str:
         line = self._settle(line)
-        if self._moses is None:
-            return line
-        return self._moses.tokenize(line, aggressive_dash_splits=self._dash_splits, return_str=True, escape=False)
+        return line if self._moses is None else self._moses.tokenize(line, **self._options)
 
 
 @dataclass(frozen=True)

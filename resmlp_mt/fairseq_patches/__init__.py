@@ -26,8 +26,18 @@ training.end_diverged_trainings           nan and infinity end a training of our
                                           without: crash.pt and a traceback, or a checkpoint of nan
 help.show_model_options                   --help --arch shows this model's options;
                                           without: no model's options are ever shown
+interactive.take_lines_one_by_one         fairseq-interactive numbers lines as they are, translates the others where
+                                          one is bad, and tells what lacks before it loads a model;
+                                          without: tracebacks, lines too many, all lost for one that is too long
+languages.complete_languages              of two languages the missing ones come from the data, for all that needs them;
+                                          without: tracebacks of tokenizers, and --source-lang de alone counts for none
 messages.tell_mistakes_in_one_line        missing data and checkpoints end a command in one line;
                                           without: a traceback
+raw_text.treat_raw_text_as_prepared       raw text is treated as data-bin's text.json says, where no option says how;
+                                          mistakes in its options are one line;
+                                          without: unknown symbols for all that preparing settled or normalised
+sentences.translate_nothing_to_nothing    a sentence without a word has an empty translation;
+                                          without: an invented one
 """
 
 
@@ -40,9 +50,13 @@ def install() -> None:
         data,
         evaluation,
         help,
+        interactive,
+        languages,
         messages,
         options,
+        raw_text,
         resuming,
+        sentences,
         training,
     )
 
@@ -55,7 +69,11 @@ def install() -> None:
     evaluation.evaluate_data_alone()
     resuming.begin_with_the_right_checkpoint()
     help.show_model_options()
+    interactive.take_lines_one_by_one()
+    languages.complete_languages()
     messages.tell_mistakes_in_one_line()
     options.check_options()
     training.begin_trainings_in_one_line()
     training.end_diverged_trainings()
+    raw_text.treat_raw_text_as_prepared()
+    sentences.translate_nothing_to_nothing()

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.dataclass import ChoiceEnum
@@ -27,6 +27,9 @@ from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.layers import ResidualBranch
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.modules.norm import NORMS
+
+if TYPE_CHECKING:
+    from resmlp_mt.models.hub import TextTranslator
 
 MEANINGLESS = {
     # positional embeddings: off unless --token-positional-embeddings, as A knows the positions
@@ -152,6 +155,29 @@ class ResMLPTransformerModel(TransformerModelBase):
     def add_args(cls, parser: Any) -> None:
         """Add the model's options; what is not given is left to the preset."""
         gen_parser_from_dataclass(parser, ResMLPTransformerConfig(), delete_default=True, with_prefix="")
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model_name_or_path: str | os.PathLike,
+        checkpoint_file: str | os.PathLike = "model.pt",
+        data_name_or_path: str | os.PathLike = ".",
+        **kwargs: Any,
+    ) -> "TextTranslator":
+        """Load a trained model to translate text with: a ``resmlp_mt.models.hub.TextTranslator``.
+
+        Args:
+            model_name_or_path: the checkpoint's folder
+            checkpoint_file: its name there; several, with ``:`` between, are an ensemble
+            data_name_or_path: folder of binarised data; with a dot in front, in the checkpoint's folder if it is there
+            kwargs: options in the place of the checkpoint's own, such as ``inference_precision="bf16"``
+
+        Raises:
+            UserError: something is missing, or there is no such option
+        """
+        from resmlp_mt.models import hub
+
+        return hub.from_pretrained(cls.add_args, model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "ResMLPTransformerModel":

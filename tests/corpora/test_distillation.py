@@ -10,6 +10,9 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 
 from resmlp_mt.corpora.distillation import DataBin, Distilled, distill
+from resmlp_mt.corpora.raw_text import RawText
+from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 from scripts import in_process
 
@@ -175,3 +178,19 @@ def test_a_folder_that_exists_or_data_that_does_not(data, write, tmp_path):
         distill(write(), DataBin(data / "data-bin", "xx", "yy"), tmp_path / "old")
     with pytest.raises(UserError, match=r"dict\.zz\.txt: no such file"):
         distill(write(), DataBin(data / "data-bin", "zz", "yy"), tmp_path / "new")
+
+
+def test_sources_may_be_running_text_where_the_data_says_how(data, sentences, write, tmp_path, monkeypatch):
+    folder = tmp_path / "data-bin"
+    shutil.copytree(data / "data-bin", folder)
+    assert DataBin(folder, "xx", "yy").running_text()("w@@ 1 , ( w2 )") == "w@@ 1 , ( w2 )"
+    (tmp_path / "codes").write_text("#version: 0.2\nw 1\n")
+    RawText(folder, ("xx", "yy"), Words(), Subwords("bpe"), "bpe.codes").write(tmp_path / "codes")
+    assert DataBin(folder, "xx", "yy").running_text()("w@@ 1 , ( w2 )") == "w1, (w2)"
+
+    monkeypatch.setattr(DataBin, "running_text", lambda self: str.upper)
+    source, target = sentences[4]
+    distill(write(s4=(source.upper(), target)), DataBin(folder, "xx", "yy"), tmp_path / "new")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {path.name for path in folder.iterdir()}
+    with pytest.raises(UserError, match="sentence 4 is not that of the data's train"):
+        distill(write(s4=(source.title() + "x", target)), DataBin(folder, "xx", "yy"), tmp_path / "other")

@@ -49,6 +49,14 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
+def _binarised(out: Path) -> dict[str, bytes]:
+    """Of data-bin, what fairseq-preprocess makes too."""
+    contents = _contents(out / "data-bin")
+    assert contents.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
+    assert json.loads(contents.pop("text.json"))["learned"] == "bpe.codes"
+    return contents
+
+
 @pytest.fixture(scope="module")
 def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The made-up corpus, prepared once."""
@@ -77,27 +85,26 @@ def test_everything_is_there_and_counted(prepared: Path) -> None:
     assert not list(prepared.rglob("*.tmp")) and not list(prepared.rglob("*.log"))
 
 
-def test_binarised_sentences_are_those_of_fairseq_interactive(corpus: Corpus, prepared: Path) -> None:
-    from fairseq import options
-    from fairseq.data import Dictionary, data_utils, encoders
+def test_binarised_sentences_are_those_of_fairseq_interactive(
+    corpus: Corpus, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairseq import options, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    summary = json.loads((prepared / "summary.json").read_text())
-    fairseq_options = [str(prepared / "bpe.codes") if o == "bpe.codes" else o for o in summary["fairseq_options"]]
+    import resmlp_mt.models  # noqa: F401  (as --user-dir imports it)
+
+    # data-bin alone, with no other option than fairseq cannot be without
+    monkeypatch.setattr(sys, "argv", ["fairseq-interactive"])
     parser = options.get_interactive_generation_parser()
-    args = options.parse_args_and_arch(parser, [str(prepared), "-s", "en", "-t", "de", "--path", "x", *fairseq_options])
+    args = options.parse_args_and_arch(parser, [str(prepared / "data-bin"), "--path", "x"])
     cfg = convert_namespace_to_omegaconf(args)
-    tokenizer, bpe = encoders.build_tokenizer(cfg.tokenizer), encoders.build_bpe(cfg.bpe)
-    assert tokenizer.tok.lang == "en" and tokenizer.detok.lang == "de"
-    dictionary = Dictionary.load(str(prepared / "data-bin" / "dict.en.txt"))
-    data = data_utils.load_indexed_dataset(str(prepared / "data-bin" / "test.en-de.en"), dictionary)
+    task = tasks.setup_task(cfg.task)
+    tokenizer, bpe = task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
+    task.load_dataset("test")
     raw = list(read_lines(corpus.test[0].source))
-    assert len(data) == len(raw) == 43
-    for sentence, line in zip(data, raw, strict=True):
-        # fairseq-interactive takes a line as the shell gives it; only such characters are beyond its tokenizer
-        line = "".join(" " if char in "\r\v\f\x1c\x1d\x1e\x85\t" else char for char in line).replace("\ufeff", "")
-        pieces = bpe.encode(tokenizer.encode(line))
-        assert dictionary.string(sentence) == pieces
+    assert len(task.dataset("test").src) == len(raw) == 43
+    for sentence, line in zip(task.dataset("test").src, raw, strict=True):
+        assert task.source_dictionary.string(sentence) == bpe.encode(tokenizer.encode(line))
 
 
 def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool:
@@ -280,7 +287,6 @@ def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarising: None)
         with pytest.raises(UserError, match="as far as"):
             prepare(corpus, recipe, tmp_path / name)
     assert _contents(tmp_path / "one") == _contents(tmp_path / "two")
-    assert recipe.subwords.fairseq_options("m") == ["--bpe", "sentencepiece", "--sentencepiece-model", "m"]
     tokenized = list(read_lines(tmp_path / "one" / "tokenized" / "test.1.de"))
     pieces = list(read_lines(tmp_path / "one" / "subwords" / "test.de"))
     assert [line.replace(" ", "").replace("▁", " ").strip() for line in pieces] == tokenized
@@ -365,7 +371,7 @@ def test_binarised_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, work
         command += [f"--{split}pref", str(prepared / "subwords" / split)]
     preprocess.main(options.get_preprocessing_parser().parse_args(command))
     (tmp_path / "preprocess.log").unlink()
-    assert _contents(tmp_path) == _contents(prepared / "data-bin")
+    assert _contents(tmp_path) == _binarised(prepared)
 
 
 @pytest.mark.parametrize("symbols", [9, 12, 65_495, 65_496])
@@ -406,7 +412,7 @@ def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbo
 def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resmlp_mt.corpora.binarize.BLOCK", 7)
     Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
-    assert _contents(tmp_path / "data-bin") == _contents(prepared / "data-bin")
+    assert _contents(tmp_path / "data-bin") == _binarised(prepared)
 
 
 def test_texts_of_another_length_are_not_binarised(prepared: Path, tmp_path: Path) -> None:

@@ -73,6 +73,8 @@ def test_from_archives_to_data_bin(run: Run, server: Server, tmp_path: Path, pai
     done = run(pair, "--out", out, "--subwords", subwords, "--symbols", size)
     assert (done.status, done.error) == (0, "")
     assert f"next: bash examples/wmt14_{source}_{target}/train.sh resmlp6 {out}\n" in done.output
+    assert f"fairseq-interactive {out}/data-bin --user-dir " in done.output
+    assert f" --path {out}/resmlp6/checkpoint_best.pt\n" in done.output
 
     summary = json.loads((out / "summary.json").read_text())
     train = summary["pairs"]["train"]
@@ -326,6 +328,10 @@ def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path
     same, other, missing = filecmp.cmpfiles(out / "data-bin", text / "data-bin", names, shallow=False)
     assert (set(same), other, missing) == (names, [], [])
     assert (out / "bpe.codes").read_bytes() == (text / "bpe.32000").read_bytes()
+    assert (out / "data-bin" / "bpe.codes").read_bytes() == (out / "bpe.codes").read_bytes()
+    made = json.loads((out / "data-bin" / "text.json").read_text())
+    assert made["languages"] == ["en", "de"] and made["tokenizer"] == "moses"
+    assert made["escape"] and not made["normalize"] and not made["dash_splits"]
     assert (out / "newstest2014.de").read_text().count("\n") == replicas.SETS["newstest2014"]
     summary = json.loads((out / "summary.json").read_text())
     assert summary["dictionary"] == replicas.SYMBOLS - 4

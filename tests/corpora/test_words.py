@@ -25,26 +25,26 @@ SENTENCES = [
 ]
 
 
-def wrapper(lang: str, words: Words):
+def wrapper(lang: str, words: Words, escape: bool = False):
     """fairseq's `--tokenizer moses` with the options that the words ask for."""
     from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
 
-    options = words.fairseq_options
     return MosesTokenizer(
         SimpleNamespace(
             source_lang=lang,
             target_lang=lang,
-            moses_no_dash_splits="--moses-no-dash-splits" in options,
-            moses_no_escape="--moses-no-escape" in options,
+            moses_no_dash_splits=not words.dash_splits,
+            moses_no_escape=not escape,
         )
     )
 
 
+@pytest.mark.parametrize("escape", [False, True])
 @pytest.mark.parametrize("dash_splits", [False, True])
 @pytest.mark.parametrize(("lang", "sentence"), SENTENCES)
-def test_raw_text_becomes_the_words_of_fairseq(lang: str, sentence: str, dash_splits: bool) -> None:
+def test_raw_text_becomes_the_words_of_fairseq(lang: str, sentence: str, dash_splits: bool, escape: bool) -> None:
     words = Words("moses", dash_splits=dash_splits, normalize=False)
-    assert LineTokenizer(lang, words)(sentence) == wrapper(lang, words).encode(sentence)
+    assert LineTokenizer(lang, words, escape)(sentence) == wrapper(lang, words, escape).encode(sentence)
 
 
 @settings(max_examples=50, deadline=None)

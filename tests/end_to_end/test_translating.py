@@ -1,34 +1,40 @@
-"""From text to text: fairseq-interactive, and ``from_pretrained`` in Python."""
+"""From text to text: fairseq-interactive, fairseq-generate, and ``from_pretrained`` in Python."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from fairseq_commands import USER_DIR
+from fairseq_commands import USER_DIR, training
 from made_up_language import sentence_pairs
 
 from resmlp_mt import ResMLPTransformerModel
+from resmlp_mt.corpora.raw_text import RawText
+from resmlp_mt.errors import UserError
 
-TOO_LONG = (
-    r"Size of sample #0 is invalid \(=\(.*\b\d+\)?, 0\)\) since max_positions=\(64, 64\)"  # numpy 2 writes np.int64(66)
-)
+TYPOGRAPHIC = "It's a “good” dog – isn't it…"
+TOO_LONG = r"a source sentence has \d+ positions .* but the model has 64: .* --max-source-positions \d+ or more"
 
 
-def pipeline(corpus):
+@pytest.fixture(scope="module")
+def options(corpus):
+    """How the text of ``data_bin`` was made, which was made without this toolkit and does not tell."""
     return {"tokenizer": "moses", "bpe": "subword_nmt", "bpe_codes": str(corpus / "codes")}
 
 
-def text_options(corpus):
-    return [text for key, value in pipeline(corpus).items() for text in (f"--{key.replace('_', '-')}", value)]
-
-
 @pytest.fixture
-def interactive(fairseq, data_bin, corpus, trained, tmp_path):
-    def run(lines, *options):
-        (tmp_path / "stdin").write_text("".join(f"{line}\n" for line in lines))
+def interactive(fairseq, tmp_path):
+    """Run fairseq-interactive on lines, or on bytes."""
+
+    def run(data, checkpoint, lines, *options):
+        stdin = tmp_path / "stdin"
+        stdin.write_bytes(lines if isinstance(lines, bytes) else "".join(f"{line}\n" for line in lines).encode())
         return fairseq(
-            "interactive", data_bin, "--user-dir", USER_DIR, "--path", trained[0] / "checkpoint_best.pt", "--cpu",
-            "--source-lang", "de", "--target-lang", "en", "--beam", 4, "--buffer-size", 8, "--batch-size", 8,
-            *text_options(corpus), *options, stdin=str(tmp_path / "stdin"),
+            "interactive", data, "--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--beam", 4,
+            "--buffer-size", 8, "--batch-size", 8, *options, stdin=str(stdin), cwd=os.getcwd(),
         )  # fmt: skip
 
     return run
@@ -40,38 +46,285 @@ def known():
     return list(sentence_pairs(8, seed=1))
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Where a user stands who has prepared text of typographic marks and trained, both with default folders."""
+    here = tmp_path_factory.mktemp("user")
+    for split, number, seed in ("train", 60, 1), ("valid", 8, 2), ("test", 8, 3):
+        for side, lines in zip(("de", "en"), zip(*sentence_pairs(number, seed), strict=True), strict=True):
+            (here / f"{split}.{side}").write_text("".join(f"{line}\n" for line in (*lines, TYPOGRAPHIC)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        yield here
+
+
+@pytest.fixture(scope="module")
+def prepared_and_trained(prepared, fairseq):
+    """The same, with a model that has hardly learned anything, and what preparing printed."""
+    sets = [word for split in ("train", "valid", "test") for word in (f"--{split}", f"{split}.de", f"{split}.en")]
+    command = [sys.executable, Path(USER_DIR).parent / "scripts" / "prepare_text.py", *sets, "--source-lang", "de"]
+    done = subprocess.run(
+        [*command, "--target-lang", "en", "--symbols", "40", "--out", "my work"], text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert fairseq("train", *training("my work/data-bin", "checkpoints"), "--max-update", 2, cwd=prepared).status == 0
+    return prepared, done.stdout
+
+
 def test_interactive_and_python_translate_text_alike(
-    interactive, corpus, data_bin, trained, known, tmp_path, monkeypatch
+    interactive, options, data_bin, trained, known, tmp_path, monkeypatch
 ):
     sources = [source for source, _ in known]
-    done = interactive(sources)
+    words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
+    done = interactive(data_bin, trained[0] / "checkpoint_best.pt", sources, *words)  # the languages are the data's
     assert done.status == 0, done.output
     by_command = [done.lines("D")[number][0][1] for number in range(len(sources))]
     assert sum(one == other for one, (_, other) in zip(by_command, known, strict=True)) >= 6
 
     monkeypatch.chdir(tmp_path)
-    model = ResMLPTransformerModel.from_pretrained(
-        str(trained[0]), "checkpoint_best.pt", str(data_bin), **pipeline(corpus)
-    )
+    model = ResMLPTransformerModel.from_pretrained(trained[0], "checkpoint_best.pt", data_bin, **options)
     assert model.translate(sources, beam=4) == by_command
     assert model.translate(sources[0], beam=4) == by_command[0]
-    with pytest.raises(Exception, match=TOO_LONG):
-        model.translate([" ".join(sources) + " " + " ".join(sources)])
+    assert model.translate(iter(sources[:2]), beam=4) == by_command[:2]
+    assert model.tokenizer.tok.lang == "de" and model.tokenizer.detok.lang == "en"
 
 
-def test_interactive_takes_empty_lines_and_constraints(interactive, known):
+def test_what_preparing_prints_works_when_pasted_and_makes_its_subwords(prepared_and_trained):
+    here, said = prepared_and_trained
+    (here / "raw").write_text(f"{TYPOGRAPHIC}\n")
+    command = f"{said.splitlines()[-1]} --cpu < raw"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=here, text=True, capture_output=True, env={**os.environ, "PATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    subwords = (here / "my work" / "subwords" / "test.de").read_text().splitlines()[-1]
+    assert f"S-0\t{subwords}\n" in done.stdout
+    assert "data-bin/text.json says" in done.stdout + done.stderr
+    assert "D-0\t" in done.stdout and "@@" not in done.stdout.split("D-0\t")[1].splitlines()[0]
+
+
+def test_python_needs_only_folder_file_and_data(prepared_and_trained, interactive):
+    here, _ = prepared_and_trained
+    model = ResMLPTransformerModel.from_pretrained("checkpoints", "checkpoint_best.pt", "./my work/data-bin")
+    subwords = (here / "my work" / "subwords" / "test.de").read_text().splitlines()
+    assert [
+        model.src_dict.string(model.encode(line)) for line in (here / "test.de").read_text().splitlines()
+    ] == subwords
+    lines = [TYPOGRAPHIC, "baluta."]
+    done = interactive("my work/data-bin", "checkpoints/checkpoint_best.pt", lines)
+    assert model.translate(lines, beam=4) == [done.lines("D")[number][0][1] for number in (0, 1)]
+
+    other_way = ResMLPTransformerModel.from_pretrained(
+        "checkpoints", "checkpoint_best.pt", "my work/data-bin", source_lang="en"
+    )
+    assert (other_way.task.cfg.source_lang, other_way.task.cfg.target_lang) == ("en", "de")
+    explicit = ResMLPTransformerModel.from_pretrained(
+        "checkpoints", "checkpoint_best.pt", "my work/data-bin", tokenizer="space"
+    )
+    assert explicit.bpe is None and explicit.src_dict.string(explicit.encode(subwords[0])) == subwords[0]
+
+
+def test_generate_prints_running_text_beside_the_model_s_subwords(prepared_and_trained, fairseq):
+    here, _ = prepared_and_trained
+    command = ["my work/data-bin", "--user-dir", USER_DIR, "--path", "checkpoints/checkpoint_best.pt", "--cpu"]
+    command += ["--required-batch-size-multiple", 1]
+    by_itself = fairseq("generate", *command, cwd=here)
+    as_it_is = fairseq("generate", *command, "--tokenizer", "space", cwd=here)
+    joined = fairseq("generate", *command, "--remove-bpe", cwd=here)
+    assert by_itself.status == as_it_is.status == joined.status == 0, by_itself.output
+    assert by_itself.lines("H") == as_it_is.lines("H")
+    assert as_it_is.lines("D") == as_it_is.lines("H") and joined.lines("D") == joined.lines("H")
+    text = RawText.of("my work/data-bin")
+    detokenize = text.detokenizer("en")
+    for number, ((score, subwords),) in by_itself.lines("H").items():
+        assert by_itself.lines("D")[number] == [[score, detokenize(text.join(subwords))]]
+    targets = Path("test.en").read_text().splitlines()
+    assert [by_itself.lines("T")[number][0][0] for number in range(8)] == targets[:8]
+    assert by_itself.last_line.split(": ", 1)[1] == as_it_is.last_line.split(": ", 1)[1]  # BLEU of the subwords
+
+
+def test_a_bad_line_harms_no_other(interactive, prepared_and_trained):
+    command = "my work/data-bin", "checkpoints/checkpoint_best.pt"
+    lines = ["baluta.", "", "baluta " * 70, "mineta.", "\u200b", "x" * 20_000, "so\rluta."]
+    done = interactive(*command, lines)
+    assert done.status == 1
+    assert "Traceback" not in done.output
+    assert re.search(rf"^sentence 2 \(line 3\): {TOO_LONG}$", done.output, re.MULTILINE)
+    assert "\nsentence 5 (line 6): a word of 20,000 letters" in f"\n{done.output}"
+    assert done.output.count("\nlines without a translation, as told above: 2") == 1
+    found = {number: best[0][1] for number, best in done.lines("D").items()}
+    assert sorted(found) == list(range(7))
+    assert [number for number in found if not found[number]] == [1, 2, 4, 5]
+    alone = interactive(*command, ["baluta.", "mineta.", "so luta."])
+    assert [best[0][1] for best in alone.lines("D").values()] == [found[0], found[3], found[6]]
+
+    skipping = interactive(*command, lines[:4], "--skip-invalid-size-inputs-valid-test")
+    assert skipping.status == 0
+    assert re.search(rf"^sentence 2 \(line 3\): skipped: {TOO_LONG}$", skipping.output, re.MULTILINE)
+    assert {number: best[0][1] for number, best in skipping.lines("D").items()} == {n: found[n] for n in range(4)}
+    one = interactive(*command, ["baluta mineta.", "soluta."], "--max-tokens", 3, "--batch-size", 1)
+    assert "sentence 0 (line 1): 4 positions (subwords and </s>), more than --max-tokens 3: raise it" in one.output
+    assert one.lines("D")[1][0][1]
+
+
+def test_text_that_is_not_utf8_is_told_with_its_line(interactive, prepared_and_trained):
+    command = "my work/data-bin", "checkpoints/checkpoint_best.pt"
+    done = interactive(*command, b"baluta.\nmineta.\ncaf\xe9\nbaluta.\n", "--buffer-size", 2, "--batch-size", 2)
+    assert done.status == 1
+    assert done.last_line == "stdin:3: not UTF-8 (invalid continuation byte): convert it, for example with iconv"
+    assert sorted(done.lines("D")) == [0, 1]
+
+
+def test_interactive_takes_empty_lines_and_constraints(interactive, options, data_bin, trained, known):
     (source, target), (other, _) = known[:2]
     wanted = next(word for word in other[:-1].upper().split() if word not in target)
-    done = interactive([source, "", f"{source}\t{wanted}"], "--constraints")
+    words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
+    done = interactive(
+        data_bin, trained[0] / "checkpoint_best.pt", [source, "", f"{source}\t{wanted}"], "--constraints", *words
+    )
     assert done.status == 0, done.output
     found = done.lines("D")
     assert sorted(found) == [0, 1, 2]
     assert found[0][0][1] == target
+    assert found[1][0][1] == ""
     assert wanted in found[2][0][1]
 
 
-def test_interactive_refuses_what_is_too_long(interactive, known):
-    done = interactive([" ".join(source for source, _ in known)])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--path", ""], "--path is missing"),
+        (["--input", "nowhere"], "--input nowhere: cannot be read: No such file or directory"),
+        (["--input", "checkpoints"], "--input checkpoints: is a folder"),
+        (["--batch-size", 9], "--batch-size 9 is larger than --buffer-size 8"),
+        (["--bpe", "subword_nmt"], "--bpe subword_nmt: needs --bpe-codes"),
+        (["--bpe", "subword_nmt", "--bpe-codes", "nowhere"], "--bpe-codes nowhere: no such file"),
+        (["--bpe", "subword_nmt", "--bpe-codes", "test.de"], "--bpe subword_nmt: cannot be used: .*invalid line 1"),
+        (["--bpe", "sentencepiece", "--sentencepiece-model", "test.de"], "--bpe sentencepiece: cannot be used: "),
+        (["--source-lang", "xx"], "--source-lang xx: my work/data-bin is data of de and en"),
+        (["-s", "en", "-t", "en"], "--source-lang en and --target-lang en: give two languages"),
+        (["--replace-unk"], "--replace-unk @@ : no such file"),
+        (["--sampling"], "--sampling needs --nbest 1 to equal --beam 4"),
+        (["--score-reference"], "--score-reference: fairseq-interactive has no references"),
+    ],
+)
+def test_a_mistake_in_an_option_is_one_line(interactive, prepared_and_trained, options, message):
+    done = interactive("my work/data-bin", "checkpoints/checkpoint_best.pt", ["baluta."], *options)
     assert done.status == 1
-    assert re.search(TOO_LONG, done.last_line)
     assert "Traceback" not in done.output
+    assert re.search(message, done.last_line), done.last_line
+    assert not done.lines("D")
+
+
+def test_a_record_that_is_not_ours_is_told_in_one_line(interactive, prepared_and_trained, tmp_path):
+    shutil.copytree("my work/data-bin", tmp_path / "data-bin")
+    (tmp_path / "data-bin" / "bpe.codes").unlink()
+    done = interactive(tmp_path / "data-bin", "checkpoints/checkpoint_best.pt", ["baluta."])
+    assert done.status == 1
+    assert "Traceback" not in done.output
+    assert re.search(r"data-bin/bpe\.codes: cannot be read: No such file.*: prepare the data again", done.last_line)
+
+
+@pytest.fixture(scope="module")
+def model(prepared_and_trained):
+    return ResMLPTransformerModel.from_pretrained("checkpoints", "checkpoint_best.pt", "my work/data-bin")
+
+
+def test_a_result_for_each_sentence(model, caplog):
+    one = model.translate("baluta.", beam=4)
+    assert isinstance(one, str) and one
+    assert model.translate(["", " \u200b\t", "baluta."], beam=4) == ["", "", one]
+    assert model.translate([]) == []
+    too_long = ["baluta.", "baluta " * 70, "x" * 20_000, "baluta."]
+    with pytest.raises(UserError, match=rf"^sentences\[1\]: {TOO_LONG}; skip_invalid_size_inputs=True") as caught:
+        model.translate(too_long[:2])
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match=r"^sentences\[0\]: a word of 20,000 letters"):
+        model.translate(too_long[2:])
+    assert model.translate(too_long, beam=4, skip_invalid_size_inputs=True) == [one, "", "", one]
+    assert {record.message.split(":")[0] for record in caplog.records if record.levelname == "WARNING"} == {
+        "sentences[1]",
+        "sentences[2]",
+    }
+    best = model.translate(["baluta.", ""], beam=4, nbest=3)
+    assert [len(each) for each in best] == [3, 1]
+    assert best[0][0] == one and len(set(best[0])) == 3 and best[1] == [""]
+    assert model.translate("baluta.", beam=4, nbest=3) == best[0]
+
+
+def test_the_batches_of_training_do_not_bound_a_sentence(prepared_and_trained, model):
+    small = ResMLPTransformerModel.from_pretrained(
+        "checkpoints", "checkpoint_best.pt", "my work/data-bin", max_tokens=2, batch_size=1
+    )
+    assert small.translate(["baluta mineta.", "soluta."]) == model.translate(["baluta mineta.", "soluta."])
+
+
+@pytest.mark.parametrize(
+    ("sentences", "options", "message"),
+    [
+        (None, {}, "sentences: NoneType: give a str or a list of str"),
+        (b"baluta", {}, "sentences: bytes: give a str"),
+        (["baluta.", None], {}, r"sentences\[1\]: NoneType: give a str"),
+        (["baluta."], {"beam": 0}, "beam 0: give a whole number from 1"),
+        (["baluta."], {"beam": "4"}, "beam '4': give a whole number"),
+        (["baluta."], {"nbest": 0}, "nbest 0: give a whole number"),
+        (["baluta."], {"nbest": 6}, "nbest 6: a search with beam 5"),
+        (["baluta."], {"beem": 4}, "translate: no option 'beem': did you mean beam"),
+        (["baluta."], {"len_pen": 1}, "translate: no option 'len_pen': did you mean lenpen"),
+        (["baluta."], {"skip_invalid_size_input": True}, "did you mean skip_invalid_size_inputs"),
+        (["baluta."], {"replace_unk": "x"}, "translate: no option 'replace_unk'"),
+        (["baluta."], {"score_reference": True}, "translate: no option 'score_reference'"),
+    ],
+)
+def test_what_cannot_be_translated_is_told_before_any_work(model, monkeypatch, sentences, options, message):
+    monkeypatch.setattr(model.task, "inference_step", None)
+    with pytest.raises(UserError, match=message):
+        model.translate(sentences, **options)
+
+
+CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("nowhere", *CHECKPOINT[1:]), {}, "nowhere: no such folder: give that of the checkpoint"),
+        (("checkpoints", "none.pt", CHECKPOINT[2]), {}, r"checkpoints/none\.pt"),
+        (("checkpoints", ".", CHECKPOINT[2]), {}, "checkpoints/.: cannot be read"),
+        (("checkpoints/checkpoint_best.pt",), {}, r"a file: .*from_pretrained\('checkpoints', 'checkpoint_best.pt', "),
+        ((*CHECKPOINT[:2], "nowhere"), {}, "nowhere: no such folder: give that of the binarised data"),
+        (CHECKPOINT[:2], {}, r"checkpoints/.: no dict.LANGUAGE.txt: give .* as the third argument"),
+        ((*CHECKPOINT[:2], "my work"), {}, r"my work: no dict.LANGUAGE.txt"),
+        ((None, *CHECKPOINT[1:]), {}, "from_pretrained: model_name_or_path is None"),
+        (CHECKPOINT, {"data": "my work/data-bin"}, "data is no option: .* third argument"),
+        (CHECKPOINT, {"bpe_code": "x"}, "from_pretrained: no option 'bpe_code': did you mean bpe_codes"),
+        (CHECKPOINT, {"inference_precison": "bf16"}, "did you mean inference_precision"),
+        (CHECKPOINT, {"task": "translation"}, "task is a group of options"),
+        (CHECKPOINT, {"dataset": 4}, "dataset is a group of options"),
+        (CHECKPOINT, {"max_tokens": "many"}, "max_tokens is 'many': give a number"),
+        (CHECKPOINT, {"lenpen": float("nan")}, "lenpen is nan: give a number"),
+        (CHECKPOINT, {"user_dir": "nowhere"}, "user_dir nowhere: no such folder"),
+        (CHECKPOINT, {"bpe": "subword_nmt"}, "--bpe subword_nmt: needs --bpe-codes"),
+        (CHECKPOINT, {"bpe": "subword_nmt", "bpe_codes": "none"}, "--bpe-codes none: no such file"),
+        (CHECKPOINT, {"bpe": "wordpiece"}, "--bpe wordpiece: give one of .*prepared"),
+        (CHECKPOINT, {"tokenizer": "mosses"}, "--tokenizer mosses: give one of moses"),
+        (CHECKPOINT, {"source_lang": "xx"}, "--source-lang xx: my work/data-bin is data of de and en"),
+        (CHECKPOINT, {"source_lang": "en", "target_lang": "en"}, "give two languages"),
+        (CHECKPOINT, {"inference_precision": "bf17"}, "--inference-precision bf17"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_in_one_line(prepared_and_trained, arguments, options, message):
+    with pytest.raises(UserError, match=message) as caught:
+        ResMLPTransformerModel.from_pretrained(*arguments, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_options_of_the_search_and_of_the_checkpoint_are_taken(prepared_and_trained):
+    model = ResMLPTransformerModel.from_pretrained(
+        *CHECKPOINT, lenpen=2, encoder_layers_to_keep="0", decoder_layers_to_keep="0"
+    )
+    assert len(model.models[0].encoder.layers) == 1
+    assert model.translate("baluta.", beam=2, max_len_b=3, sampling=True, sampling_topk=5)
+    with pytest.raises(UserError, match="fairseq-generate --score-reference"):
+        model.score(["baluta."])
