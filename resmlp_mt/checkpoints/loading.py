@@ -77,6 +77,8 @@ _LEGACY_PICKLES = 5
 """in a file of PyTorch before 1.6, one behind the other"""
 _DEEPEST, _MOST = 100, 1_000_000
 """levels and values of a checkpoint; those of large models have 8 and some ten thousand"""
+_MOST_COUNTED = 2**31
+"""updates, epochs or batches"""
 
 _PARTS: dict[str, type] = {
     "args": Namespace,
@@ -239,8 +241,23 @@ def _check_parts(checkpoint: Any) -> None:
         value = checkpoint.get(part)
         if value is not None and not isinstance(value, type_of_part):
             raise UserError(f"its {part} is a {type(value).__name__}: not a checkpoint of fairseq-train")
-    if not all(isinstance(entry, dict) for entry in checkpoint.get("optimizer_history") or []):
-        raise UserError("its optimizer_history is not one of fairseq-train: not a checkpoint of it")
+    for part in "model", "task":
+        options = (checkpoint.get("cfg") or {}).get(part)
+        if not isinstance(options, dict | Namespace | None):
+            raise UserError(
+                f"its options of the {part} are a {type(options).__name__}: not a checkpoint of fairseq-train"
+            )
+    counts = [
+        *((entry, "num_updates") for entry in checkpoint.get("optimizer_history") or []),
+        *(
+            ((checkpoint.get("extra_state") or {}).get("train_iterator") or {}, name)
+            for name in ("epoch", "iterations_in_epoch")
+        ),
+    ]
+    for entry, name in counts:
+        number = entry.get(name, 0) if isinstance(entry, dict) else f"in {entry!r:.80}"
+        if type(number) is not int or not 0 <= number < _MOST_COUNTED:
+            raise UserError(f"its {name} is {number!r:.100}, not a number of them: not a checkpoint of fairseq-train")
 
 
 def _reason(path: PathLike, error: Exception) -> str:
