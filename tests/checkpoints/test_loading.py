@@ -152,7 +152,7 @@ def test_parameters_that_are_no_plain_tensors_are_named(tmp_path, tensor, messag
         ({"model": None}, "its model is a NoneType, not parameters by name"),
         ({"model": [torch.ones(1)]}, "its model is a list"),
         ({"model": {}}, "its model is an empty one"),
-        ({"model": {7: torch.ones(1)}}, "a parameter of its model is called 7"),
+        ({"model": {7: torch.ones(1)}}, "a parameter of its model has a int for a name"),
         ({"cfg": [1]}, "its cfg is a list"),
         ({"args": {"arch": "fconv"}}, "its args is a dict"),
         ({"extra_state": torch.ones(1)}, "its extra_state is a Tensor"),
@@ -278,7 +278,7 @@ def test_unsafe_loading_is_switched_on_nowhere(tmp_path, monkeypatch):
     save(tmp_path / "a.pt", extra_state={"x": Call(os.mkdir, str(tmp_path / "smuggled"))})
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # not even by the environment
     assert "mkdir" in refused(tmp_path / "a.pt")
-    monkeypatch.setattr(loading, "_check_file", lambda path: None)
+    monkeypatch.setattr(loading, "_check_file", lambda stream: None)
     refused(tmp_path / "a.pt")
     assert not (tmp_path / "smuggled").exists()
 
