@@ -70,7 +70,7 @@ def mixing_matrices(model: StateDict) -> list[Mixing]:
     found = []
     for key in model:
         match = _MIXING.fullmatch(key)
-        if match and model[key].dim() in (2, 3) and model[key].size(-1) == model[key].size(-2):
+        if match and model[key].dim() in (2, 3) and 0 < model[key].size(-1) == model[key].size(-2):
             side, layer = match[1], int(match[2]) + 1
             found.append(Mixing(side, layer, key, effective_matrix(model, key)))
     return sorted(found, key=lambda mixing: (mixing.side == "decoder", mixing.layer))

@@ -55,6 +55,9 @@ def read(path: PathLike) -> Reading:
     for mixing in mixings:
         if not model[mixing.key].is_floating_point():
             raise UserError(f"{path}: {mixing.key} is of {model[mixing.key].dtype}: A was not trained so")
+        bias = used_part.bias_of(mixing)
+        if bias not in model or model[bias].shape != (*model[mixing.key].shape[:-2], mixing.length):
+            raise UserError(f"{path}: lacks the parameter {bias}, of the shape that A has")
         if not torch.isfinite(mixing.weights).all():
             raise UserError(f"{path}: A of {mixing.name} is not finite (NaN or infinity): the training diverged")
     return Reading(

@@ -110,6 +110,8 @@ def squared_gradients(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
         nothing where there is no such state, or where it does not fit the parameters
     """
     states = (checkpoint.get("last_optimizer_state") or {}).get("state") or {}
+    if not isinstance(states, dict) or not all(type(key) is int and isinstance(states[key], dict) for key in states):
+        return {}
     records = [states[number].get("sum", states[number].get("exp_avg_sq")) for number in sorted(states)]
     if not records or not all(isinstance(record, Tensor) for record in records):
         return {}

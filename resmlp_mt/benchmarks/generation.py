@@ -3,6 +3,7 @@
 import importlib.util
 import math
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -131,7 +132,8 @@ def _load_ctranslate2(checkpoint: Path, options: Mapping[str, Any]) -> None:
     ctranslate2 = importlib.import_module("ctranslate2")
     converted = checkpoint.with_name("converted")
     converter = ctranslate2.converters.FairseqConverter(str(checkpoint), str(checkpoint.parent), "source", "target")
-    converter.convert(str(converted))
+    with torch.serialization.safe_globals([Namespace]):  # of the file that this process's parent has just written
+        converter.convert(str(converted))
     _in_this_process[:] = [ctranslate2.Translator(str(converted), **options)]
 
 

@@ -77,6 +77,8 @@ _LEGACY_PICKLES = 5
 """in a file of PyTorch before 1.6, one behind the other"""
 _DEEPEST, _MOST = 100, 1_000_000
 """levels and values of a checkpoint; those of large models have 8 and some ten thousand"""
+_MOST_COUNTED = 2**31
+"""updates, epochs or batches"""
 
 _PARTS: dict[str, type] = {
     "args": Namespace,
@@ -106,7 +108,7 @@ def bad_checkpoints_refused(path: PathLike) -> Iterator[None]:
     except UserError as error:
         raise UserError(f"{path}: not loaded: {one_line(error)}") from error
     except Exception as error:  # a broken file raises nearly anything, other OSErrors too
-        raise UserError(f"{path}: not loaded: {one_line(_reason(path, error))}") from error
+        raise UserError(f"{path}: not loaded: {one_line(_reason(error))}") from error
 
 
 def one_line(message: object) -> str:
@@ -130,10 +132,11 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
 
 def load_parts(path: PathLike) -> dict[str, Any]:
     """The same for a checkpoint of any age, of which fairseq needs the model alone."""
-    with bad_checkpoints_refused(path):
-        _check_file(path)
+    with bad_checkpoints_refused(path), open(path, "rb") as stream:
+        _check_file(stream)
+        stream.seek(0)
         with _types_allowed():
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+            checkpoint = torch.load(stream, map_location="cpu", weights_only=True)
         _check_values(checkpoint)
         _check_parts(checkpoint)
         return {**checkpoint, **{part: settled(checkpoint[part]) for part in ("args", "cfg") if part in checkpoint}}
@@ -160,28 +163,28 @@ def _types_allowed() -> Iterator[None]:
             yield
 
 
-def _check_file(path: PathLike) -> None:
+def _check_file(stream: IO[bytes]) -> None:
     """Look at a file's parts and at the types that it names."""
-    with open(path, "rb") as stream:
-        if stream.read(4) != b"PK\x03\x04":  # as PyTorch tells its two formats apart
-            stream.seek(0)
-            if not tarfile.is_tarfile(stream):
-                stream.seek(0)
-                for _ in range(_LEGACY_PICKLES):
-                    _check_names(stream)
-            return
-        size = stream.seek(0, io.SEEK_END)
-        with zipfile.ZipFile(stream) as archive:
-            parts = archive.infolist()
-            if len({part.filename for part in parts}) < len(parts):
-                raise UserError("two of its parts have one name: do not trust it")
-            if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-                raise UserError("it is compressed, as no checkpoint of PyTorch is: do not trust it")
-            if sum(part.file_size for part in parts) > size:
-                raise UserError("its parts claim to be larger than the file: do not trust it")
-            for part in parts:
-                if part.filename.endswith(".pkl"):
-                    _check_names(io.BytesIO(archive.read(part)))
+    if stream.read(4) != b"PK\x03\x04":  # as PyTorch tells its two formats apart
+        stream.seek(0)
+        if tarfile.is_tarfile(stream):
+            raise UserError("it is a tar file, which PyTorch does not load as data: save it again in today's format")
+        stream.seek(0)
+        for _ in range(_LEGACY_PICKLES):
+            _check_names(stream)
+        return
+    size = stream.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(stream) as archive:
+        parts = archive.infolist()
+        if len({part.filename for part in parts}) < len(parts):
+            raise UserError("two of its parts have one name: do not trust it")
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise UserError("it is compressed, as no checkpoint of PyTorch is: do not trust it")
+        if sum(part.file_size for part in parts) > size:
+            raise UserError("its parts claim to be larger than the file: do not trust it")
+        for part in parts:
+            if part.filename.endswith(".pkl"):
+                _check_names(io.BytesIO(archive.read(part)))
 
 
 def _check_names(pickled: IO[bytes]) -> None:
@@ -232,21 +235,33 @@ def _check_parts(checkpoint: Any) -> None:
         raise UserError(f"its model is {kind}, not parameters by name: give a checkpoint of fairseq-train")
     for key, value in model.items():
         if not isinstance(key, str):
-            raise UserError(f"a parameter of its model is called {key!r:.100}, which is no name: do not trust it")
+            raise UserError(f"a parameter of its model has a {type(key).__name__} for a name: do not trust it")
         if not isinstance(value, Tensor):
             raise UserError(f"{key} is a {type(value).__name__}, not a tensor: not a checkpoint of fairseq-train")
     for part, type_of_part in _PARTS.items():
         value = checkpoint.get(part)
         if value is not None and not isinstance(value, type_of_part):
             raise UserError(f"its {part} is a {type(value).__name__}: not a checkpoint of fairseq-train")
-    if not all(isinstance(entry, dict) for entry in checkpoint.get("optimizer_history") or []):
-        raise UserError("its optimizer_history is not one of fairseq-train: not a checkpoint of it")
+    for part in "model", "task":
+        options = (checkpoint.get("cfg") or {}).get(part)
+        if not isinstance(options, dict | Namespace | None):
+            raise UserError(
+                f"its options of the {part} are a {type(options).__name__}: not a checkpoint of fairseq-train"
+            )
+    counts = [
+        *((entry, "num_updates") for entry in checkpoint.get("optimizer_history") or []),
+        *(
+            ((checkpoint.get("extra_state") or {}).get("train_iterator") or {}, name)
+            for name in ("epoch", "iterations_in_epoch")
+        ),
+    ]
+    for entry, name in counts:
+        number = entry.get(name, 0) if isinstance(entry, dict) else f"in {entry!r:.80}"
+        if type(number) is not int or not 0 <= number < _MOST_COUNTED:
+            raise UserError(f"its {name} is {number!r:.100}, not a number of them: not a checkpoint of fairseq-train")
 
 
-def _reason(path: PathLike, error: Exception) -> str:
-    with contextlib.suppress(OSError):
-        if tarfile.is_tarfile(path):
-            return "a tar file, which PyTorch does not load as data: save it again in today's format"
+def _reason(error: Exception) -> str:
     message = str(error).strip().rpartition("WeightsUnpickler error: ")[2]
     reason = message.split("\n")[0].split(". ")[0] or type(error).__name__
     return f"truncated, or not a checkpoint ({reason}): copy or train it again"

@@ -52,17 +52,16 @@ _NONE = (
     "multitask_config_yaml",
     # criterions: sentence_ranking writes the first; ctc
     "save_predictions", "wer_kenlm_model", "wer_lexicon",
-    # generation: an alignment dictionary; subwords of BERT
-    "replace_unk", "bpe_vocab_file",
+    # generation: an alignment dictionary; subwords of BERT and of GPT-2, which fairseq would else download
+    "replace_unk", "bpe_vocab_file", "gpt2_encoder_json", "gpt2_vocab_bpe",
     # imported
     "user_dir",
 )  # fmt: skip
 _REQUIRED = (
     # wav2vec, hubert
     "w2v_path", "seq2seq_path",
-    # subwords; some are addresses to download from
-    "bpe_codes", "bpe_merges", "bpe_vocab", "gpt2_encoder_json", "gpt2_vocab_bpe",
-    "sentencepiece_model", "sentencepiece_model_path",
+    # subwords
+    "bpe_codes", "bpe_merges", "bpe_vocab", "sentencepiece_model", "sentencepiece_model_path",
 )  # fmt: skip
 OPENED: dict[str, str | None] = {**dict.fromkeys(_NONE), **dict.fromkeys(_REQUIRED, "???")}
 """Options that name what fairseq opens, downloads or imports as it loads a trained model, each with its "none".

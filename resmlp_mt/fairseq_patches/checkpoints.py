@@ -17,6 +17,7 @@ from fairseq.tasks import TASK_REGISTRY
 from resmlp_mt.checkpoints.loading import architecture_of, load_parts, one_line, options_of
 from resmlp_mt.checkpoints.parameters import DoesNotFit
 from resmlp_mt.errors import UserError
+from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
 
 
 def load_checkpoints_as_data() -> None:
@@ -82,8 +83,15 @@ def _file_by_file(load: Callable[..., Any]) -> Callable[..., Any]:
                 _check_there_is_a_model(file, state, task is None)
             try:
                 models, config, task = load([filename], arg_overrides, task, strict, suffix, num_shards, state)
-            except DoesNotFit as error:
+            except UserError as error:
+                if not isinstance(error, DoesNotFit) and not str(error).startswith("--"):  # of an option
+                    raise
                 raise UserError(f"{file}: {error}") from error
+            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+                if not state or ARCH_MODEL_REGISTRY.get(architecture_of(state)) is not ResMLPTransformerModel:
+                    raise
+                reason = str(error).strip().split("\n")[0]
+                raise UserError(one_line(f"{file}: its options make no model ({reason:.300})")) from error
             ensemble += models
             state = None
         return ensemble, config, task

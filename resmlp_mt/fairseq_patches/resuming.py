@@ -55,7 +55,15 @@ def _with_the_files_there(load: Callable[..., Any]) -> Callable[..., Any]:
         for option, file in needed.items():
             if file and not begun and not PathManager.isfile(file):
                 raise UserError(f"{option} {file}: no such file: give a checkpoint, or leave the option out")
-        return load(cfg, trainer, **passthrough)
+        try:
+            return load(cfg, trainer, **passthrough)
+        except RuntimeError as error:
+            if "--reset-dataloader" not in str(error):
+                raise
+            raise UserError(
+                f"{cfg.save_dir}: its training had more batches an epoch than this data-bin and these options give: "
+                "give the same, or --reset-dataloader"
+            ) from error
 
     return checked_load
 

@@ -152,12 +152,17 @@ def test_parameters_that_are_no_plain_tensors_are_named(tmp_path, tensor, messag
         ({"model": None}, "its model is a NoneType, not parameters by name"),
         ({"model": [torch.ones(1)]}, "its model is a list"),
         ({"model": {}}, "its model is an empty one"),
-        ({"model": {7: torch.ones(1)}}, "a parameter of its model is called 7"),
+        ({"model": {7: torch.ones(1)}}, "a parameter of its model has a int for a name"),
         ({"cfg": [1]}, "its cfg is a list"),
         ({"args": {"arch": "fconv"}}, "its args is a dict"),
         ({"extra_state": torch.ones(1)}, "its extra_state is a Tensor"),
-        ({"optimizer_history": [1]}, "its optimizer_history is not one of fairseq-train"),
+        ({"optimizer_history": [1]}, "its num_updates is 'in 1', not a number of them"),
         ({"task_state": "x"}, "its task_state is a str"),
+        ({"cfg": {"model": "resmlp_transformer"}}, "its options of the model are a str"),
+        ({"optimizer_history": [{"num_updates": "5"}]}, "its num_updates is '5', not a number of them"),
+        ({"optimizer_history": [{"num_updates": -5}]}, "its num_updates is -5"),
+        ({"extra_state": {"train_iterator": {"epoch": 10**12}}}, "its epoch is 1000000000000"),
+        ({"extra_state": {"train_iterator": [1]}}, "its epoch is 'in [1]'"),
         ({"optimizer_history": []}, "it has no optimizer_history"),
     ],
 )
@@ -273,7 +278,7 @@ def test_unsafe_loading_is_switched_on_nowhere(tmp_path, monkeypatch):
     save(tmp_path / "a.pt", extra_state={"x": Call(os.mkdir, str(tmp_path / "smuggled"))})
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # not even by the environment
     assert "mkdir" in refused(tmp_path / "a.pt")
-    monkeypatch.setattr(loading, "_check_file", lambda path: None)
+    monkeypatch.setattr(loading, "_check_file", lambda stream: None)
     refused(tmp_path / "a.pt")
     assert not (tmp_path / "smuggled").exists()
 

@@ -143,7 +143,10 @@ def test_adaptive_softmax_whose_cutoff_is_never_evaluated(train, generate, tmp_p
 
     state = load_checkpoint(path)
     for cutoff, message in (
-        ("open('smuggled', 'w') and [8, 16]", "fairseq might run its option adaptive_softmax_cutoff"),
+        (
+            "open('smuggled', 'w') and [8, 16]",
+            "smuggling.pt: not loaded: fairseq might run its option adaptive_softmax_cutoff",
+        ),
         ("[8] + [16]", r"--adaptive-softmax-cutoff is .*: give whole numbers"),
     ):
         state["cfg"]["model"].adaptive_softmax_cutoff = cutoff

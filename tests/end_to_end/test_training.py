@@ -93,6 +93,26 @@ def test_a_killed_training_run_again_ends_like_an_unbroken_one(train, unbroken, 
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def in_two_processes(data_bin, save_dir, *options):
+    """Train in two processes, to their end; what they printed."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    distributed = (
+        "--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn",
+        "--distributed-init-method", f"tcp://127.0.0.1:{port}",
+    )  # fmt: skip
+    common = training(data_bin, save_dir)
+    ranks = [
+        start(save_dir.parent / f"{rank}.log", "train", *common, *options, *distributed, "--distributed-rank", rank)
+        for rank in range(2)
+    ]
+    finished = [rank.finish() for rank in ranks]
+    for done in finished:
+        assert done.status == 0, done.output
+    return [done.output for done in finished]
+
+
 def test_two_processes_give_the_gradients_of_one(train, data_bin, tmp_path):
     # one step of plain gradient descent, so that the weights show the gradient; 16 sentences: 2 x 8, or 16 at once
     options = (
@@ -102,20 +122,7 @@ def test_two_processes_give_the_gradients_of_one(train, data_bin, tmp_path):
     for name, size in ("whole", 16), ("half", 8):
         done = train(tmp_path / name, *options, "--batch-size", size)
         assert done.status == 0, done.output
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    distributed = (
-        "--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn",
-        "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--batch-size", 8,
-    )  # fmt: skip
-    common = training(data_bin, tmp_path / "two")
-    ranks = [
-        start(tmp_path / f"{rank}.log", "train", *common, *options, *distributed, "--distributed-rank", rank)
-        for rank in range(2)
-    ]
-    for done in [rank.finish() for rank in ranks]:
-        assert done.status == 0, done.output
+    in_two_processes(data_bin, tmp_path / "two", *options, "--batch-size", 8)
     whole, half, two = (
         load_checkpoint(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "half", "two")
     )
@@ -124,6 +131,14 @@ def test_two_processes_give_the_gradients_of_one(train, data_bin, tmp_path):
     for side in "encoder", "decoder":  # the test would see a gradient of one half only
         name = f"{side}.layers.0.mixing.mixing.weight"
         assert not torch.allclose(half[name], whole[name], rtol=1e-4, atol=1e-5)
+
+
+def test_two_processes_go_on_with_a_training(data_bin, tmp_path):
+    options = ("--train-subset", "valid", "--disable-validation", "--ddp-backend", "legacy_ddp", "--batch-size", 8)
+    in_two_processes(data_bin, tmp_path / "two", *options, "--max-update", 1)
+    outputs = in_two_processes(data_bin, tmp_path / "two", *options, "--max-update", 2)
+    assert "Loaded checkpoint" in outputs[0]
+    assert load_checkpoint(tmp_path / "two" / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 2
 
 
 def test_activation_checkpointing_changes_nothing(train, tmp_path):

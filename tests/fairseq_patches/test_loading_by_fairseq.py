@@ -155,6 +155,9 @@ def test_an_ensemble_is_loaded_in_order(changed, checkpoint, task):
             lambda state: change_options(state, decoder_embed_dim="two"),
             "--decoder-embed-dim is 'two': give something like",
         ),
+        (lambda state: change_options(state, quant_noise_pq="x"), "changed.pt: its options make no model"),
+        (lambda state: change_options(state, encoder_layers_to_keep="x"), "changed.pt: its options make no model"),
+        (lambda state: change_options(state, max_source_positions=10**9), "changed.pt: its options make no model"),
         (lambda state: {**state, "extra_state": None}, "its options or state are"),
     ],
 )

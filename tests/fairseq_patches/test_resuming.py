@@ -98,3 +98,9 @@ def test_a_state_that_no_training_has_is_one_line(train, checkpoint, tmp_path, p
     with pytest.raises(UserError, match=r"checkpoint_last.pt: .*") as error:
         train(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_a_data_bin_with_fewer_sentences_is_one_line(train, small, tmp_path):
+    train(tmp_path, "--save-interval-updates", 1, "--batch-size", 2)
+    with pytest.raises(UserError, match=r"more batches an epoch than this data-bin .*, or --reset-dataloader"):
+        train(tmp_path, "--max-update", 2, "--batch-size", 16)
