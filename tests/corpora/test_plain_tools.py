@@ -79,3 +79,12 @@ def test_numbers_that_are_none_are_refused(
     with pytest.raises(SystemExit):
         benchmark.main()
     assert f"argument {option}: {value} is not from 1 to " in capsys.readouterr().err
+
+
+def test_the_readme_tells_what_was_measured() -> None:
+    folder = ROOT / "examples" / "wmt14_en_de"
+    readme = (folder / "README.md").read_text()
+    for learner, figures in json.loads((folder / "bpe_learners.json").read_text())["learners"].items():
+        (row,) = (line for line in readme.splitlines() if line.startswith(f"| `{learner}`"))
+        assert f"| {figures['cpu_seconds']:.0f} s, {figures['peak_mib']} MiB |" in row
+        assert row.endswith(f"| {figures['subwords_per_word']} |")
