@@ -94,9 +94,8 @@ class Record:
 
     def claim(self, outputs: Iterable[Path]) -> None:
         """Name outputs before they appear: a run that is killed then leaves nothing that the next takes for foreign."""
-        if new := set(map(self.name_of, outputs)) - self._names():
-            self._others.update(dict.fromkeys(sorted(new)))
-            self._file.save()
+        self._others.update(dict.fromkeys(map(self.name_of, outputs)))
+        self._file.save()
 
     def release(self) -> None:
         """Take back the claims to outputs that have not appeared."""
@@ -110,7 +109,8 @@ class Record:
 
     def finished(self, name: str, made_from: dict[str, Any], outputs: dict[str, str], result: dict[str, Any]) -> None:
         """Put a step on record in the place of an earlier one of its name."""
-        self._others.update(self._file.values.get(name, {}).get("outputs", {}))
+        for output, sha256 in self._file.values.get(name, {}).get("outputs", {}).items():
+            self._others.setdefault(output, sha256)
         entry = {"made_from": made_from, "outputs": outputs, "result": result}
         self._file.values[name] = {**entry, "sum": _sum(entry)}
         for output in outputs:

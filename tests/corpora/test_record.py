@@ -233,6 +233,20 @@ def test_a_run_that_ends_between_output_and_record_leaves_nothing_foreign(tmp_pa
     assert set(_tree(tmp_path)) == {".lock", ".checksums.json", "a", "b", "steps.json", "times.json"}
 
 
+def test_an_output_that_a_killed_run_wrote_anew_is_still_ours(tmp_path: Path) -> None:
+    place = _place(tmp_path, "a")
+    _make(place)
+    child = os.fork()
+    if child == 0:
+        with Steps.of_folder(
+            place
+        ) as steps:  # another step, of which the record has nothing but the name of its output
+            steps.run(Step("other", [], place.outputs, {}), lambda: (tmp_path / "a").write_text("x") and os._exit(0))
+    os.waitpid(child, 0)
+    _make(_place(tmp_path, "b"))
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_run_that_fails_leaves_no_claims(tmp_path: Path) -> None:
     place = _place(tmp_path, "a", "b")
 
