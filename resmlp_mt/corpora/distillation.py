@@ -4,6 +4,7 @@ The student then trains on what the teacher would say, which is simpler and more
 """
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -104,7 +105,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
             their references
     """
     check_outputs([out], [data.folder, *generated])
-    if out.exists():
+    if os.path.lexists(out):
         raise UserError(f"{out}: exists already: remove it, or choose another folder")
     sources, references = (data.side("train", language) for language in (data.source, data.target))
     _check_sources(generated, data, sources)
