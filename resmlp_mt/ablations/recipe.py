@@ -4,18 +4,21 @@ The file is YAML, read as fairseq reads its own (omegaconf, with ``${interpolati
 whose settings hold where this one is silent.
 """
 
+import io
 import re
 import shlex
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING as NO_DEFAULT
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
 
+from resmlp_mt.corpora.languages import check_code
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike
+from resmlp_mt.files import PathLike, read_lines
 
 _SHARED = """
 batch-size batch-size-valid max-sentences max-sentences-valid max-tokens max-tokens-valid required-batch-size-multiple
@@ -25,6 +28,26 @@ no-save restore-file save-dir save-interval validate-interval disable-validation
 """
 ONE_FOR_ALL = frozenset(f"--{name}" for name in _SHARED.split())
 """Options of fairseq-train that are not a row's to choose: data, batches, budget, and what the table is read from."""
+
+NUMBERS = ("max_epoch", "updates_per_epoch", "average", "seed")
+MOST = 10**9
+"""The largest number that a recipe may have."""
+
+LARGEST = 1 << 20
+"""Bytes of a recipe."""
+
+OPENING = (
+    yaml.BlockMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.FlowSequenceStartToken,
+)
+CLOSING = yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken
+DEEPEST = 9
+"""Levels of a recipe; it has two."""
+
+TABLE = ("table.md", "table.json", "table.png")
+"""The table's files, beside the folders of its rows."""
 
 
 @dataclass(frozen=True)
@@ -99,13 +122,15 @@ def read_recipe(path: PathLike) -> Recipe:
         if name not in known:
             raise UserError(f"{path}: {name}: no such setting; there are: base, {', '.join(known)}")
     for name, each in known.items():
-        if each.default is MISSING and name not in settings:
+        if each.default is NO_DEFAULT and name not in settings:
             raise UserError(f"{path}: {name} is missing")
-    for name, kind in ("max_epoch", int), ("updates_per_epoch", int), ("average", int), ("seed", int):
-        if name in settings and (type(settings[name]) is not kind or settings[name] < 1):
-            raise UserError(f"{path}: {name} is {settings[name]!r}: give a whole number from 1")
+    for name in NUMBERS:
+        if name in settings:
+            _check_number(path, name, settings[name])
     for name in "title", "against", "languages", "reference", "data", "subset":
-        if name in settings and not (isinstance(settings[name], str) and settings[name]):
+        if name in settings and not (
+            isinstance(settings[name], str) and settings[name] and settings[name].isprintable()
+        ):
             raise UserError(f"{path}: {name} is {settings[name]!r}: give text")
     for name in "batches", "options", "search":
         if name in settings:
@@ -117,26 +142,53 @@ def read_recipe(path: PathLike) -> Recipe:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    settings = _read(path)
     try:
-        settings = _read(path)
         if "base" in settings:
-            base = _read(path.parent / str(settings["base"]))
-            settings = DictConfig(OmegaConf.merge(base, settings))
-        if "max_epoch" in settings and "updates_per_epoch" in settings:
-            settings["updates"] = settings["max_epoch"] * settings["updates_per_epoch"]
+            if not isinstance(settings["base"], str):
+                raise UserError(f"{path}: base is {settings['base']!r}: give the name of a file")
+            settings = DictConfig(OmegaConf.merge(_read(path.parent / settings["base"]), settings))
+        factors = [settings.get(name) for name in ("max_epoch", "updates_per_epoch")]
+        if None not in factors:
+            for name, number in zip(("max_epoch", "updates_per_epoch"), factors, strict=True):
+                _check_number(path, name, number)
+            settings["updates"] = factors[0] * factors[1]
         values: Any = OmegaConf.to_container(settings, resolve=True)
-    except OSError as error:
-        raise UserError(f"{error.filename or path}: cannot be read: {error.strerror or error}") from error
-    except (OmegaConfBaseException, YAMLError, TypeError) as error:
-        raise UserError(f"{path}: not read: {' '.join(str(error).split())}") from error
-    return {str(name): value for name, value in values.items() if name not in ("base", "updates")}
+    except (OmegaConfBaseException, TypeError) as error:
+        raise UserError(f"{path}: not read: {_one_line(error)}") from error
+    return {str(name): value for name, value in values.items() if name not in ("base", "updates") and value != "???"}
 
 
 def _read(path: Path) -> DictConfig:
-    settings = OmegaConf.load(path)
+    if path.exists() and not (path.is_file() and path.stat().st_size < LARGEST):
+        raise UserError(f"{path}: no file of settings: see examples/ablations")
+    text = "\n".join(read_lines(path))
+    try:
+        depth = 0
+        for token in yaml.scan(text):
+            if isinstance(token, yaml.AliasToken):  # a few lines of them hold billions
+                raise UserError(f"{path}: aliases (*name) are not taken: give the setting itself, or ${{name}}")
+            depth += isinstance(token, OPENING) - isinstance(token, CLOSING)
+            if depth > DEEPEST:
+                raise UserError(f"{path}: nested too deeply: see examples/ablations")
+        settings = OmegaConf.load(io.StringIO(text))
+    except UserError:
+        raise
+    except (OmegaConfBaseException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: not read: {_one_line(error)}") from error
     if not isinstance(settings, DictConfig):
         raise UserError(f"{path}: not a mapping of settings: see examples/ablations")
     return settings
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _check_number(path: PathLike, name: str, number: Any) -> None:
+    if type(number) is not int or not 1 <= number <= MOST:
+        told = number if type(number) in (int, float) and abs(number) < MOST else repr(number)[:40]
+        raise UserError(f"{path}: {name} is {told}: give a whole number from 1 to {MOST:,}")
 
 
 def _words(path: PathLike, name: str, text: Any) -> list[str]:
@@ -146,17 +198,22 @@ def _words(path: PathLike, name: str, text: Any) -> list[str]:
     if not isinstance(text, str):
         raise UserError(f"{path}: {name}: {text!r}: give options as text")
     try:
-        return shlex.split(text)
+        words = shlex.split(text)
     except ValueError as error:
         raise UserError(f"{path}: {name}: {error}: {text}") from error
+    if not all(map(str.isprintable, words)):
+        raise UserError(f"{path}: {name}: {text!r}: give printable characters alone")
+    return words
 
 
 def _rows(path: PathLike, rows: Any) -> dict[str, list[str]]:
     if not isinstance(rows, dict) or not rows:
         raise UserError(f"{path}: rows: give at least one, as name: options")
     for name in rows:
-        if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]*", name):
+        if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]{,99}", name):
             raise UserError(f"{path}: rows: {name!r}: a row is also a folder: name it by letters, digits and . _ + -")
+        if name in TABLE:
+            raise UserError(f"{path}: rows: {name}: a file of the table has the name: choose another")
     return {name: _words(path, f"rows: {name}", options) for name, options in rows.items()}
 
 
@@ -165,6 +222,9 @@ def _check(path: PathLike, recipe: Recipe) -> None:
         raise UserError(f"{path}: against: {recipe.against}: no such row; there are: {', '.join(recipe.rows)}")
     if not re.fullmatch(r"\w+-\w+", recipe.languages):
         raise UserError(f"{path}: languages: {recipe.languages}: give source-target, such as en-de")
+    check_code(recipe.langs[1], f"{path}: languages:")
+    if not re.fullmatch(r"\w[\w.-]{,99}", recipe.subset):  # is part of a file's name
+        raise UserError(f"{path}: subset: {recipe.subset}: give a name as fairseq has it, such as test")
     if recipe.average > recipe.max_epoch:
         raise UserError(f"{path}: average is {recipe.average}, but there are only {recipe.max_epoch} epochs")
     own = {"options": recipe.options, **{f"rows: {name}": options for name, options in recipe.rows.items()}}

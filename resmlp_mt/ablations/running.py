@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import hashlib
+import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -112,18 +113,32 @@ class Row:
             Stopped: it was ended
         """
         with contextlib.closing(locked(self.folder)) as lock:
-            if anew:
-                self._empty()
-            state = self._state
-            self._check(state.values.get("training"))
-            if not state.values.get("trained"):
-                self._train(state, lock, stop, about or {})
-            if not self.finished:
-                self._translate(state, lock, stop)
+            try:
+                self._check_folder()
+                if anew:
+                    self._empty()
+                state = self._state
+                self._check(state.values.get("training"))
+                if not state.values.get("trained"):
+                    self._train(state, lock, stop, about or {})
+                if not self.finished:
+                    self._translate(state, lock, stop)
+            except OSError as error:
+                raise UserError(f"{error.filename or self.folder}: {error.strerror or error}") from error
 
     @property
     def _state(self) -> JsonFile:
-        return JsonFile(self.folder / "row.json")
+        state = JsonFile(self.folder / "row.json")
+        if not _is_record(state.values):
+            state.values = {}
+        return state
+
+    def _check_folder(self) -> None:
+        """See that what is there is a row's: fairseq-train would go on from anybody's checkpoints."""
+        if not self._state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
+            raise UserError(
+                f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose another --out"
+            )
 
     @property
     def _training(self) -> dict[str, Any]:
@@ -185,13 +200,31 @@ class Row:
         state.save()
 
     def _empty(self) -> None:
-        if not (self.folder / "row.json").exists() and any(path.name != ".lock" for path in self.folder.iterdir()):
-            raise UserError(f"{self.folder}: not the folder of a row: choose another --out")
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
             elif path.name != ".lock":
                 path.unlink()
+
+
+def _is_record(values: Any) -> bool:
+    """Whether row.json holds what is written there; a file of anybody's could have the name."""
+    if not isinstance(values, dict) or not isinstance(values.get("training"), dict):
+        return False
+    seconds = values.get("processor_seconds")
+    return (
+        _texts(values["training"].get("options"), list)
+        and _texts(values["training"].get("data"), dict)
+        and isinstance(seconds, list)
+        and all(isinstance(each, int | float) and 0 <= each < math.inf for each in seconds)
+        and _texts(values.get("trained", {}), dict)
+        and _texts(values.get("search", []), list)
+    )
+
+
+def _texts(values: Any, container: type) -> bool:
+    texts = values.values() if isinstance(values, dict) else values
+    return isinstance(values, container) and all(isinstance(text, str) for text in texts)
 
 
 def _by_name(options: list[str]) -> dict[str, str]:
@@ -220,7 +253,7 @@ def finish_rows(
         each row as it ends, with what went wrong or nothing; the others go on
     """
     stop = Event()
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(min(jobs, len(rows) or 1)) as pool:
         try:
             running = {
                 pool.submit(row.finish, stop, row.name in anew, {"rows at a time": str(jobs), **(about or {})}): row

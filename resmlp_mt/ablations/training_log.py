@@ -9,6 +9,13 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, read_lines
 
 _STATISTICS = re.compile(r"\| INFO \| (train_inner|train|valid) \| (\{.*\})$")
+_FIGURES: dict[str, dict[str, type[int] | type[float]]] = {
+    "train_inner": {"num_updates": int, "wps": float},
+    "train": {"epoch": int, "train_num_updates": int},
+    "valid": {"epoch": int, "valid_ppl": float},
+}
+"""What is read of each kind of line."""
+
 _PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained: ([0-9,]+)\)")
 
 
@@ -33,11 +40,9 @@ def check_updates(path: PathLike, per_epoch: int) -> None:
     Raises:
         UserError: one had not
     """
-    for line in read_lines(path):
-        match = _STATISTICS.search(line)
-        if match and match[1] == "train":
-            values = json.loads(match[2])
-            epoch, updates = int(values["epoch"]), int(values["train_num_updates"])
+    for kind, figures in map(_figures, read_lines(path)):
+        if kind == "train":
+            epoch, updates = figures
             if updates != epoch * per_epoch:
                 raise UserError(
                     f"{path}: {updates} updates after epoch {epoch}, not {epoch * per_epoch}: not the batches of the "
@@ -54,17 +59,16 @@ def read_training(path: PathLike, last_epoch: int) -> Training:
         UserError: the log does not reach the end of ``last_epoch``
     """
     parameters = None
-    speeds: dict[str, float] = {}
-    perplexities: dict[int, float] = {}
+    speeds: dict[float, float] = {}
+    perplexities: dict[float, float] = {}
     for line in read_lines(path):
         if match := _PARAMETERS.search(line):
             parameters = int(match[1].replace(",", ""))
-        elif match := _STATISTICS.search(line):
-            values = json.loads(match[2])
-            if match[1] == "train_inner":
-                speeds[values["num_updates"]] = float(values["wps"])
-            elif match[1] == "valid":
-                perplexities[int(values["epoch"])] = float(values["valid_ppl"])
+        kind, figures = _figures(line)
+        if kind == "train_inner":
+            speeds[figures[0]] = figures[1]
+        elif kind == "valid":
+            perplexities[figures[0]] = figures[1]
     if parameters is None or not speeds or last_epoch not in perplexities:
         raise UserError(f"{path}: not the log of a whole training of {last_epoch} epochs: train again")
     return Training(
@@ -72,3 +76,14 @@ def read_training(path: PathLike, last_epoch: int) -> Training:
         parameters=parameters,
         words_per_second=statistics.median(speeds.values()),
     )
+
+
+def _figures(line: str) -> tuple[str, list[float]]:
+    """The kind of a line and its figures; no kind where it has none, or where a kill has cut it."""
+    if match := _STATISTICS.search(line):
+        try:
+            values = json.loads(match[2])
+            return match[1], [number(values[name]) for name, number in _FIGURES[match[1]].items()]
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
+            pass
+    return "", []

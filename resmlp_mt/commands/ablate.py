@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.ablations.recipe import Recipe, read_recipe
+from resmlp_mt.ablations.recipe import TABLE, Recipe, read_recipe
 from resmlp_mt.ablations.running import Row, digests, finish_rows
 from resmlp_mt.ablations.table import Table, make_table
 from resmlp_mt.benchmarks.machine import describe
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write
+from resmlp_mt.evaluation.bleu import sacre_bleu
+from resmlp_mt.files import atomic_write, check_outputs
 
 EPILOG = """
 Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
@@ -67,15 +68,21 @@ def save(table: Table, out: Path) -> None:
     if importlib.util.find_spec("matplotlib"):
         from resmlp_mt.ablations.plots import draw
 
-        picture = "table.png"
+        picture = TABLE[2]
         draw(table, out / picture)
     else:
         print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
-    with atomic_write(out / "table.json") as stream:
+    with atomic_write(out / TABLE[1]) as stream:
         json.dump(table.as_json(), stream, indent=1)
         stream.write("\n")
-    with atomic_write(out / "table.md") as stream:
+    with atomic_write(out / TABLE[0]) as stream:
         stream.write(table.as_markdown(picture))
+
+
+def check_data_path(path: Path) -> None:
+    """Refuse a name that fairseq takes for something else: it splits at colons, and reads options and variables."""
+    if str(path).startswith("-") or ":" in str(path) or "${" in str(path):
+        raise UserError(f"{path}: fairseq would not take it for one folder: choose a name without :, ${{ and a first -")
 
 
 def end(number: int, frame: Any) -> None:
@@ -88,12 +95,16 @@ def main() -> None:
     if args.jobs < 1:
         parser.error("--jobs must be 1 or more")
     recipe = read_recipe(args.recipe)
+    sacre_bleu(recipe.langs[1])  # found missing now rather than after the training
     only, anew = named(recipe, args.rows or list(recipe.rows)), named(recipe, args.anew)
     reference = args.work / recipe.reference
     if not reference.is_file():
         raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
     out = args.out or args.work / "ablations" / args.recipe.stem
     data = args.work / recipe.data
+    check_outputs([*(out / name for name in (*TABLE, *recipe.rows))], [args.recipe, reference, data])
+    for path in data, out:
+        check_data_path(path)
     sums = digests(data)
     rows = [Row(name, recipe, data, sums, out / name) for name in recipe.rows]
 

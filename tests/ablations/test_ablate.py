@@ -13,7 +13,8 @@ from fairseq_commands import USER_DIR, start
 
 from resmlp_mt.ablations.recipe import read_recipe
 from resmlp_mt.checkpoints.loading import load_checkpoint
-from scripts import printed
+from resmlp_mt.errors import UserError
+from scripts import in_process, printed
 
 
 def until(condition, process, seconds=280):  # a busy machine is slow, and pytest ends a test after 300
@@ -167,14 +168,39 @@ def test_told_to_end_it_ends_its_trainings(work, ablate, write_recipe, tmp_path)
     ("arguments", "message"),
     [
         (["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
+        (["--rows", ""], ": no such row; there are"),
+        (["--anew", "nobody"], "nobody: no such row; there are"),
         (["--work", "nowhere"], "nowhere/test.en: no such file: prepare the data first"),
+        (["--work", "{work}/test.en"], "test.en/test.en: no such file: prepare the data first"),
         (["--table"], "A table: no row is finished"),
+        (["--out", "a:b"], "a:b: fairseq would not take it for one folder"),
+        (["--out", "${x}"], "${x}: fairseq would not take it for one folder"),
+        (["--out=-x"], "-x: fairseq would not take it for one folder"),
+        (["--out", "{work}"], "{work}/data-bin: would be written over the input"),
     ],
 )
-def test_mistakes_are_told_in_one_line(work, ablate, write_recipe, tmp_path, arguments, message):
+def test_mistakes_are_told_in_one_line(work, write_recipe, monkeypatch, tmp_path, arguments, message):
     recipe = write_recipe(tmp_path / "recipe.yaml")
-    done = ablate(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
-    _, errors = done.communicate()
-    assert done.returncode == 1
-    assert message in errors
-    assert errors.count("\n") == 1
+    recipe.write_text(
+        recipe.read_text().replace("  broken:", "  data-bin:\n  broken:" if "{work}" in arguments else "  broken:")
+    )
+    arguments = [argument.replace("{work}", str(work)) for argument in arguments]
+    with pytest.raises(UserError) as caught:
+        in_process("ablate", monkeypatch)(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
+    assert message.replace("{work}", str(work)) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_recipe_is_not_written_over(work, write_recipe, monkeypatch, tmp_path):
+    recipe = write_recipe(tmp_path / "table.json")
+    with pytest.raises(UserError, match="would be written over the input"):
+        in_process("ablate", monkeypatch)(recipe, "--work", work, "--out", tmp_path)
+
+
+def test_what_scoring_needs_is_missed_before_the_training(work, write_recipe, monkeypatch, tmp_path):
+    recipe = write_recipe(tmp_path / "recipe.yaml")
+    recipe.write_text(recipe.read_text().replace("de-en", "de-ja"))
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    with pytest.raises(UserError, match="sacreBLEU for ja needs MeCab"):
+        in_process("ablate", monkeypatch)(recipe, "--work", work)

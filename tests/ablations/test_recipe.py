@@ -1,5 +1,6 @@
 """The files of tables."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,28 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("title: A table", "titel: A table", "titel: no such setting"),
         ("languages: de-en", "", "languages is missing"),
         ("max_epoch: 24", "max_epoch: 0", "max_epoch is 0: give a whole number from 1"),
+        ("max_epoch: 24", "max_epoch: ab\nupdates_per_epoch: 99999999999", "not read: "),
+        ("max_epoch: 24", "max_epoch: ab", "max_epoch is 'ab': give a whole number"),
+        ("max_epoch: 24", "max_epoch: [1]", "max_epoch is [1]: give a whole number"),
+        ("max_epoch: 24", f"max_epoch: {'9' * 40}", "max_epoch is 9999"),
+        ("max_epoch: 24", f"max_epoch: {'9' * 5000}", "not read: Exceeds the limit"),
+        ("seed: 1", "seed: 9999999999", "seed is 9999999999: give a whole number from 1 to 1,000,000,000"),
+        ("title: A table", "title: ???", "title is missing"),
+        ("title: A table", 'title: "a\\nb"', "title is 'a\\nb': give text"),
+        ("title: A table", 'title: "\\ud800"', "give text"),
+        ("title: A table", "title: &a [x]\nagainst: [*a, *a]", "aliases (*name) are not taken"),
+        ("title: A table", f"title: {'[' * 5000}{']' * 5000}", "nested too deeply"),
+        ("title: A table", f"title: {'{a: ' * 3000}{'}' * 3000}", "nested too deeply"),
+        ("title: A table", "title: !!python/object/apply:os.getcwd []", "not read: "),
+        ("title: A table", "title: ${title}", "not read: "),
+        ("title: A table", "title:\tx", "not read: "),
+        ("title: A table", "base: [1]", "base is [1]: give the name of a file"),
+        ("title: A table", "base:", "base is None: give the name of a file"),
+        ("seed: 1", "subset: ../../victim", "subset: ../../victim: give a name"),
+        ("languages: de-en", "languages: de-xx", "languages: 'xx': not a code of ISO 639"),
+        ("  relu:", "  table.json:", "table.json: a file of the table has the name"),
+        ("  relu:", f"  {'a' * 101}:", "a row is also a folder"),
+        ("relu: --activation-fn relu", 'relu: "--activation-fn \\0"', "give printable characters alone"),
         ("max_epoch: 24", "max_epoch: 1", "average is 2, but there are only 1 epochs"),
         ("against: paper", "against: nobody", "against: nobody: no such row; there are: paper, relu, broken"),
         ("languages: de-en", "languages: german", "languages: german: give source-target"),
@@ -60,11 +83,41 @@ def test_what_is_wrong_is_told_in_one_line(write_recipe, tmp_path, old, new, mes
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "title is missing"),
+        (b"null", "title is missing"),
+        (b"5", "not read: "),
+        (b"[a, b]", "not a mapping of settings"),
+        (b"text", "text: no such setting"),
+        ("title: ä".encode("utf-16"), ":1: not UTF-8"),
+        (b"title: \x00", "not read: "),
+        (b"#" * (1 << 20), "no file of settings"),
+        (b"a: b\n---\na: b", "not read: "),
+    ],
+)
+def test_a_file_of_another_kind_is_told_in_one_line(tmp_path, content, message):
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        read_recipe(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pipe_or_a_folder_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in tmp_path, tmp_path / "pipe":
+        with pytest.raises(UserError, match="no file of settings"):
+            read_recipe(path)
+
+
 def test_a_missing_file_or_base_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"none\.yaml: cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"none\.yaml: no such file"):
         read_recipe(tmp_path / "none.yaml")
     (tmp_path / "own.yaml").write_text("base: none.yaml\n")
-    with pytest.raises(UserError, match=r"none\.yaml: cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"none\.yaml: no such file"):
         read_recipe(tmp_path / "own.yaml")
 
 

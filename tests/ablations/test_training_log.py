@@ -42,6 +42,26 @@ def test_what_was_done_twice_counts_once_as_it_was_the_last_time(log):
     check_updates(path, 20)
 
 
+@pytest.mark.parametrize(
+    "cut",
+    [
+        '{"epoch": 2, "train_num_upda',
+        '{"epoch": 2, "tra2026-01-01 | INFO | fairseq_cli.train | {"_name": null}',
+        "{'_name': None}",
+        '{"epoch": 2}',
+        '{"epoch": null, "train_num_updates": "7", "valid_ppl": "1"}',
+        '{"epoch": 2, "train_num_updates": [7], "valid_ppl": [1]}',
+        '{"epoch": 1e999, "train_num_updates": "7", "valid_ppl": "1"}',
+        "{" + '"a": {' * 100_000 + "}" * 100_001,
+    ],
+)
+def test_a_line_that_a_kill_has_cut_is_none(log, cut):
+    lines = [f"{HEAD} {kind} | {cut}" for kind in ("train", "valid", "train_inner")]
+    path = log(PARAMETERS, inner(10, 100), *epoch(1, 9.5, 20), *lines, inner(30, 300), *epoch(2, 7.5, 40))
+    check_updates(path, 20)
+    assert read_training(path, 2).words_per_second == 200
+
+
 def test_an_unfinished_log_is_refused(log):
     with pytest.raises(UserError, match="not the log of a whole training of 3 epochs"):
         read_training(log(PARAMETERS, inner(10, 100), *epoch(2, 9.5, 20)), 3)
