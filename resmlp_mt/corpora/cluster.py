@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -89,6 +90,8 @@ class Cluster:
         # What goes wrong is said by our errors, in one line, and not by Dask's log as well.
         for name in ("distributed", "distributed.client", "distributed.gc"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        # Of the versions that it compares, those that matter are compared by us.
+        warnings.simplefilter("ignore", distributed.versions.VersionMismatchWarning)
         self._dask = distributed
         try:
             # Asked first, since a client that finds no scheduler does not end well.
@@ -217,7 +220,7 @@ class Cluster:
         except Exception as error:
             raise self._gone() from error
         for worker, unmet in told.items():
-            if isinstance(unmet, ImportError):
+            if isinstance(unmet, Exception) and not isinstance(unmet, OSError):
                 raise self._error(f"the worker at {worker} lacks this package ({unmet}): install the same everywhere")
             if isinstance(unmet, str):  # (else it has just died, and Dask replaces it)
                 raise self._error(unmet)

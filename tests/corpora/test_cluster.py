@@ -220,6 +220,21 @@ def test_workers_with_other_versions(
         Cluster(dask.scheduler_address, tmp_path)
 
 
+def test_a_worker_without_this_package(
+    dask: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking() -> None:
+        raise ModuleNotFoundError("No module named 'resmlp_mt'")
+
+    with Cluster(dask.scheduler_address, tmp_path) as cluster:
+        run = cluster._client.run
+        monkeypatch.setattr(cluster._client, "run", lambda function, **options: run(lacking, **options))
+        with pytest.raises(
+            UserError, match=r"the worker at tcp.* lacks this package \(No module.*\): install the same"
+        ):
+            cluster._check_workers()
+
+
 def test_a_worker_that_comes_later_is_looked_at_too(dask: distributed.LocalCluster, tmp_path: Path) -> None:
     with Cluster(dask.scheduler_address, tmp_path) as cluster:
         cluster._requirements = dataclasses.replace(cluster._requirements, versions={"Python": "2.7"})
