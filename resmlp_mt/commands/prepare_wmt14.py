@@ -121,7 +121,8 @@ def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str:
         **{catalog.ARCHIVES[bitext.archive]: bitext.members_for(task.langs) for bitext in task.train},
         **{official.archive: () for official in sets},  # what is scored on is the official text and nothing else
     }
-    plan = Plan(files, args.archives, args.out, round(share * task.text_bytes), mirrors=args.mirror)
+    anew = pipeline.made_otherwise(args.out, task.langs, recipe, args.sample)
+    plan = Plan(files, args.archives, args.out, round(share * task.text_bytes), anew, args.mirror)
     if args.dry_run:
         return str(plan)
     made = [path for official in sets for path in official.paths(args.out, task.langs)]

@@ -20,10 +20,10 @@ from resmlp_mt.corpora.moses import has_abbreviations
 from resmlp_mt.corpora.parallel import Jobs, chunks, local_jobs, ordered_map
 from resmlp_mt.corpora.progress import Progress, reasons
 from resmlp_mt.corpora.raw_text import RawText, record
-from resmlp_mt.corpora.record import Place
+from resmlp_mt.corpora.record import Place, Record
 from resmlp_mt.corpora.sources import PlainText, Source
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
-from resmlp_mt.corpora.steps import Step, Steps
+from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
@@ -164,6 +164,21 @@ def prepare(
         for step, work in also:
             steps.run(step, work)
         return _Preparation(corpus, recipe, Path(out), jobs, steps).run()
+
+
+def made_otherwise(out: Path, langs: tuple[str, str], recipe: Recipe, sample: int | None) -> list[str]:
+    """The folders of an earlier run in ``out`` whose files ``prepare`` will make again, since options differ."""
+    record = Record(out)
+    settings = {
+        "tokenized": ("tokenize train 1", {"rules": RULES, "langs": langs, "sample": sample, **asdict(recipe.words)}),
+        "subwords": ("learn subwords", {"rules": RULES, **asdict(recipe.subwords)}),
+        "data-bin": ("split train", {"rules": RULES, **asdict(recipe.pair_filter)}),
+    }
+    folders = list(settings)
+    changed = [record.differs(name, wanted) for name, wanted in settings.values()]
+    if changed[0] or changed[1]:
+        return folders[changed.index(True) :]
+    return folders[1:] if changed[2] else []  # with other limits on pairs the subwords are other lines, too
 
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:

@@ -92,6 +92,13 @@ class Record:
         wanted = {"made_from": made_from, "outputs": outputs, "result": entry.get("result")}
         return entry["result"] if entry == {**wanted, "sum": _sum(wanted)} else None
 
+    def differs(self, name: str, settings: dict[str, Any]) -> bool:
+        """Whether a step is on record that finished with other settings than these."""
+        made_from = self._file.values.get(name, {}).get("made_from")
+        known = made_from if isinstance(made_from, dict) else {}
+        flat = {**known, **(known.get("options") if isinstance(known.get("options"), dict) else {})}
+        return bool(known) and any(flat.get(key) != value for key, value in json.loads(json.dumps(settings)).items())
+
     def claim(self, outputs: Iterable[Path]) -> None:
         """Name outputs before they appear: a run that is killed then leaves nothing that the next takes for foreign."""
         self._others.update(dict.fromkeys(map(self.name_of, outputs)))

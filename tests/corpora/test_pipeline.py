@@ -18,7 +18,7 @@ from resmlp_mt import commands
 from resmlp_mt.commands import prepare_text
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, Recipe, made_otherwise, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
@@ -752,3 +752,21 @@ def test_interrupted_in_one_line_and_run_again(
     assert not (out / ".unfinished").exists()
     prepare(corpus, RECIPE, out)
     assert _contents(out) == _contents(prepared)
+
+
+@pytest.mark.parametrize(
+    ("changed", "folders"),
+    [
+        ({}, []),
+        ({"pair_filter": PairFilter(max_length=20)}, ["subwords", "data-bin"]),
+        ({"subwords": Subwords("bpe", 50)}, ["subwords", "data-bin"]),
+        ({"words": Words("none")}, ["tokenized", "subwords", "data-bin"]),
+    ],
+)
+def test_what_other_options_make_again_is_known_before(
+    prepared: Path, corpus: Corpus, changed: dict[str, object], folders: list[str]
+) -> None:
+    recipe = dataclasses.replace(RECIPE, **changed)
+    assert made_otherwise(prepared, corpus.langs, recipe, None) == folders
+    assert made_otherwise(prepared, corpus.langs, recipe, 10) == ["tokenized", "subwords", "data-bin"]
+    assert made_otherwise(prepared / "nowhere", corpus.langs, recipe, 10) == []
