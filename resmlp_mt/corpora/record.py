@@ -95,8 +95,9 @@ class Record:
     def differs(self, name: str, settings: dict[str, Any]) -> bool:
         """Whether a step is on record that finished with other settings than these."""
         made_from = self._file.values.get(name, {}).get("made_from")
-        known = made_from if isinstance(made_from, dict) else {}
-        flat = {**known, **(known.get("options") if isinstance(known.get("options"), dict) else {})}
+        known: dict[str, Any] = made_from if isinstance(made_from, dict) else {}
+        options = known.get("options")
+        flat = {**known, **(options if isinstance(options, dict) else {})}
         return bool(known) and any(flat.get(key) != value for key, value in json.loads(json.dumps(settings)).items())
 
     def claim(self, outputs: Iterable[Path]) -> None:
