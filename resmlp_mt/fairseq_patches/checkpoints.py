@@ -14,7 +14,7 @@ from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from resmlp_mt.checkpoints.loading import architecture_of, load_parts, one_line, options_of
+from resmlp_mt.checkpoints.loading import load_parts, one_line
 from resmlp_mt.checkpoints.parameters import DoesNotFit
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
@@ -75,12 +75,12 @@ def _file_by_file(load: Callable[..., Any]) -> Callable[..., Any]:
         num_shards: int = 1,
         state: dict[str, Any] | None = None,
     ) -> Any:
-        ensemble, config = [], None
+        ensemble, config, architecture = [], None, None
         for filename in filenames:
             file = checkpoint_utils.get_maybe_sharded_checkpoint_filename(filename, suffix, 0, num_shards)
             if state is None and num_shards == 1 and PathManager.exists(file):
                 state = checkpoint_utils.load_checkpoint_to_cpu(file, arg_overrides)
-                _check_there_is_a_model(file, state, task is None)
+                architecture = _architecture(file, state, task is None)
             try:
                 models, config, task = load([filename], arg_overrides, task, strict, suffix, num_shards, state)
             except UserError as error:
@@ -88,7 +88,7 @@ def _file_by_file(load: Callable[..., Any]) -> Callable[..., Any]:
                     raise
                 raise UserError(f"{file}: {error}") from error
             except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-                if not state or ARCH_MODEL_REGISTRY.get(architecture_of(state)) is not ResMLPTransformerModel:
+                if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
                     raise
                 reason = str(error).strip().split("\n")[0]
                 raise UserError(one_line(f"{file}: its options make no model ({reason:.300})")) from error
@@ -99,18 +99,25 @@ def _file_by_file(load: Callable[..., Any]) -> Callable[..., Any]:
     return loading
 
 
-def _check_there_is_a_model(file: str, state: Mapping[str, Any], with_task: bool) -> None:
-    if not state.get("args") and not state.get("cfg"):
+def _architecture(file: str, state: Mapping[str, Any], with_task: bool) -> str:
+    """The name of a checkpoint's architecture, which fairseq knows, as it does the task if that is asked for."""
+    config = state.get("cfg")  # made of older checkpoints' args, too
+    if not config:
         raise UserError(f"{file}: it holds no options (args, cfg): give a checkpoint of fairseq-train")
-    kinds = [("architecture", architecture_of(state), {**ARCH_MODEL_REGISTRY, **MODEL_REGISTRY})]
+    architecture = _name(getattr(config, "model", None), "arch")
+    kinds = [("architecture", architecture, {**ARCH_MODEL_REGISTRY, **MODEL_REGISTRY})]
     if with_task:
-        task = options_of(state, "task")
-        kinds.append(("task", str(task.get("task") or task.get("_name")), TASK_REGISTRY))
+        kinds.append(("task", _name(getattr(config, "task", None), "task"), TASK_REGISTRY))
     for kind, name, known in kinds:
         if name not in known:
             raise UserError(
                 one_line(f"{file}: fairseq knows no {kind} {name!r:.100}: give the --user-dir of its training")
             )
+    return architecture
+
+
+def _name(part: Any, old: str) -> str:
+    return str(getattr(part, "_name", None) or getattr(part, old, None))
 
 
 _GIVE_OVERRIDES = """give a dictionary of options, such as "{'dropout': 0}\""""
