@@ -20,8 +20,9 @@ options.check_options                     options that no model can have are ref
                                           without: tracebacks, or something else than asked for
 resuming.begin_with_the_right_checkpoint  a training's checkpoint that is missing or does not fit is one line, and many
                                           processes resume; without: it begins anew, or a traceback
-training.begin_trainings_in_one_line      a --save-dir that cannot be written and a bad optimizer are one line;
-                                          without: tracebacks, and a user's file named dummy there is deleted
+training.begin_trainings                  a --save-dir that cannot be written and a bad optimizer are one line, what is
+                                          trained to its end stays so; without: tracebacks, a user's file named dummy is
+                                          deleted, a training that is done gets an update more
 training.end_diverged_trainings           nan and infinity end a training of our models before a checkpoint has them;
                                           without: crash.pt and a traceback, or a checkpoint of nan
 help.show_model_options                   --help --arch shows this model's options;
@@ -73,7 +74,7 @@ def install() -> None:
     languages.complete_languages()
     messages.tell_mistakes_in_one_line()
     options.check_options()
-    training.begin_trainings_in_one_line()
+    training.begin_trainings()
     training.end_diverged_trainings()
     raw_text.treat_raw_text_as_prepared()
     sentences.translate_nothing_to_nothing()

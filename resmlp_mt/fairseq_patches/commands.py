@@ -15,7 +15,7 @@ from typing import Any
 
 from fairseq import options
 
-from resmlp_mt.errors import UserError, reader_gone
+from resmlp_mt.errors import UserError, interrupted, reader_gone
 
 _COMMANDS = {f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "validate")}
 
@@ -48,6 +48,7 @@ def _tell(modules: list[ModuleType]) -> None:
     if getattr(sys.excepthook, "tells_of_fairseq", False):
         return
     sys.excepthook = _telling(sys.excepthook)
+    sys.unraisablehook = _interrupting(sys.unraisablehook)
     logging.StreamHandler.handleError = _ending(logging.StreamHandler.handleError)  # type: ignore[method-assign]
     for module in modules:
         if _name(module) == "fairseq_cli.generate":
@@ -70,6 +71,15 @@ def _telling(hook: Callable[..., Any]) -> Callable[..., Any]:
     return telling
 
 
+def _interrupting(hook: Callable[..., Any]) -> Callable[..., Any]:
+    def interrupting(unraisable: Any) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:  # Ctrl-C while an object was deleted: Python would drop it
+            interrupted()
+        hook(unraisable)
+
+    return interrupting
+
+
 def explanation(error: BaseException) -> str | None:
     """What to tell of an error that one of fairseq's commands ended with, or None if it is none of the user's."""
     text = " ".join(str(error).split())
@@ -90,8 +100,11 @@ def explanation(error: BaseException) -> str | None:
         )
     if isinstance(error, ImportError) and "install" in text:
         return text
-    told = isinstance(error, AssertionError | NotImplementedError | RuntimeError | ValueError) and _OPTION.search(text)
-    if told or type(error).__module__.startswith("hydra."):
+    if type(error).__module__.startswith("torch.distributed") or _DISTRIBUTED.match(text):
+        return f"{text}: check the --distributed- options"
+    checks = AssertionError | NotImplementedError | RuntimeError | ValueError
+    told = (isinstance(error, checks) or type(error) is Exception) and _OPTION.search(text)
+    if told or type(error).__module__.startswith("hydra.") or type(error).__name__.startswith("Interpolation"):
         return text
     return None
 
@@ -102,8 +115,9 @@ _ADVICE = {
     errno.EROFS: "choose another place",
     errno.ENOENT: "check the name",
 }
-_OPTION = re.compile(r"(^|\s)--[a-z]")
+_OPTION = re.compile(r"(^|[\s`(])--[a-z]")
 """What fairseq says of options names them."""
+_DISTRIBUTED = re.compile("world size is|No rendezvous handler|Invalid backend")
 
 
 def _ending(handle_error: Callable[..., Any]) -> Callable[..., Any]:

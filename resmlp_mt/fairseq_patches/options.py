@@ -1,8 +1,10 @@
 """The options of fairseq's commands: each refused in one line, before any work, where no model can have its value."""
 
 import argparse
+import ast
 import functools
 import importlib.util
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -10,6 +12,8 @@ from typing import Any
 
 import torch
 from fairseq import options
+from fairseq.data.encoders import TOKENIZER_REGISTRY
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 from fairseq.tasks.fairseq_task import FairseqTask
 
@@ -26,7 +30,7 @@ SHARE: Limit = (lambda value: 0 <= value < 1, "a share from 0 to below 1")
 SEED: Limit = (lambda value: 0 <= value < 2**32 - 10**6, "a number from 0 to 4293967295")  # fairseq adds the epoch
 
 LIMITS: dict[str, Limit] = {
-    "adagrad_init": FROM_0,
+    "adam_eps": FROM_0,
     "batch_size": FROM_1,
     "batch_size_valid": FROM_1,
     "buffer_size": FROM_0,
@@ -107,7 +111,12 @@ def _checked(parse_args_and_arch: Callable[..., Any]) -> Callable[..., Any]:
     def checked(parser: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
         if any(action.dest == "task" for action in parser._actions) and parser.get_default("task") is None:
             parser.set_defaults(task="translation")  # fairseq-validate has no default, and dies without --task
-        parsed = parse_args_and_arch(parser, *args, **kwargs)
+        try:
+            parsed = parse_args_and_arch(parser, *args, **kwargs)
+        except RuntimeError as error:
+            if str(error):
+                raise
+            raise UserError("--arch is missing: give one, as in --arch resmlp_transformer") from error
         check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)
         return parsed
 
@@ -147,6 +156,50 @@ def _check_training(args: argparse.Namespace) -> None:
         raise UserError("--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more")
     if args.lr_scheduler == "polynomial_decay" and not (total and float(total) >= 1):
         raise UserError("--lr-scheduler polynomial_decay: give --total-num-update, 1 or more")
+    if str(args.update_epoch_batch_itr) not in ("True", "False"):
+        raise UserError(f"--update-epoch-batch-itr {args.update_epoch_batch_itr}: give True or False")
+    betas = getattr(args, "adam_betas", None)
+    if betas is not None and not _is_pair_of_shares(betas):
+        raise UserError(f'--adam-betas "{betas}": give two numbers from 0 to below 1, as in "(0.9, 0.98)"')
+    if getattr(args, "eval_bleu", False):
+        _check_eval_bleu(args)
+    known = _METRICS | ({"accuracy"} if getattr(args, "report_accuracy", False) else set())
+    known |= {"bleu"} if getattr(args, "eval_bleu", False) else set()
+    usual = args.task == "translation" and args.criterion in ("cross_entropy", "label_smoothed_cross_entropy")
+    if usual and args.best_checkpoint_metric not in known:
+        raise UserError(
+            f"--best-checkpoint-metric {args.best_checkpoint_metric}: validation has {', '.join(sorted(known))} "
+            "(bleu with --eval-bleu, accuracy with --report-accuracy)"
+        )
+
+
+_METRICS = {"loss", "nll_loss", "ppl", "wps", "wpb", "bsz"}
+"""What fairseq's usual criterions report of a validation; anything else is missed after the first epoch only."""
+
+
+def _is_pair_of_shares(text: str) -> bool:
+    try:
+        first, second = ast.literal_eval(str(text))
+        return 0 <= first < 1 and 0 <= second < 1
+    except (SyntaxError, TypeError, ValueError):
+        return False
+
+
+def _check_eval_bleu(args: argparse.Namespace) -> None:
+    for name in "eval_bleu_args", "eval_bleu_detok_args":
+        option, text = f"--{name.replace('_', '-')}", getattr(args, name) or "{}"
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise UserError(f"{option} {text}: not JSON ({error}): give it as '{{\"beam\": 4}}'") from error
+        if not isinstance(value, dict):
+            raise UserError(f"{option} {text}: give a JSON object, as '{{\"beam\": 4}}'")
+        unknown = value.keys() - GenerationConfig.__dataclass_fields__.keys()
+        if unknown and name == "eval_bleu_args":
+            raise UserError(f"{option}: {', '.join(sorted(unknown))}: no option of fairseq-generate")
+    if args.eval_bleu_detok not in TOKENIZER_REGISTRY:
+        names = ", ".join(sorted(TOKENIZER_REGISTRY))
+        raise UserError(f"--eval-bleu-detok {args.eval_bleu_detok}: give one of {names}")
 
 
 def _check_limits(given: Mapping[str, Any], limits: Mapping[str, Limit]) -> None:

@@ -1,6 +1,7 @@
 """How fairseq trains: a training that diverges, or that cannot begin, ends in one line and leaves what was there."""
 
 import functools
+import logging
 import math
 import os
 import sys
@@ -14,6 +15,8 @@ from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
 from resmlp_mt.errors import UserError
+
+logger = logging.getLogger(__name__)
 
 
 def end_diverged_trainings() -> None:
@@ -29,9 +32,15 @@ def end_diverged_trainings() -> None:
     Trainer.save_checkpoint = _finite_weights(_no_crash(Trainer.save_checkpoint))
 
 
-def begin_trainings_in_one_line() -> None:
-    """Refuse a folder that cannot be written, leaving a user's file named ``dummy`` alone, and a bad optimizer."""
+def begin_trainings() -> None:
+    """Refuse a folder that cannot be written and a bad optimizer, and train no further than asked for.
+
+    fairseq tries the folder with a file named ``dummy``, and deletes a user's by that name. A training with
+    ``--max-update`` that is done and run again (as one is that was killed after its last checkpoint) gets an update
+    more from fairseq.
+    """
     checkpoint_utils.verify_checkpoint_directory = _check_folder
+    checkpoint_utils.load_checkpoint = _no_more_than_asked(checkpoint_utils.load_checkpoint)
     Trainer._build_optimizer = _told(Trainer._build_optimizer)
 
 
@@ -110,6 +119,19 @@ def _check_folder(save_dir: str) -> None:
         raise UserError(
             f"--save-dir {save_dir}: cannot be written ({error.strerror}): choose another folder, or make it writable"
         ) from error
+
+
+def _no_more_than_asked(load_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load_checkpoint)
+    def loading(cfg: Any, trainer: Trainer, **kwargs: Any) -> Any:
+        loaded = load_checkpoint(cfg, trainer, **kwargs)
+        done, asked = trainer.get_num_updates(), trainer.cfg.optimization.max_update
+        if 0 < asked <= done and _is_ours(trainer):
+            logger.info("nothing to train: %s updates are done, --max-update is %s", done, asked)
+            trainer.cfg.optimization.max_epoch = -1  # read after this: no epoch is left
+        return loaded
+
+    return loading
 
 
 def _told(build_optimizer: Callable[..., Any]) -> Callable[..., Any]:
