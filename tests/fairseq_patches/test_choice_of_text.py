@@ -95,3 +95,9 @@ def test_what_is_no_data_is_left_to_the_task(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["fairseq"])
     args = train(tmp_path / "nowhere", "-s", "xx")
     assert (args.source_lang, args.target_lang) == ("xx", None)
+
+
+def test_generation_does_without_the_libraries_of_text(data, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert text_of(generate(data)) == (None, None)
+    assert text_of(interactive(data)) == ("prepared", "prepared")  # which then says what is missing
