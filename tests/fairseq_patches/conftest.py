@@ -1,28 +1,12 @@
 """fairseq's commands in the test's own process, and a model of one update with its data-bin."""
 
-import sys
-from argparse import Namespace
-
 import fairseq_cli.preprocess
 import fairseq_cli.train
 import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from in_this_process import run, training
 
 import resmlp_mt.models  # noqa: F401  (registers the models and installs the patches)
-
-
-def run(command, *arguments):
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
-        command.cli_main()
-
-
-def training(folder, save_dir, *options, data="bin"):
-    return (
-        folder / data, "--save-dir", save_dir, "--arch", "resmlp_transformer_tiny", "--optimizer", "adagrad",
-        "--lr", 0.1, "--batch-size", 8, "--max-update", 1, "--cpu", "--num-workers", 0, "--log-format", "none",
-        "--disable-validation", "--no-epoch-checkpoints", *options,
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -65,9 +49,3 @@ def task(small):
         return TranslationTask.setup_task(config)
 
     return task_of
-
-
-def change_options(state, **options):
-    """The same checkpoint with other options of the model."""
-    model = Namespace(**{**vars(state["cfg"]["model"]), **options})
-    return {**state, "cfg": {**state["cfg"], "model": model}}

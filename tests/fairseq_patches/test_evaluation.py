@@ -6,8 +6,8 @@ from argparse import Namespace
 
 import pytest
 import torch
-from conftest import change_options
 from fairseq import checkpoint_utils, utils
+from in_this_process import change_options
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.checkpoints.options import EVALUATED, evaluate

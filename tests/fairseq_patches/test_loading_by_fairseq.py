@@ -11,8 +11,8 @@ import fairseq_cli.interactive
 import fairseq_cli.validate
 import pytest
 import torch
-from conftest import change_options, run
 from fairseq import checkpoint_utils, hub_utils
+from in_this_process import change_options, run
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError

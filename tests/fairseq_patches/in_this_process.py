@@ -1,0 +1,26 @@
+"""fairseq's commands in the test's own process, and checkpoints with other options."""
+
+import sys
+from argparse import Namespace
+
+import pytest
+
+
+def run(command, *arguments):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
+        command.cli_main()
+
+
+def training(folder, save_dir, *options, data="bin"):
+    return (
+        folder / data, "--save-dir", save_dir, "--arch", "resmlp_transformer_tiny", "--optimizer", "adagrad",
+        "--lr", 0.1, "--batch-size", 8, "--max-update", 1, "--cpu", "--num-workers", 0, "--log-format", "none",
+        "--disable-validation", "--no-epoch-checkpoints", *options,
+    )  # fmt: skip
+
+
+def change_options(state, **options):
+    """The same checkpoint with other options of the model."""
+    model = Namespace(**{**vars(state["cfg"]["model"]), **options})
+    return {**state, "cfg": {**state["cfg"], "model": model}}
