@@ -353,7 +353,8 @@ def check(args: argparse.Namespace) -> None:
     Raises:
         UserError: they are not, or a file would be written over the text
     """
-    texts = [args.multi30k / f"{name}.{lang}.gz" for name in SETS.values() for lang in LANGS]
+    sets = ["train"] if args.learners else SETS.values()
+    texts = [args.multi30k / f"{name}.{lang}.gz" for name in sets for lang in LANGS]
     for path in texts:
         if not path.is_file():
             raise UserError(f"{path}: no such file: --from is the folder of Multi30k's .gz files")

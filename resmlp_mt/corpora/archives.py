@@ -128,8 +128,9 @@ class ArchivedText:
         return {"members": self.members}
 
     def check(self) -> None:
-        if not self.archive.is_file():
-            raise UserError(f"{self.archive}: no such file")
+        for path in self.inputs:
+            if not path.is_file():
+                raise UserError(f"{path}: no such file")
 
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         # A tar archive is read from front to back: each side reads it on its own.

@@ -39,7 +39,7 @@ def _of_languages(setup_task: Callable[..., Any]) -> Callable[..., Any]:
         asked = {"source": cfg.source_lang, "target": cfg.target_lang}
         task = setup_task(cls, cfg, **kwargs)
         for side, language in asked.items():  # given one alone, fairseq takes both from the names of the files
-            if language not in (None, task.cfg[f"{side}_lang"]):
+            if language not in (None, getattr(task.cfg, f"{side}_lang")):
                 found = f"{task.cfg.source_lang}-{task.cfg.target_lang}"
                 raise UserError(
                     f"--{side}-lang {language}: {task.cfg.data} is {found}: give --source-lang and --target-lang, both"

@@ -45,7 +45,8 @@ def _completing(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _complete(cfg: Any) -> None:
-    cfg.source_lang, cfg.target_lang = completed(cfg.data, cfg.source_lang, cfg.target_lang)
+    given = (getattr(cfg, name, None) for name in ("data", "source_lang", "target_lang"))  # a checkpoint may lack some
+    cfg.source_lang, cfg.target_lang = completed(*given)
 
 
 def completed(data: str | None, source: str | None, target: str | None) -> tuple[str | None, str | None]:

@@ -29,7 +29,9 @@ def generate(data, *more):
 
 def train(data, *more):
     model = ["--arch", "resmlp_transformer_tiny"]
-    return options.parse_args_and_arch(options.get_training_parser(), [str(data), *model, *more])
+    return options.parse_args_and_arch(
+        options.get_training_parser(), [str(data), *model, "--optimizer", "adagrad", *more]
+    )
 
 
 def text_of(args):
