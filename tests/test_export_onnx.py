@@ -250,7 +250,7 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, model, export,
     refused("cannot be read", path=tmp_path / "missing.pt")
     other = tmp_path / "other.pt"
     state = load_checkpoint(checkpoint)
-    state["cfg"]["model"].arch = "transformer"
+    state["cfg"]["model"].arch = state["cfg"]["model"]._name = "transformer"
     torch.save(state, other)
     refused("holds a transformer", path=other)
     find_spec = importlib.util.find_spec

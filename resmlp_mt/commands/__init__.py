@@ -52,8 +52,7 @@ def main(name: str | None = None) -> None:
                 print(f"resmlp-mt: no command {name!r}; resmlp-mt --help lists them", file=sys.stderr)
                 sys.exit(2)
             sys.argv = [f"resmlp-mt {name}", *sys.argv[2:]]  # what argparse calls the command
-        for package in "fairseq", "fairseq_cli":  # they have news of their own tasks as they are imported
-            logging.getLogger(package).setLevel(logging.WARNING)
+        logging.disable(logging.INFO)  # fairseq and others have news of their own, some as they are imported
         importlib.import_module(f"resmlp_mt.commands.{name.replace('-', '_')}").main()
 
 

@@ -149,8 +149,6 @@ def _check_training(args: argparse.Namespace) -> None:
     if args.fp16 and (args.cpu or not torch.cuda.is_available()):
         why = "--cpu" if args.cpu else "no GPU that PyTorch sees"
         raise UserError(f"--fp16 with {why}: fairseq trains in 16 bits on a GPU alone: leave it out")
-    if args.optimizer is None:
-        raise UserError("--optimizer is missing: give one, as in --optimizer adagrad")
     warmup, total = getattr(args, "warmup_updates", 0), getattr(args, "total_num_update", None)
     if args.lr_scheduler == "inverse_sqrt" and warmup < 1:
         raise UserError("--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more")

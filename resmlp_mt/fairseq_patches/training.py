@@ -137,6 +137,8 @@ def _no_more_than_asked(load_checkpoint: Callable[..., Any]) -> Callable[..., An
 def _told(build_optimizer: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(build_optimizer)
     def told(self: Trainer) -> Any:
+        if self.cfg.optimizer is None:
+            raise UserError("--optimizer is missing: give one, as in --optimizer adagrad")
         try:
             return build_optimizer(self)
         except (ArithmeticError, AssertionError, NotImplementedError, RuntimeError, ValueError) as error:

@@ -146,5 +146,7 @@ def test_a_sentence_too_long_for_the_model_ends_generation_in_one_line(fairseq, 
     command = ("--user-dir", USER_DIR, "--path", path, "--cpu", "--gen-subset", "valid", "--max-source-positions", 3)
     done = fairseq("generate", data_bin, *command)
     assert done.status == 1
-    assert re.search(r"Size of sample #\d+ is invalid .* max_positions=\(3, .*--skip-invalid-size", done.last_line)
+    assert re.search(
+        r"sentence \d+ of valid has \d+ source positions .*--max-source-positions is 3: raise that to", done.last_line
+    )
     assert "Traceback" not in done.output
