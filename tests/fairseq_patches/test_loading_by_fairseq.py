@@ -77,6 +77,15 @@ def test_from_pretrained_opens_and_imports_nothing_of_the_checkpoint_s(changed, 
     assert not [name for name in opened if "secret" in name]
 
 
+def test_what_hydra_would_instantiate_is_an_option_like_any_other(changed, task):
+    def with_target(state):
+        model = {"_target_": "os.mkdir", "_args_": ["owned"], **vars(state["cfg"]["model"])}
+        return {**state, "cfg": {**state["cfg"], "model": model}}
+
+    load([changed(change=with_target)], task=task())
+    assert os.listdir() == ["changed.pt"]
+
+
 def test_old_checkpoints_with_args_are_loaded_under_the_same_rules(changed, task, opened):
     def old(**options):
         def change(state):
