@@ -337,7 +337,10 @@ def get_parser() -> argparse.ArgumentParser:
         "--flatness", action="store_true", help="instead: our peak memory at a tenth of the pairs and at all"
     )
     parser.add_argument(
-        "--learners", type=int, metavar="N", help="instead: both learners of BPE, from so many different words"
+        "--learners",
+        type=positive(10**8),
+        metavar="N",
+        help="instead: both learners of BPE, from so many different words",
     )
     parser.add_argument(
         "--cluster", action="store_true", help="instead: CPU time of one process, and of what a cluster has but once"

@@ -28,12 +28,21 @@ def test_same_bytes_on_multi30k(
         assert run["cpu"] > 0 and run["memory"] > 50 << 20
 
 
-def test_both_learners_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A folder with files of Multi30k's names."""
+    for name in benchmark.SETS.values():
+        for lang in benchmark.LANGS:
+            (tmp_path / f"{name}.{lang}.gz").touch()
+    return tmp_path
+
+
+def test_both_learners_side_by_side(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for lang, line in (("en", "a man sees two red dogs"), ("de", "ein Mann sieht zwei rote Hunde")):
-        with gzip.open(tmp_path / f"train.{lang}.gz", "wt") as file:
+        with gzip.open(text / f"train.{lang}.gz", "wt") as file:
             file.writelines(f"{' '.join(line.split()[start:])}\n" for start in range(5))
     options = ["--learners", "300", "--symbols", "40", "--json", str(tmp_path / "measured.json")]
-    monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", str(tmp_path), *options])
+    monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", str(text), *options])
     benchmark.main()
     measured = json.loads((tmp_path / "measured.json").read_text())
     assert measured["different_words"] == 300 and measured["running_words"] > 600
@@ -42,15 +51,6 @@ def test_both_learners_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert abs(sizes[1] / sizes[0] - 1) < 0.05
     for learner in measured["learners"].values():
         assert learner["merges"] == 40 and learner["seconds"] > 0 and learner["peak_mib"] > 5
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    """A folder with files of Multi30k's names."""
-    for name in benchmark.SETS.values():
-        for lang in benchmark.LANGS:
-            (tmp_path / f"{name}.{lang}.gz").touch()
-    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_cannot_be_measured_is_told_at_once(
         benchmark.main()
 
 
-@pytest.mark.parametrize("option", ["--pairs", "--symbols", "--jobs", "--rounds"])
+@pytest.mark.parametrize("option", ["--pairs", "--symbols", "--jobs", "--rounds", "--learners"])
 @pytest.mark.parametrize("value", ["0", "-1", "x", "9" * 10])
 def test_numbers_that_are_none_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str, value: str
