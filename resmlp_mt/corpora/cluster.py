@@ -142,7 +142,7 @@ class Cluster:
 
     def _mark(self) -> None:
         # Not before the first step, since the folder may not be ours before that.
-        if self._requirements.marker is None:
+        if self._requirements.marker is None or not self._requirements.marker.exists():  # gone with an earlier run
             place = self._folder / UNFINISHED  # cleared by the next run, should this one be killed
             place = place if place.is_dir() else self._folder
             marker, text = place / f".cluster.{secrets.token_hex(8)}.tmp", secrets.token_hex()
@@ -150,7 +150,7 @@ class Cluster:
                 marker.write_text(text)
             except OSError as error:
                 raise UserError(f"{marker}: cannot be written: {error.strerror or error}") from error
-            self._requirements = replace(self._requirements, marker=marker, text=text)
+            self._requirements = replace(self._requirements, folder=self._folder, marker=marker, text=text)
             self._check_workers()
 
     def _submit(self, function: Callable[..., bytes], *args: Any) -> Any:
@@ -238,11 +238,13 @@ class _Requirements:
 
     Attributes:
         versions: of all that decides them
-        marker: a file that it must see, if it is there already
+        folder: what it must see
+        marker: a file in it, if it is there already
         text: what stands in it
     """
 
     versions: dict[str, str]
+    folder: Path | None = None
     marker: Path | None = None
     text: str = ""
 
@@ -259,7 +261,7 @@ class _Requirements:
             except OSError:
                 seen = False
             if not seen:
-                return f"{who} does not see {self.marker.parent}: put it on a disk that all machines see by this name"
+                return f"{who} does not see {self.folder}: put it on a disk that all machines see by this name"
         return None
 
 

@@ -6,6 +6,7 @@ import http.server
 import itertools
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -247,6 +248,7 @@ def test_a_disk_that_workers_do_not_see(
     dask: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Cluster(dask.scheduler_address, tmp_path) as cluster:
+        (tmp_path / ".unfinished").mkdir()
         check = cluster._check_workers
 
         def elsewhere() -> None:
@@ -258,7 +260,15 @@ def test_a_disk_that_workers_do_not_see(
             UserError, match=rf"^--cluster .*: a worker on .* does not see {tmp_path}: put it on a disk"
         ):
             list(ordered_map(Built, range(3), cluster))
-    assert list(tmp_path.iterdir()) == []
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_one_cluster_for_two_runs(dask: distributed.LocalCluster, tmp_path: Path) -> None:
+    with Cluster(dask.scheduler_address, tmp_path) as cluster:
+        for _ in range(2):
+            (tmp_path / ".unfinished").mkdir()
+            assert len(list(ordered_map(Built, range(3), cluster))) == 3
+            shutil.rmtree(tmp_path / ".unfinished")  # as a run ends
 
 
 def test_no_workers_and_none_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
