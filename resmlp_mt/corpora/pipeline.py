@@ -132,8 +132,8 @@ def prepare(
     Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set and, for BPE, ``words.txt`` (the
     training text's words and their counts); ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes`` or
     ``sentencepiece.bpe.model``; ``data-bin/`` with a copy of it and ``text.json`` (what raw text needs to be treated
-    alike); ``steps.json`` (what was made from what); ``summary.json``; and
-    ``times.json``, which alone differs from run to run.
+    alike); ``steps.json`` (what was made from what); ``summary.json``; and ``times.json``, which alone differs from run
+    to run.
 
     Args:
         corpus: what to prepare

@@ -14,14 +14,13 @@ from typing import Any
 from resmlp_mt.corpora.languages import check_name
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.tokens import LineTokenizer, Words
+from resmlp_mt.corpora.tokens import LONGEST_WORD, LineTokenizer, Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write
 
 NAME = "text.json"
 VERSION = 1  # of what the file says; it stands for the settled characters of ``resmlp_mt.corpora.characters`` too
 LARGEST = 1 << 16  # bytes of such a file
-LONGEST_WORD = 10_000  # letters; more would take minutes to be split into subwords
 AGAIN = "prepare the data again, or give --tokenizer and --bpe"
 
 

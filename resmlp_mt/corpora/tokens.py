@@ -9,7 +9,7 @@ from resmlp_mt.corpora.moses import Tokenizer
 from resmlp_mt.corpora.parallel import Chunk
 from resmlp_mt.errors import UserError
 
-LONGEST_WORD = 10_000  # letters, in validation and test text: more would take minutes to be split into subwords
+LONGEST_WORD = 10_000  # letters, where no line is dropped: more would take minutes to be split into subwords
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,7 @@ def test_raw_lines_become_the_subwords_of_preparing(prepared: tuple[Path, dict[s
     for lang, subwords in made.items():
         tokenize = text.tokenizer(lang)
         assert [split(tokenize(line.strip())) for line in NASTY] == subwords  # fairseq-interactive strips its lines
-        if text.subwords.kind == "bpe":
-            assert [text.join(line) for line in subwords] == [" ".join(tokenize(line).split()) for line in NASTY]
+        assert [text.join(line) for line in subwords] == [" ".join(tokenize(line).split()) for line in NASTY]
 
 
 SENTENCES = {
