@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import json
+import os
 from pathlib import Path
 
 from resmlp_mt.analysis.pruning import pruned
@@ -82,6 +83,8 @@ def main() -> None:
     from resmlp_mt.analysis.report import Report
 
     out = Path(args.out)
+    if not args.out or (os.path.lexists(out) and not out.is_dir()):
+        raise UserError(f"--out {args.out or repr('')}: is no folder: choose another name")
     readings = read_series(args.checkpoints)
     check_length(args.length, readings)
     report = Report(readings, args.length)
