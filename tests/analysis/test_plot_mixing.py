@@ -192,7 +192,7 @@ def test_a_relative_term_that_does_not_fit_is_refused(plot_mixing, trained, tmp_
         plot_mixing(tmp_path / "bad.pt", "--out", tmp_path / "out")
 
 
-@pytest.mark.parametrize("out", ["", "/dev/null", "checkpoint9.pt", "dangling"])
+@pytest.mark.parametrize("out", ["/dev/null", "checkpoint9.pt", "dangling"])
 def test_out_that_is_no_folder_is_refused_at_once(plot_mixing, saved, tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dangling").symlink_to("nowhere")
