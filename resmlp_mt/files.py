@@ -99,7 +99,8 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
     """
     path = Path(path)
     temporary: str | None = None
-    if path.exists() and not path.is_file():  # root could replace /dev/null itself
+    to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")  # /dev/stdout, even where it is a file
+    if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
         raise UserError(f"{path}: is not a regular file: choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

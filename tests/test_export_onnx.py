@@ -217,10 +217,12 @@ def test_without_languages_nothing_is_written(model, data, export, tmp_path, whe
     assert not (tmp_path / "onnx").exists()
 
 
-def test_a_language_that_leaves_the_folder_is_refused(model, export, tmp_path):
-    path = save(tmp_path / "model.pt", model, tmp_path, ("../en", "de"), share_all_embeddings=True)
-    with pytest.raises(UserError, match=r"its language '\.\./en' is no part of a file's name"):
+@pytest.mark.parametrize("language", ["../en", 5, "e\nn"])
+def test_a_language_that_leaves_the_folder_is_refused(model, export, tmp_path, language):
+    path = save(tmp_path / "model.pt", model, tmp_path, (language, "de"), share_all_embeddings=True)
+    with pytest.raises(UserError, match="is no part of a file's name") as error:
         export(path, "--out", tmp_path / "onnx")
+    assert repr(language) in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,18 @@ def test_a_device_is_not_replaced() -> None:
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+def test_a_link_to_a_stream_is_not_replaced(tmp_path: Path) -> None:
+    with open(tmp_path / "file", "w") as stream:
+        (tmp_path / "stdout").symlink_to(f"/proc/self/fd/{stream.fileno()}")
+        assert (tmp_path / "stdout").is_file()
+        with (
+            pytest.raises(UserError, match="stdout: is not a regular file"),
+            atomic_write(tmp_path / "stdout") as file,
+        ):
+            file.write("x")
+    assert (tmp_path / "stdout").is_symlink()
+
+
 # --- read_lines
 
 

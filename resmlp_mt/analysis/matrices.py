@@ -90,7 +90,8 @@ def beside_the_weight(model: StateDict, key: str) -> Tensor:
     """What a mixing adds to its weight before it is applied, H x N x N or of a shape that broadcasts to it.
 
     Raises:
-        UserError: the mixing has a parameter that nothing here knows, so that A would be shown wrongly
+        UserError: the mixing has a parameter that nothing here knows, so that A would be shown wrongly, or one that
+            does not fit its weight
     """
     mixing = key.removesuffix("weight")
     for other in model:
@@ -99,6 +100,8 @@ def beside_the_weight(model: StateDict, key: str) -> Tensor:
     if f"{mixing}relative" not in model:
         return torch.zeros(1, 1, 1)
     relative, positions = model[f"{mixing}relative"].float(), model[key].size(-1)
+    if relative.shape not in [(*model[key].shape[:-2], distances) for distances in (positions, 2 * positions - 1)]:
+        raise UserError(f"{mixing}relative: does not fit {key} of {' x '.join(map(str, model[key].shape))}")
     by_head = relative.view(-1, relative.size(-1))  # r of distances from 1 - N to N - 1, up to 0 in a decoder
     distance = torch.arange(positions) - torch.arange(positions).unsqueeze(1)
     return by_head[:, (distance + positions - 1).clamp(max=relative.size(-1) - 1)]
@@ -119,11 +122,17 @@ class Dense:
 
 
 def dense_matrices(model: StateDict) -> list[Dense]:
-    """Both matrices of every MLP, and the cross-attention's, layer by layer."""
+    """Both matrices of every MLP, and the cross-attention's, layer by layer.
+
+    Raises:
+        UserError: one of them holds no numbers
+    """
     found = []
     for key, weight in model.items():
         match = _DENSE.fullmatch(key)
         if match:
+            if not weight.is_floating_point() or not weight.numel() or not torch.isfinite(weight).all():
+                raise UserError(f"{key}: no finite weights: the training diverged, or the file is of another model")
             side, layer, mlp, attention = match.groups()
             found.append(Dense(side, int(layer) + 1, _SHOWN.get(mlp, attention), weight))
     order = ["W1", "W2", "q", "k", "v", "out"]

@@ -42,11 +42,14 @@ def read(path: PathLike) -> Reading:
     """Read a checkpoint.
 
     Raises:
-        UserError: it cannot be loaded, is of another model, or its A is not finite
+        UserError: it cannot be loaded, is of another model, or its weights are not finite or do not fit together
     """
     checkpoint = load_checkpoint(path)
     model, architecture = checkpoint["model"], architecture_of(checkpoint)
-    mixings = mixing_matrices(model)
+    try:
+        mixings, dense = mixing_matrices(model), dense_matrices(model)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
     if not mixings:
         raise UserError(
             f"{path}: no matrix A over positions in this {architecture}: give a checkpoint of a resmlp_transformer "
@@ -65,7 +68,7 @@ def read(path: PathLike) -> Reading:
         architecture,
         checkpoint["optimizer_history"][-1].get("num_updates", 0),
         mixings,
-        sparsity.of_dense(dense_matrices(model)),
+        sparsity.of_dense(dense),
         used_part.by_gradient(checkpoint, mixings),
         used_part.by_bias(model, mixings),
     )

@@ -13,6 +13,7 @@ from resmlp_mt.ablations.recipe import TABLE, Recipe, read_recipe
 from resmlp_mt.ablations.running import Row, digests, finish_rows
 from resmlp_mt.ablations.table import Table, make_table
 from resmlp_mt.benchmarks.machine import describe
+from resmlp_mt.commands import named
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import sacre_bleu
 from resmlp_mt.files import atomic_write, check_outputs
@@ -37,11 +38,11 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("recipe", type=Path, help="the table's file, such as examples/ablations/variants.yaml")
     parser.add_argument(
         "--work",
-        type=Path,
+        type=named,
         default=Path("work/multi30k"),
         help="the folder of the data, with data-bin and the reference (default: work/multi30k)",
     )
-    parser.add_argument("--out", type=Path, help="the folder for all results (default: WORK/ablations/RECIPE)")
+    parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/ablations/RECIPE)")
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="rows at a time, of one thread each (default: 1)"
     )
@@ -55,7 +56,7 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def named(recipe: Recipe, names: list[str]) -> frozenset[str]:
+def known(recipe: Recipe, names: list[str]) -> frozenset[str]:
     for name in names:
         if name not in recipe.rows:
             raise UserError(f"{name}: no such row; there are: {', '.join(recipe.rows)}")
@@ -96,7 +97,7 @@ def main() -> None:
         parser.error("--jobs must be 1 or more")
     recipe = read_recipe(args.recipe)
     sacre_bleu(recipe.langs[1])  # found missing now rather than after the training
-    only, anew = named(recipe, args.rows or list(recipe.rows)), named(recipe, args.anew)
+    only, anew = known(recipe, args.rows or list(recipe.rows)), known(recipe, args.anew)
     reference = args.work / recipe.reference
     if not reference.is_file():
         raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")

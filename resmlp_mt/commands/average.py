@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.commands import named
 from resmlp_mt.files import check_outputs
 
 TRAININGS = re.compile(r"checkpoint([0-9]+|_[0-9]+_[0-9]+|_last|_best|\.best_.*)\.pt")
@@ -32,7 +33,7 @@ def get_parser() -> argparse.ArgumentParser:
         help="one directory of checkpoints (with one of the --num options), or the checkpoint files themselves, "
         "oldest first",
     )
-    parser.add_argument("--output", required=True, metavar="FILE", help="the averaged checkpoint to write")
+    parser.add_argument("--output", type=named, required=True, metavar="FILE", help="the averaged checkpoint to write")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--num-epoch-checkpoints", type=int, metavar="N", help="average the last N checkpointE.pt of the directory"

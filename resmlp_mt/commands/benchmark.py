@@ -162,7 +162,7 @@ def picture_of(job: Job | Section, args: argparse.Namespace) -> Path:
 
 def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
     """See that no file is written over what is read, nor over another one."""
-    outputs = [path for path in (args.json, args.markdown) if path]
+    outputs = [path for path in (args.json, args.markdown) if path is not None]
     outputs += [picture_of(job, args) for job in chosen if args.plots]
     if len(set(map(os.path.realpath, outputs))) < len(outputs):
         raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")

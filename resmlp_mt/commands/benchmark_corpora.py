@@ -40,6 +40,7 @@ from random import Random
 from typing import Any
 
 from resmlp_mt.benchmarks import machine
+from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import positive
 from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.learning import write_counts
@@ -323,7 +324,7 @@ def _ratios(plain: list[float], ours: list[float]) -> str:
 def get_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="multi30k", type=Path, required=True, help="folder with Multi30k's .gz files")
+    parser.add_argument("--from", dest="multi30k", type=named, required=True, help="folder with Multi30k's .gz files")
     parser.add_argument("--pairs", type=positive(10**8), default=300_000, help="training pairs (default: %(default)s)")
     parser.add_argument("--symbols", type=positive(10**6), default=4000, help="BPE merges (default: %(default)s)")
     parser.add_argument(
@@ -345,8 +346,8 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cluster", action="store_true", help="instead: CPU time of one process, and of what a cluster has but once"
     )
-    parser.add_argument("--json", type=Path, help="also write what was measured to this file")
-    parser.add_argument("--work", type=Path, help="folder for all the texts (default: where temporary files go)")
+    parser.add_argument("--json", type=named, help="also write what was measured to this file")
+    parser.add_argument("--work", type=named, help="folder for all the texts (default: where temporary files go)")
     return parser
 
 

@@ -2,8 +2,8 @@
 
 import argparse
 import importlib.util
-from pathlib import Path
 
+from resmlp_mt.commands import named
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import check_new, write_folder
 from resmlp_mt.export.graphs import graphs_of
@@ -29,10 +29,13 @@ def get_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="of a resmlp_transformer")
-    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="the folder to make")
+    parser.add_argument("checkpoint", type=named, metavar="CHECKPOINT", help="of a resmlp_transformer")
+    parser.add_argument("--out", required=True, type=named, metavar="FOLDER", help="the folder to make")
     parser.add_argument(
-        "--data", metavar="DATA_BIN", help="folder with the dictionaries (default: where the training had them)"
+        "--data",
+        type=named,
+        metavar="DATA_BIN",
+        help="folder with the dictionaries (default: where the training had them)",
     )
     return parser
 

@@ -3,12 +3,13 @@
 import argparse
 import importlib.util
 import json
-from pathlib import Path
+import os
 
 from resmlp_mt.analysis.pruning import pruned
 from resmlp_mt.analysis.reading import Reading, read_series
 from resmlp_mt.checkpoints.averaging import save_checkpoint
 from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.commands import named
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, check_outputs
 
@@ -39,7 +40,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "checkpoints", nargs="+", metavar="CHECKPOINT", help="of one model, oldest first; the last is looked at closely"
     )
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder to write to, made if missing")
+    parser.add_argument("--out", type=named, required=True, metavar="DIR", help="folder to write to, made if missing")
     parser.add_argument(
         "--length", type=int, metavar="T", help="look at the first T positions (default: what the training used)"
     )
@@ -81,7 +82,9 @@ def main() -> None:
         raise UserError("plot_mixing.py needs matplotlib: pip install matplotlib")
     from resmlp_mt.analysis.report import Report
 
-    out = Path(args.out)
+    out = args.out
+    if os.path.lexists(out) and not out.is_dir():
+        raise UserError(f"--out {out}: is no folder: choose another name")
     readings = read_series(args.checkpoints)
     check_length(args.length, readings)
     report = Report(readings, args.length)

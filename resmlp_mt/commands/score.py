@@ -271,7 +271,7 @@ def main() -> None:
     args = parser.parse_args()
     check_args(parser, args)
     from_set = reference_file(args)
-    if args.output:
+    if args.output is not None:
         texts = args.hypotheses, from_set, args.tokenized_reference, args.baseline
         check_outputs([args.output], [stdin_or(path) for path in (*args.generated, *texts) if path])
     moses = Moses(args.target_lang, args.normalize_punctuation)
@@ -301,7 +301,7 @@ def main() -> None:
         result["same_as_baseline"] = text == baseline
         result["paired_bootstrap"] = paired_bootstrap(text, baseline, reference, args.target_lang)
 
-    if args.output:
+    if args.output is not None:
         with atomic_write(args.output) as stream:
             stream.writelines(f"{line}\n" for line in text)
     if args.json:

@@ -16,12 +16,13 @@ import torch
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 
 from resmlp_mt.corpora import raw_text
+from resmlp_mt.corpora.binarized import AGAIN, check_binarized
 from resmlp_mt.corpora.dictionaries import read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.generate_output import check_translated, in_order, read_generate_output
 from resmlp_mt.files import PathLike, atomic_folder, check_outputs, read_lines
 
-_SOURCE = re.compile(r"S-([0-9]+)\t(.*)", re.DOTALL)
+_SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,16 @@ class DataBin:
         """The sentences of a side of a split, each a row of numbers that ends with ``</s>``.
 
         Raises:
-            UserError: there are none
+            UserError: there are none, they are damaged, or not of the kind that fairseq-preprocess writes by itself
         """
-        dataset = data_utils.load_indexed_dataset(self.stem(split, language), self.dictionary(language))
-        if dataset is None:
-            raise UserError(f"{self.stem(split, language)}.bin: no such file")
+        stem, dictionary = self.stem(split, language), self.dictionary(language)
+        for file in f"{stem}.idx", f"{stem}.bin":
+            if not os.path.isfile(file):
+                raise UserError(f"{file}: no such file")
+        check_binarized(stem, len(dictionary))
+        dataset = data_utils.load_indexed_dataset(stem, dictionary)
+        if not isinstance(dataset, indexed_dataset.MMapIndexedDataset):
+            raise UserError(f"{stem}.bin: not of fairseq-preprocess --dataset-impl mmap, its own default: make it so")
         return dataset
 
     def running_text(self) -> Callable[[str], str]:
@@ -108,6 +114,8 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     if os.path.lexists(out):
         raise UserError(f"{out}: exists already: remove it, or choose another folder")
     sources, references = (data.side("train", language) for language in (data.source, data.target))
+    if len(sources) != len(references):
+        raise UserError(f"{data.folder}: train has {len(sources):,} sources, but {len(references):,} targets: {AGAIN}")
     _check_sources(generated, data, sources)
     printed = read_generate_output(generated)
     check_translated(printed)

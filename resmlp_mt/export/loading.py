@@ -79,7 +79,7 @@ def _symbols(path: PathLike, model: dict[str, Tensor], side: str) -> int:
 
 def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike | None) -> tuple[str, str]:
     """What the training was told, or else what its data's files are named by, which fairseq then goes by."""
-    found = [task.get("source_lang"), task.get("target_lang")]
+    found: list[Any] = [task.get("source_lang"), task.get("target_lang")]
     if None in found:
         folder = data or _training_data(task)
         try:
@@ -92,9 +92,9 @@ def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike | None) -
                 "name its folder of binarized data with --data"
             )
     for language in found:
-        if Path(f"dict.{language}.txt").name != f"dict.{language}.txt":
+        if not (isinstance(language, str) and language.isprintable() and "/" not in language):
             raise UserError(f"{path}: its language {language!r} is no part of a file's name: do not trust it")
-    return str(found[0]), str(found[1])
+    return found[0], found[1]
 
 
 def _training_data(task: Mapping[str, Any]) -> str:

@@ -172,6 +172,35 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tra
     refused(r"needs matplotlib: pip install", saved.name)
 
 
+@pytest.mark.parametrize(
+    "name", ["encoder.layers.0.mlp.fc1.weight", "decoder.layers.1.cross_attention.attention.q_proj.weight"]
+)
+@pytest.mark.parametrize(
+    "value", [torch.full((3, 3), float("nan")), torch.ones(3, 3, dtype=torch.int64), torch.ones(0, 3)]
+)
+def test_matrices_without_numbers_are_refused(plot_mixing, trained, tmp_path, name, value):
+    torch.save(checkpoint({**trained["model"], name: value}), tmp_path / "bad.pt")
+    with pytest.raises(UserError, match=rf"bad\.pt: {name}: no finite weights"):
+        plot_mixing(tmp_path / "bad.pt", "--out", tmp_path / "out")
+
+
+@pytest.mark.parametrize("shape", [(3,), (0,), (2, 64), (2, 2, 2)])
+def test_a_relative_term_that_does_not_fit_is_refused(plot_mixing, trained, tmp_path, shape):
+    name = "encoder.layers.0.mixing.mixing.relative"
+    torch.save(checkpoint({**trained["model"], name: torch.ones(shape)}), tmp_path / "bad.pt")
+    with pytest.raises(UserError, match=rf"bad\.pt: {name}: does not fit .*weight of 64 x 64"):
+        plot_mixing(tmp_path / "bad.pt", "--out", tmp_path / "out")
+
+
+@pytest.mark.parametrize("out", ["/dev/null", "checkpoint9.pt", "dangling"])
+def test_out_that_is_no_folder_is_refused_at_once(plot_mixing, saved, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(UserError, match=r"^--out \S+: is no folder: choose another name"):
+        plot_mixing(saved, "--out", out)
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint9.pt", "dangling"}
+
+
 @pytest.mark.parametrize("share", ["0", "1.5", "half", "nan"])
 def test_shares_that_are_none_are_refused(plot_mixing, saved, capsys, share):
     with pytest.raises(SystemExit) as error:

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from fairseq.data import Dictionary, data_utils
+import torch
+from fairseq.data import Dictionary, data_utils, indexed_dataset
 
 from resmlp_mt.corpora.distillation import DataBin, Distilled, distill
 from resmlp_mt.corpora.raw_text import RawText
@@ -170,6 +171,50 @@ def test_the_references_are_no_teacher_s(data, write, tmp_path):
     path.write_text(re.sub(r"^(T-\d+\t).*\n(H-.*\t)(.*)", r"\1\3\n\2\3", path.read_text(), flags=re.MULTILINE))
     with pytest.raises(UserError, match=r"every hypothesis .*--score-reference"):
         distill([path], DataBin(data / "data-bin", "xx", "yy"), tmp_path / "new")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+DAMAGED = {
+    # what becomes of the data's file
+    "no index": ("train.xx-yy.xx.idx", lambda path: path.unlink(), r"xx\.idx: no such file"),
+    "no sentences": ("train.xx-yy.yy.bin", lambda path: path.unlink(), r"yy\.bin: no such file"),
+    "index cut": ("train.xx-yy.xx.idx", cut, r"xx\.idx: cut short or damaged"),
+    "sentences cut": ("train.xx-yy.yy.bin", cut, r"yy\.bin: has .* bytes, .* asks for"),
+    "garbage": ("train.xx-yy.yy.idx", lambda path: path.write_bytes(b"\xff" * 100), r"yy\.idx: cut short or damaged"),
+    "legacy": ("train.xx-yy.xx.idx", lambda path: path.write_bytes(b"TNTIDX\0\0"), None),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_data_is_one_line(data, write, tmp_path, name):
+    shutil.copytree(data / "data-bin", tmp_path / "data-bin")
+    file, change, message = DAMAGED[name]
+    change(tmp_path / "data-bin" / file)
+    if message is None:
+        dataset = indexed_dataset.make_builder(str(tmp_path / "data-bin" / "train.xx-yy.xx.bin"), "lazy")
+        dataset.add_item(torch.tensor([4, 2]))
+        dataset.finalize(str(tmp_path / "data-bin" / "train.xx-yy.xx.idx"))
+        message = r"not of fairseq-preprocess --dataset-impl mmap"
+    with pytest.raises(UserError, match=message) as error:
+        distill(write(), DataBin(tmp_path / "data-bin", "xx", "yy"), tmp_path / "new")
+    assert "\n" not in str(error.value)
+
+
+def test_sides_of_unequal_length_are_refused(data, write, tmp_path):
+    shutil.copytree(data / "data-bin", tmp_path / "data-bin")
+    for kind in "bin", "idx":
+        shutil.copy(data / "data-bin" / f"valid.xx-yy.yy.{kind}", tmp_path / "data-bin" / f"train.xx-yy.yy.{kind}")
+    with pytest.raises(UserError, match=r"data-bin: train has 31 sources, but 5 targets"):
+        distill(write(), DataBin(tmp_path / "data-bin", "xx", "yy"), tmp_path / "new")
+
+
+def test_a_number_of_too_many_digits_is_no_sentence_s(data, write, tmp_path):
+    (path,) = write()
+    path.write_text(f"S-{'9' * 5000}\tx\n{path.read_text()}")
+    assert distill([path], DataBin(data / "data-bin", "xx", "yy"), tmp_path / "new").pairs == TRAIN + 1
 
 
 def test_a_folder_that_exists_or_data_that_does_not(data, write, tmp_path):

@@ -137,6 +137,7 @@ INPUTS = {
     "shard.out": ["shard.out"],
     "link": [],
     ".": [],
+    "": [],
 }
 
 

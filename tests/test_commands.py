@@ -1,0 +1,43 @@
+"""What every command has in common."""
+
+import pytest
+
+from resmlp_mt.commands import COMMANDS
+from scripts import in_process
+
+MODULES = [name.replace("-", "_") for name in COMMANDS]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_help_tells_the_options(name, monkeypatch, capsys):
+    with pytest.raises(SystemExit) as end:
+        in_process(name, monkeypatch)("--help")
+    assert end.value.code == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("usage: ") and "--help" in shown.out
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "option"),
+    [
+        ("average", ["--inputs", "x", "--output", ""], "--output"),
+        ("plot", ["x.pt", "--out", ""], "--out"),
+        ("ablate", ["x.yaml", "--work", ""], "--work"),
+        ("ablate", ["x.yaml", "--out", ""], "--out"),
+        ("export_onnx", ["", "--out", "x"], "CHECKPOINT"),
+        ("export_onnx", ["x.pt", "--out", ""], "--out"),
+        ("export_onnx", ["x.pt", "--out", "x", "--data", ""], "--data"),
+        ("distill", ["x", "--data", "", "--source-lang", "en", "--target-lang", "de", "--out", "x"], "--data"),
+        ("benchmark_corpora", ["--from", ""], "--from"),
+        ("benchmark_corpora", ["--from", "x", "--json", ""], "--json"),
+        ("prepare_text", ["--train", "a", "b", "--out", ""], "--out"),
+    ],
+)
+def test_a_name_that_is_empty_is_refused(name, arguments, option, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        in_process(name, monkeypatch)(*arguments)
+    assert end.value.code == 2
+    assert f"argument {option}: is empty: give a name" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
