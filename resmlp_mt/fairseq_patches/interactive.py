@@ -44,8 +44,6 @@ def _checking(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check(given: Namespace) -> None:
-    if not given.path:
-        raise UserError("--path is missing: give a checkpoint, or several with : between them")
     if given.sampling and given.nbest != given.beam:
         raise UserError(f"--sampling needs --nbest {given.nbest} to equal --beam {given.beam}")
     for option in "print_step", "retain_iter_history":
