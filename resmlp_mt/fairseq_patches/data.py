@@ -19,7 +19,6 @@ from resmlp_mt.errors import UserError
 
 def check_data() -> None:
     """Refuse broken data, data that does not belong together, too long sentences, and data of which nothing is left."""
-    TranslationTask.setup_task = classmethod(_of_languages(TranslationTask.__dict__["setup_task"].__func__))
     TranslationTask.load_dataset = _of_one_length(TranslationTask.load_dataset)
     TranslationTask.load_dictionary = classmethod(lambda cls, filename: read_dictionary(Path(filename)))
     data_utils.load_indexed_dataset = _checked(data_utils.load_indexed_dataset)
@@ -28,22 +27,6 @@ def check_data() -> None:
     Trainer.__init__ = _with_targets(Trainer.__init__)
     Trainer.get_train_iterator = _with_targets(Trainer.get_train_iterator)
     FairseqTask.valid_step = _with_target(FairseqTask.valid_step)
-
-
-def _of_languages(setup_task: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(setup_task)
-    def setting_up(cls: type[TranslationTask], cfg: Any, **kwargs: Any) -> Any:
-        asked = {"source": cfg.source_lang, "target": cfg.target_lang}
-        task = setup_task(cls, cfg, **kwargs)
-        for side, language in asked.items():  # given one alone, fairseq takes both from the names of the files
-            if language not in (None, getattr(task.cfg, f"{side}_lang")):
-                found = f"{task.cfg.source_lang}-{task.cfg.target_lang}"
-                raise UserError(
-                    f"--{side}-lang {language}: {task.cfg.data} is {found}: give --source-lang and --target-lang, both"
-                )
-        return task
-
-    return setting_up
 
 
 def _of_one_length(load_dataset: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,6 +99,10 @@ def _filled(get_batch_iterator: Callable[..., Any]) -> Callable[..., Any]:
         name = _name(self, dataset)
         try:
             batches = get_batch_iterator(self, *args, **kwargs)
+        except IndexError as error:  # of the last batch, where there is none
+            if name not in self.datasets or len(_kept(dataset, given)):
+                raise
+            raise UserError(f"{name}: {_why_empty(dataset, given)}") from error
         except AssertionError as error:
             if "exceed max_tokens" not in str(error):
                 raise
@@ -129,16 +116,19 @@ def _filled(get_batch_iterator: Callable[..., Any]) -> Callable[..., Any]:
     return filled
 
 
+def _kept(dataset: LanguagePairDataset, given: dict[str, Any]) -> Any:
+    kept, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), given.get("max_positions"))
+    return kept
+
+
 def _why_empty(dataset: LanguagePairDataset, given: dict[str, Any]) -> str:
-    limits = given.get("max_positions")
-    kept = np.arange(len(dataset))
-    if limits is not None:
-        kept, _ = dataset.filter_indices_by_size(kept, limits)
+    kept = _kept(dataset, given)
     if len(kept):
         multiple = given.get("required_batch_size_multiple")
         return f"its {len(kept)} sentences do not fill a batch of --required-batch-size-multiple {multiple}: give 1"
     return (
-        f"all of its {len(dataset):,} sentences have more positions (subwords, </s>) than {limits} (source, target): "
+        f"all of its {len(dataset):,} sentences have more positions (subwords, </s>) than "
+        f"{given.get('max_positions')} (source, target): "
         "raise --max-source-positions, --max-target-positions or --max-tokens, whichever is that low"
     )
 

@@ -37,7 +37,7 @@ def _completing(parse: Callable[..., Any]) -> Callable[..., Any]:
     def parse_and_complete(*args: Any, **kwargs: Any) -> Any:
         parsed = parse(*args, **kwargs)
         given: Namespace = parsed[0] if isinstance(parsed, tuple) else parsed
-        if hasattr(given, "data") and TASK_REGISTRY.get(given.task) is TranslationTask:
+        if hasattr(given, "data") and TASK_REGISTRY.get(getattr(given, "task", None)) is TranslationTask:
             _complete(given)
         return parsed
 

@@ -135,7 +135,7 @@ def check_command_line(args: argparse.Namespace) -> None:
     given = vars(args)
     _check_limits(given, LIMITS)
     if "path" in given and not args.path:
-        raise UserError("--path is missing: give a checkpoint that fairseq-train or average_checkpoints.py wrote")
+        raise UserError("--path is missing: give a checkpoint, or several with : between them")
     if given.get("constraints") and "buffer_size" not in given:
         raise UserError("--constraints: fairseq-generate's data has none: use fairseq-interactive")
     if "restore_file" in given and "lr_scheduler" in given and "beam" not in given:

@@ -53,10 +53,12 @@ def _is_ours(trainer: Trainer) -> bool:
 def _diverged(trainer: Trainer, what: str, update: int) -> UserError:
     folder, rate = trainer.cfg.checkpoint.save_dir, trainer.get_lr()
     last = os.path.join(folder, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
-    again = f"to go on from {last}" if os.path.exists(last) else "from its start"
+    again = ""
+    if os.path.exists(last):
+        again = f"; it goes on from {last}, or, if that is too late, from the --restore-file that you give"
     return UserError(
         f"update {update} with learning rate {rate:.3g}: {what}: the training has diverged: lower --lr or "
-        f"--clip-norm or raise --warmup-updates, and run it again {again}"
+        f"--clip-norm or raise --warmup-updates, and run it again{again}"
     )
 
 

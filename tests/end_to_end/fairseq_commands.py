@@ -58,10 +58,15 @@ class Running:
         return Finished(self.process.exitcode, self.log.read_text(encoding="utf-8"))
 
 
-def start(log, command, *arguments, cwd=None, stdin=None, kill=None):
-    """Start ``fairseq-<command> <arguments>``; ``kill`` names the moment at which it is to die as by ``kill -9``."""
+def start(log, command, *arguments, cwd=None, stdin=None, kill=None, reader_gone=False):
+    """Start ``fairseq-<command> <arguments>``.
+
+    Args:
+        kill: the moment at which it is to die as by ``kill -9``, or by the signal that is named third
+        reader_gone: its output goes into a pipe that nobody reads any more, as behind ``| head``
+    """
     arguments = [str(argument) for argument in arguments]
-    process = _server.Process(target=_main, args=(command, arguments, str(log), cwd, stdin, kill))
+    process = _server.Process(target=_main, args=(command, arguments, str(log), cwd, stdin, kill, reader_gone))
     process.start()
     return Running(process, Path(log))
 
@@ -95,10 +100,14 @@ def prepare(folder, source, target, **sets):
     assert done.status == 0, done.output
 
 
-def _main(command, arguments, log, cwd, stdin, kill):
+def _main(command, arguments, log, cwd, stdin, kill, reader_gone):
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    if reader_gone:
+        reading, writing = os.pipe()
+        os.close(reading)
+        os.dup2(writing, 1)
     if cwd is not None:
         os.chdir(cwd)
     if stdin is not None:
@@ -115,7 +124,7 @@ def _main(command, arguments, log, cwd, stdin, kill):
         sys.exit(1)
 
 
-def _arm(moment, number):
+def _arm(moment, number, by=signal.SIGKILL):
     """Die in the given update, or half-way through the given copy onto ``checkpoint_last.pt``."""
     from fairseq.trainer import Trainer
 
@@ -123,7 +132,7 @@ def _arm(moment, number):
 
     def dying_step(self, *arguments, **options):
         if self.get_num_updates() == number:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), by)
         return train_step(self, *arguments, **options)
 
     def dying_copy(source, target, copyfile=shutil.copyfile):

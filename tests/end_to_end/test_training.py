@@ -1,6 +1,7 @@
 """fairseq-train and fairseq-validate."""
 
 import re
+import signal
 import socket
 
 import pytest
@@ -76,11 +77,15 @@ def unbroken(train, tmp_path_factory):
     [
         (("update", 8), "epoch 2 @ 6 updates"),  # in the middle of an epoch, two updates after a checkpoint
         (("copy", 3), "epoch 2 @ 5 updates"),  # half-way through writing checkpoint_last.pt at update 6
+        (("update", 8, signal.SIGINT), "epoch 2 @ 6 updates"),  # Ctrl-C
     ],
 )
 def test_a_killed_training_run_again_ends_like_an_unbroken_one(train, unbroken, tmp_path, kill, resumed_from):
     killed = train(tmp_path, *RESUMABLE, kill=kill)
-    assert killed.status == -9, killed.output
+    assert killed.status == -(kill[2] if len(kill) > 2 else signal.SIGKILL), killed.output
+    assert "Traceback" not in killed.output
+    if killed.status == -signal.SIGINT:
+        assert killed.last_line == "interrupted"
     done = train(tmp_path, *RESUMABLE)
     assert done.status == 0, done.output
     assert re.search(rf"Loaded checkpoint .*checkpoint_last\.pt \({resumed_from}\)", done.output), done.output

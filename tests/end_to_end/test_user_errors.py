@@ -3,6 +3,9 @@
 import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -150,3 +153,39 @@ def test_a_sentence_too_long_for_the_model_ends_generation_in_one_line(fairseq, 
         r"sentence \d+ of valid has \d+ source positions .*--max-source-positions is 3: raise that to", done.last_line
     )
     assert "Traceback" not in done.output
+
+
+def test_a_reader_that_is_gone_ends_a_command_without_a_word(fairseq, data_bin, trained, train, tmp_path):
+    common = ("--user-dir", USER_DIR, "--path", trained[0] / "checkpoint_best.pt", "--cpu", "--num-workers", 0)
+    lines = tmp_path / "lines"
+    lines.write_text("a\n")
+    for done in (
+        train(tmp_path / "training", "--max-epoch", 99, reader_gone=True),
+        fairseq("generate", data_bin, *common, "--gen-subset", "valid", reader_gone=True),
+        fairseq("interactive", data_bin, *common, stdin=str(lines), reader_gone=True),
+        fairseq("validate", data_bin, *common, "--batch-size", 8, reader_gone=True),
+    ):
+        assert done.status == 1, done.output
+        assert "Traceback" not in done.output and "BrokenPipe" not in done.output
+
+
+def test_ctrl_c_while_an_object_is_deleted_is_not_dropped():
+    done = subprocess.run([sys.executable, "-c", DELETING, str(USER_DIR)], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert done.stderr.rstrip().endswith("interrupted") and "Traceback" not in done.stderr
+
+
+DELETING = """
+import sys
+from fairseq import options
+import fairseq_cli.validate
+import resmlp_mt.models
+
+class Deleted:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+sys.argv = ["fairseq-validate", "data-bin", "--path", "x.pt"]
+options.parse_args_and_arch(options.get_validation_parser())
+Deleted()
+"""

@@ -11,8 +11,8 @@ import resmlp_mt.models  # noqa: F401  (registers the models and installs the pa
 
 @pytest.fixture
 def train(small):
-    def training_of(save_dir, *options, data="bin"):
-        run(fairseq_cli.train, *training(small, save_dir, *options, data=data))
+    def training_of(save_dir, *options, **more):
+        run(fairseq_cli.train, *training(small, save_dir, *options, **more))
 
     return training_of
 

@@ -12,11 +12,11 @@ def run(command, *arguments):
         command.cli_main()
 
 
-def training(folder, save_dir, *options, data="bin"):
+def training(folder, save_dir, *options, data="bin", validate=False):
     return (
         folder / data, "--save-dir", save_dir, "--arch", "resmlp_transformer_tiny", "--optimizer", "adagrad",
         "--lr", 0.1, "--batch-size", 8, "--max-update", 1, "--cpu", "--num-workers", 0, "--log-format", "none",
-        "--disable-validation", "--no-epoch-checkpoints", *options,
+        "--no-epoch-checkpoints", *([] if validate else ["--disable-validation"]), *options,
     )  # fmt: skip
 
 

@@ -31,6 +31,13 @@ from resmlp_mt.models.presets import apply_preset
         ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
         ({"norm": "batch"}, "--norm batch: give one of affine, layernorm"),
         ({"activation_fn": "step"}, "--activation-fn step: give one of relu, .*silu, hardswish"),
+        (
+            {"max_source_positions": 1_000_000},
+            r"--max-source-positions 1000000: the token mixing of its layers needs 8,000\.0 GB, and as much for its "
+            r"gradients; this machine has [\d,.]+ GB: lower it",
+        ),
+        ({"max_target_positions": 500_000, "mixing_heads": 4}, "--max-target-positions 500000: .* needs 8,000.0 GB"),
+        ({"max_target_positions": 500_000, "token_mixing": "mlp"}, "--max-target-positions 500000: .* 16,000.0 GB"),
     ],
 )
 def test_what_is_refused(options, message):

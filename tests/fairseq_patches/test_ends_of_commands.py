@@ -1,0 +1,93 @@
+"""How fairseq's commands end: what is told of an error, and what happens to results that are not whole."""
+
+import errno
+import os
+import re
+
+import fairseq_cli.generate
+import pytest
+import torch
+import torch.multiprocessing
+from in_this_process import run
+from omegaconf.errors import ConfigAttributeError, InterpolationKeyError
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_patches.commands import explanation
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file", "codes"), r"codes: No such file: check the name"),
+        (OSError(errno.ENOSPC, "No space left"), r"output: No space left: make room, then run the same command again"),
+        (OSError("file codes not found"), r"file codes not found"),
+        (AssertionError("--sampling requires --nbest to be equal to --beam"), r"--sampling requires --nbest to be "),
+        (Exception("Please use `--ddp-backend=legacy_ddp` instead."), r"Please use `--ddp-backend=legacy_ddp` instead"),
+        (ImportError("\n\nPlease install nltk:\n  pip install nltk"), r"Please install nltk: pip install nltk"),
+        (
+            RuntimeError("can't allocate memory: you tried to allocate 400 bytes."),
+            r"not enough memory \(for 400 bytes ",
+        ),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+            r"not enough memory \(for 2.00 GiB ",
+        ),
+        (MemoryError(), r"not enough memory: lower --max-tokens"),
+        (
+            AssertionError("world size is 2 but have 0 available devices"),
+            r"world size is 2 .*: check the --distributed-",
+        ),
+        (torch.distributed.DistStoreError("Timed out"), r"Timed out: check the --distributed- options"),
+        (InterpolationKeyError("Interpolation key 'a' not found"), r"Interpolation key 'a' not found"),
+    ],
+)
+def test_what_is_the_user_s_is_told_in_one_line(error, told):
+    text = explanation(error)
+    assert re.match(told, text), text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("--path"),
+        RuntimeError("a mistake"),
+        AssertionError(),
+        ConfigAttributeError("Key 'a' not in 'b'"),
+        Exception(),
+    ],
+)
+def test_a_mistake_in_the_code_is_not(error):
+    assert explanation(error) is None
+
+
+def fail(_, error):
+    raise error
+
+
+def test_a_worker_s_line_is_told_without_its_traceback():
+    for error, told in (UserError("a.txt: no such file"), "a.txt: no such file"), (KeyError("a mistake"), None):
+        with pytest.raises(torch.multiprocessing.ProcessRaisedException) as raised:
+            torch.multiprocessing.spawn(fail, (error,))
+        assert explanation(raised.value) == told
+
+
+def test_results_are_whole_or_as_they_were(small, checkpoint, tmp_path, monkeypatch):
+    results = tmp_path / "a" / "results"
+    common = (small / "bin", "--path", checkpoint, "--cpu", "--num-workers", 0, "--results-path", results)
+    run(fairseq_cli.generate, *common)
+    whole = (results / "generate-test.txt").read_text()
+    assert whole.count("\nH-") == 16 and "Generate test with beam=5" in whole
+
+    with pytest.raises(UserError, match="--beam is 0"):
+        run(fairseq_cli.generate, *common, "--beam", 0)
+    assert os.listdir(results) == ["generate-test.txt"]
+    assert (results / "generate-test.txt").read_text() == whole
+
+
+@pytest.mark.parametrize("folder", ["file", "file/in it", "/proc/nothing/here"])
+def test_results_that_cannot_be_written(small, checkpoint, tmp_path, folder):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match=rf"--results-path .*{folder}: cannot be written \(.*\): choose another folder"):
+        run(fairseq_cli.generate, small / "bin", "--path", checkpoint, "--cpu", "--results-path", tmp_path / folder)
+    assert (tmp_path / "file").read_text() == "mine"
