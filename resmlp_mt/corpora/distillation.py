@@ -19,6 +19,7 @@ from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.dictionaries import read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.generate_output import check_translated, in_order, read_generate_output
+from resmlp_mt.fairseq_patches.data import check_binarized
 from resmlp_mt.files import PathLike, atomic_folder, check_outputs, read_lines
 
 _SOURCE = re.compile(r"S-([0-9]+)\t(.*)", re.DOTALL)
@@ -54,12 +55,14 @@ class DataBin:
         """The sentences of a side of a split, each a row of numbers that ends with ``</s>``.
 
         Raises:
-            UserError: there are none
+            UserError: there are none, or they are broken
         """
-        dataset = data_utils.load_indexed_dataset(self.stem(split, language), self.dictionary(language))
-        if dataset is None:
-            raise UserError(f"{self.stem(split, language)}.bin: no such file")
-        return dataset
+        stem, dictionary = self.stem(split, language), self.dictionary(language)
+        for kind in ("bin", "idx"):
+            if not Path(f"{stem}.{kind}").is_file():
+                raise UserError(f"{stem}.{kind}: no such file")
+        check_binarized(stem, len(dictionary))
+        return data_utils.load_indexed_dataset(stem, dictionary)
 
     def running_text(self) -> Callable[[str], str]:
         """What fairseq-generate prints in the S- lines of this data: running text, where the data tells how."""
@@ -108,6 +111,11 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     if os.path.lexists(out):
         raise UserError(f"{out}: exists already: remove it, or choose another folder")
     sources, references = (data.side("train", language) for language in (data.source, data.target))
+    if len(sources) != len(references):
+        raise UserError(
+            f"{data.folder}: train has {len(sources):,} sentences of {data.source} but {len(references):,} of "
+            f"{data.target}: make the data again"
+        )
     _check_sources(generated, data, sources)
     printed = read_generate_output(generated)
     check_translated(printed)

@@ -155,6 +155,31 @@ def test_a_folder_within_the_data(data, write, tmp_path):
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "data-bin").iterdir() if path.is_file()}
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("train.xx-yy.xx.bin", lambda old: old[:-3], r"train\.xx-yy\.xx\.bin: has \d+ bytes"),
+        ("train.xx-yy.yy.idx", lambda old: old[:-3], r"train\.xx-yy\.yy\.idx: cut short or damaged"),
+        ("train.xx-yy.yy.idx", lambda old: b"x" * len(old), r"train\.xx-yy\.yy\.idx: cut short or damaged"),
+        ("train.xx-yy.yy.idx", None, r"train\.xx-yy\.yy\.idx: no such file"),
+        ("train.xx-yy.xx", None, r"train has 5 sentences of xx but 31 of yy"),
+    ],
+)
+def test_broken_data_is_refused(data, write, tmp_path, name, change, message):
+    shutil.copytree(data / "data-bin", tmp_path / "broken")
+    path = tmp_path / "broken" / name
+    if change:
+        path.write_bytes(change(path.read_bytes()))
+    elif path.exists():
+        path.unlink()
+    else:
+        for kind in "bin", "idx":
+            shutil.copy(tmp_path / "broken" / f"valid.xx-yy.xx.{kind}", f"{path}.{kind}")
+    with pytest.raises(UserError, match=message):
+        distill(write(), DataBin(tmp_path / "broken", "xx", "yy"), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize("language", ["", "../xx", "x-x", "x.x"])
 @pytest.mark.parametrize("option", ["--source-lang", "--target-lang"])
 def test_names_of_languages_are_looked_at_first(monkeypatch, option, language):
