@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from resmlp_mt.corpora.sources import aligned_lines
+from resmlp_mt.corpora.sources import aligned_lines, check_text
 from resmlp_mt.errors import UserError
 
 BUFFER = 1 << 17  # bytes
@@ -129,7 +129,9 @@ class ArchivedText:
 
     def check(self) -> None:
         for path in self.inputs:
-            if not path.is_file():
+            if self.archive.is_dir():
+                check_text(path)
+            elif not path.is_file():
                 raise UserError(f"{path}: no such file")
 
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:

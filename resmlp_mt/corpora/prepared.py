@@ -74,7 +74,8 @@ def prepare_subwords(
     check_number("jobs", local_jobs(jobs))
     binarizing = Binarizing(out / "subwords", out / "data-bin", corpus.langs, jobs)
     texts = {split: [out / "subwords" / f"{split}.{lang}" for lang in corpus.langs] for split in SPLITS}
-    inputs = [codes[0], *(path for sources in corpus.sets.values() for source in sources for path in source.inputs)]
+    inputs = files_of(codes[0], codes[1:])
+    inputs += [path for sources in corpus.sets.values() for source in sources for path in source.inputs]
     inputs += [path for step, _ in also for path in step.inputs]
     made = [path for step, _ in also for path in step.outputs]
     with Steps.of_folder(place(out, corpus.langs, inputs, made, overwrite)) as steps:
