@@ -24,6 +24,7 @@ from resmlp_mt.benchmarks.systems import TINY, System, load_model
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.flops import TranslationModel
+from resmlp_mt.models.matmul import matmul
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class FairseqTranslator:
     """
 
     def __init__(self, plan: Plan, system: System, task: TranslationTask):
-        self.name, self.dictionary, self.device = system.name, task.source_dictionary, plan.conditions.device
+        self.name, self.library = system.name, system.library
+        self.dictionary, self.device = task.source_dictionary, plan.conditions.device
         config, model = load_model(system, plan.size, plan.conditions, task)
         config.generation.beam = plan.conditions.beam
         model.eval()
@@ -77,7 +79,8 @@ class FairseqTranslator:
 
         def translate() -> list[int]:
             self.generator.min_len = self.generator.max_len_b = piece.length - 1
-            return [len(best["tokens"]) for best, *_ in self.generator.generate([], sample)]
+            with matmul(self.library):
+                return [len(best["tokens"]) for best, *_ in self.generator.generate([], sample)]
 
         return translate
 

@@ -17,6 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 
 import resmlp_mt.models  # noqa: F401  (registers the models)
 from resmlp_mt.errors import UserError
+from resmlp_mt.models.matmul import LIBRARIES
 
 _BOTH_SIDES = (
     "encoder_embed_dim={size.width},decoder_embed_dim={size.width}"
@@ -91,14 +92,28 @@ class System:
 
     Args:
         name: ``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train. Where nothing is trained ARCH
-            may also be a checkpoint, with options that replace its own, as ``--model-overrides`` does
+            may also be a checkpoint, with options that replace its own, as ``--model-overrides`` does. ``ARCH@onednn``
+            multiplies fp32 matrices by oneDNN, where others do by BLAS
+
+    Raises:
+        UserError: no such library
     """
 
     name: str
 
+    def __post_init__(self) -> None:
+        if self.library not in LIBRARIES:
+            raise UserError(f"{self.name}: no library {self.library} for products: give one of {', '.join(LIBRARIES)}")
+
     @property
     def arch(self) -> str:
-        return self.name.partition(":")[0]
+        return self.name.partition(":")[0].removesuffix(f"@{self.library}")
+
+    @property
+    def library(self) -> str:
+        """Of fp32 products on the CPU, one of LIBRARIES."""
+        found = re.search(r"@([a-z0-9]+)$", self.name.partition(":")[0])
+        return found[1] if found else "blas"
 
     @property
     def options(self) -> list[str]:

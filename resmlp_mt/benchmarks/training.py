@@ -14,6 +14,7 @@ from resmlp_mt.benchmarks.batches import Shape, random_batch
 from resmlp_mt.benchmarks.comparison import Plan, Row, Workload, compare, counted
 from resmlp_mt.benchmarks.systems import TINY, Conditions, Size, System, build_model
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
+from resmlp_mt.models.matmul import matmul
 
 
 class Training:
@@ -29,11 +30,12 @@ class Training:
         task = TranslationTask(self.config.task, self.dictionary, self.dictionary)
         model, criterion = build_model(self.config, task), task.build_criterion(self.config.criterion)
         self.trainer = Trainer(self.config, task, model, criterion)
-        self.vocabulary = size.vocabulary
+        self.vocabulary, self.library = size.vocabulary, system.library
 
     def step(self, batch: dict[str, Any], _: int = 0) -> None:
         """Train on a batch."""
-        self.trainer.train_step([batch])
+        with matmul(self.library):
+            self.trainer.train_step([batch])
 
     def flops_per_token(self, shape: Shape, tokens: int) -> float | None:
         """FLOPs a real target token of a step; padding costs what tokens do."""

@@ -18,7 +18,12 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.models import ResMLPTransformerModel
 
-PLAIN = {"inference_precision": "fp32", "checkpoint_activations": False, "offload_activations": False}
+PLAIN = {
+    "inference_precision": "fp32",
+    "cpu_matmul": "blas",
+    "checkpoint_activations": False,
+    "offload_activations": False,
+}
 """Options of a model that is exported, whatever it was trained with."""
 
 

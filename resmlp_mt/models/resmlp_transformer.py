@@ -20,6 +20,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.models.allocator import keep_freed_memory
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
+from resmlp_mt.models.matmul import MATMULS, choose
 from resmlp_mt.models.precision import PRECISIONS, lower_precision_
 from resmlp_mt.models.presets import BASE, FOLLOWS, PRESETS, apply_preset
 from resmlp_mt.modules.activation import ACTIVATIONS
@@ -141,6 +142,14 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
             "best given to generation by --model-overrides"
         },
     )
+    cpu_matmul: ChoiceEnum(MATMULS) = field(  # type: ignore[valid-type]
+        default="auto",
+        metadata={
+            "help": "which library multiplies fp32 matrices on a CPU, in training and generation: blas (PyTorch's own "
+            "choice), onednn (faster on some processors; in bfloat16 where they have AMX), or auto: onednn where it is "
+            "exact and faster"
+        },
+    )
 
 
 @register_model("resmlp_transformer")
@@ -193,6 +202,7 @@ class ResMLPTransformerModel(TransformerModelBase):
         try:
             cfg = ResMLPTransformerConfig.from_namespace(args)
             cfg.no_token_positional_embeddings = not cfg.token_positional_embeddings
+            choose(str(cfg.cpu_matmul))
             return super().build_model(cfg, task)
         except ValueError as error:  # fairseq's own checks of shared embeddings
             raise UserError(str(error)) from error
@@ -277,6 +287,8 @@ def check_options(args: Any, target_symbols: int) -> None:
         require(0 <= value < 1, f"--{name.replace('_', '-')} is {value}: give a probability from 0 to below 1")
     precision = getattr(args, "inference_precision", None) or "fp32"
     require(precision in PRECISIONS, f"--inference-precision {precision}: give one of {', '.join(PRECISIONS)}")
+    library = getattr(args, "cpu_matmul", None) or "auto"
+    require(library in MATMULS, f"--cpu-matmul {library}: give one of {', '.join(MATMULS)}")
     require(math.isfinite(args.layerscale_init), f"--layerscale-init is {args.layerscale_init}: give a finite number")
 
     _check_mixing(args, require)

@@ -1,0 +1,87 @@
+"""Which library multiplies fp32 matrices on a CPU, and in which arithmetic it really does so.
+
+PyTorch calls BLAS (on x86, MKL), which on some processors, AMD's among them, uses half of what they can.
+``torch.set_float32_matmul_precision("medium")`` makes it call oneDNN. There oneDNN computes the same in fp32; on a
+processor with AMX it rounds the factors to bfloat16 and adds up in fp32. PyTorch has no narrower switch: it holds for
+the whole process, forward and backward.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+
+LIBRARIES = {"blas": "highest", "onednn": "medium"}
+"""By name, PyTorch's setting that calls the library."""
+MATMULS = ["auto", *LIBRARIES]
+
+FASTER = 1.25
+"""How many times as fast oneDNN must be: far enough from 1 for the same choice whenever a training is run again."""
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def matmul(library: str) -> Iterator[None]:
+    """Multiply by one of LIBRARIES for a while."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(LIBRARIES[library])
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _factors() -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(1)
+    return torch.randn(512, 512, generator=random), torch.randn(512, 1024, generator=random)
+
+
+@cache
+def exact() -> bool:
+    """Whether oneDNN's fp32 products are as near to those in float64 as fp32 allows on this machine."""
+    a, b = _factors()
+    expected = a.double() @ b.double()
+    with matmul("onednn"):
+        error = (a @ b - expected).abs().max() / expected.abs().max()
+    return error.item() < 1e-5  # the rounding of fp32 is about 1e-6 of the largest, that of bfloat16 2e-3
+
+
+@cache
+def speed() -> float:
+    """How many times as fast as BLAS oneDNN is on this machine, by the best of ten products of each."""
+    a, b = _factors()
+    seconds = dict.fromkeys(LIBRARIES, math.inf)
+    for _ in range(10):
+        for library in LIBRARIES:
+            with matmul(library):
+                start = time.perf_counter()
+                a @ b
+                seconds[library] = min(seconds[library], time.perf_counter() - start)
+    return seconds["blas"] / seconds["onednn"]
+
+
+_set_here = False  # whether the process's setting is this module's, not its owner's
+
+
+def choose(library: str) -> None:
+    """Let this process multiply as ``--cpu-matmul`` says, and log it where that is oneDNN.
+
+    Args:
+        library: one of MATMULS; ``auto`` is oneDNN where that is exact and faster. It changes nothing where the
+            process has chosen by itself, nor where there is a GPU, whose products PyTorch's setting would change too
+    """
+    global _set_here
+    if library == "auto":
+        if torch.cuda.is_available() or (torch.get_float32_matmul_precision() != "highest" and not _set_here):
+            return
+        library = "onednn" if exact() and speed() > FASTER else "blas"
+    torch.set_float32_matmul_precision(LIBRARIES[library])
+    _set_here = library == "onednn"
+    if _set_here:
+        arithmetic = "fp32" if exact() else "bfloat16"
+        logger.info("products of fp32 matrices: by oneDNN, in %s, %.1f times as fast as BLAS", arithmetic, speed())
