@@ -12,3 +12,8 @@ torch.set_num_threads(1)  # so that trainings of different tests end with the sa
 os.environ["OMP_NUM_THREADS"] = "1"  # and those of the commands that they start
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("unhurried")
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes name a test by their number: compressed ones hold the time, and every worker must see the same names."""
+    return f"{argname}-{len(val)}" if isinstance(val, bytes) else None
