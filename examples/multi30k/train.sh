@@ -4,7 +4,7 @@
 #
 #   bash examples/multi30k/train.sh resmlp|heads|transformer [WORK] [-- more options of fairseq-train]
 #
-# resmlp   the paper's model: one A a layer
+# resmlp   the paper's model: one matrix A per layer
 # heads    16 of them a layer, each for its group of channels, with a term for relative positions
 # WORK     prepare.py's --out, default work/multi30k in the checkout
 set -euo pipefail
