@@ -14,6 +14,7 @@ SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vo
 """The paper's, with a smaller vocabulary; Multi30k's."""
 
 TWO = (System("resmlp_transformer"), System("transformer"))
+BY_ONEDNN = (System("resmlp_transformer@onednn"), System("transformer@onednn"))
 OTHERS = (System("lightconv"), System("fconv"), System("lstm"))
 LARGER_N = (System("resmlp_transformer:max_source_positions=1024,max_target_positions=1024"),)
 REDUCED = (
@@ -53,6 +54,7 @@ def shapes(text: str) -> tuple[Shape, ...]:
 
 FULL = (
     Job("training", "Training, by batch", "sentences", shapes("24x8 24x32 24x128"), Plan(TWO, warmup=2)),
+    Job("training", "Training, by library", "sentences", shapes("24x32"), Plan(TWO + BY_ONEDNN, rounds=5, warmup=2)),
     Job("generation", "Generation by a small model, by batch", "sentences", shapes("16x1 16x16 16x64"),
         Plan(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=64, rounds=5)),
     Job("generation", "Generation by a base model, by batch", "sentences", shapes("24x1 24x16 24x64"),
@@ -69,7 +71,7 @@ FULL = (
 """Half an hour on two cores."""
 
 QUICK = (
-    Job("training", "Training", "sentences", shapes("24x16"), Plan(TWO, rounds=3)),
+    Job("training", "Training", "sentences", shapes("24x16"), Plan(TWO + BY_ONEDNN, rounds=3)),
     Job("generation", "Generation by a small model", "sentences", shapes("16x1 16x32"),
         Plan(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=3, memory=False)),
     Job("workers", "Two processes in training", "sentences", shapes("16x8"),

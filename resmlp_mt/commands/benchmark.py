@@ -21,12 +21,15 @@ from resmlp_mt.benchmarks.systems import Conditions, System
 from resmlp_mt.commands.arguments import positive
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, check_outputs
+from resmlp_mt.models import matmul
 
 EPILOG = """
 systems:
   resmlp_transformer                              an architecture, untrained, of the size that all have
   resmlp_transformer:layerscale_init=0.1,dropout=0.2
                                                   with options of fairseq-train
+  transformer@onednn, resmlp_transformer@onednn:dropout=0.2
+                                                  fp32 matrices multiplied by oneDNN in the place of BLAS
   checkpoint.pt, checkpoint.pt:option=value       a trained model, in generation with --data; --model-overrides
   ctranslate2:compute_type=int8                   the baseline through CTranslate2, where it is installed
 
@@ -152,6 +155,9 @@ def section_of(job: Job, args: argparse.Namespace) -> Section:
     section = Section(job.title, job.kind, job.by, baseline, settings, described)
     if job.kind == "generation" and not args.system and not importlib.util.find_spec("ctranslate2"):
         section.notes.append("CTranslate2 is not installed, and not compared.")
+    if any(system.library == "onednn" for system in plan.systems):
+        arithmetic = "fp32" if matmul.exact() else "bfloat16"
+        section.notes.append(f"fp32 products are BLAS's; where a name ends in @onednn, oneDNN's, here in {arithmetic}.")
     return section
 
 

@@ -12,6 +12,7 @@ from resmlp_mt.benchmarks.systems import (
     as_override,
     split_options,
 )
+from resmlp_mt.benchmarks.training import Training
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.flops import of_options
@@ -32,6 +33,23 @@ def test_all_architectures_get_the_same_size():
     assert args("fconv").encoder_layers == "[(16,3)]*4"
     assert of_options(args("fconv"), 40).encoder_layers == [(16, 3)] * 4
     assert (args("lstm").encoder_hidden_size, args("lstm").decoder_layers) == (16, 4)
+
+
+def test_a_system_may_name_the_library_of_its_products(monkeypatch):
+    """The same model; oneDNN is on while it works, and at no other time."""
+    by_onednn, found = System("resmlp_transformer@onednn:encoder_layers=1"), []
+    assert (by_onednn.arch, by_onednn.library, by_onednn.options) == (
+        "resmlp_transformer",
+        "onednn",
+        ["encoder_layers=1"],
+    )
+    assert (System("a@b/model.pt").arch, System("a@b/model.pt").library) == ("a@b/model.pt", "blas")
+    training = Training(by_onednn, SIZE, Conditions())
+    monkeypatch.setattr(training.trainer, "train_step", lambda _: found.append(torch.get_float32_matmul_precision()))
+    training.step({})
+    assert found == ["medium"] and torch.get_float32_matmul_precision() == "highest"
+    with pytest.raises(UserError, match="no library mkl for products: give one of blas, onednn"):
+        System("transformer@mkl")
 
 
 def test_options_of_a_system_come_last():

@@ -1,7 +1,7 @@
 """Every measured table in a README is that of a committed file.
 
-A marker before a table, ``<!-- FILE NAME -->``, says where: FILE beside the README, NAME in it. A marker without a name,
-``<!-- FILE -->``, says that every number of the table stands in FILE.
+A marker before a table, ``<!-- FILE NAME -->``, says where: FILE beside the README, NAME in it. A marker without a
+name, ``<!-- FILE -->``, says that every number of the table stands in FILE.
 """
 
 import json
@@ -35,7 +35,7 @@ def cells(row: str) -> list[str]:
     return [cell.strip().replace("**", "") for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
 
 
-@pytest.mark.parametrize(("file", "name", "rows"), marked_tables())
+@pytest.mark.parametrize(("file", "name", "rows"), list(marked_tables()))
 def test_the_table_is_that_of_its_file(file, name, rows):
     if name is None:
         known = set(re.findall(r"\d[\d,.]*\d|\d", file.read_text(encoding="utf-8")))
