@@ -49,8 +49,11 @@ def token_mixing(p, name, x, causal):
 
 def linear_mixing(own, x, causal):
     """sum_s (A[t,s] + r[s-t]) x_s + b[t], for each group of channels with its own A, r and b."""
-    positions = own["weight"].shape[-1]
+    positions, length = own["weight"].shape[-1], len(x)
     matrices, biases = own["weight"].view(-1, positions, positions), own["bias"].view(-1, positions)
+    matrices = matrices[
+        :, :length, :length
+    ]  # once: the gradient of each entry taken is as large as what it is taken of
     heads = len(matrices)
     relative = own["relative"].view(heads, -1) if "relative" in own else torch.zeros(heads, 2 * positions)
     width = len(x[0]) // heads
@@ -69,7 +72,8 @@ def linear_mixing(own, x, causal):
 
 def mlp_mixing(own, x, causal):
     """Hidden units e of position t: GELU( sum_s U[e,t,s] x_s + c[e,t] ); then sum_e,s V[e,t,s] hidden_e,s + b[t]."""
-    into, out_of, length = own["weight_in"], own["weight_out"], len(x)
+    length = len(x)
+    into, out_of = (own[name][:, :length, :length] for name in ("weight_in", "weight_out"))
 
     def read(t):
         return range(t + 1 if causal else length)

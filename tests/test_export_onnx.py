@@ -31,15 +31,16 @@ from resmlp_mt.export.checking import Runtime, largest_difference
 from resmlp_mt.export.graphs import graphs_of
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "onnx" / "translate.py"
+SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}
 NARROW = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "max_source_positions": 20, "max_target_positions": 24}
 VARIANTS = {
-    **{name: {"preset": name, **NARROW} for name in PRESETS},
+    **{name: {"preset": name, **NARROW, **SHALLOW} for name in PRESETS},
     "separate dictionaries": {"separate": True},
     "shared embeddings": {"share_all_embeddings": True},
     "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
     "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
-    **OPTIONS,
-    "adaptive softmax": {"adaptive_softmax_cutoff": [10, 30], "criterion": "adaptive_loss"},
+    **{name: {**options, **SHALLOW} for name, options in OPTIONS.items()},
+    "adaptive softmax": {"adaptive_softmax_cutoff": [10, 30], "criterion": "adaptive_loss", **SHALLOW},
 }
 SCATTER = 0.03
 """Scores of a size that a trained model's have."""

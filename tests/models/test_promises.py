@@ -18,8 +18,9 @@ from oracle import encode, parameters_of, translate_scores
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.presets import BASE, PRESETS
 
+SMALL = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "encoder_layers": 2, "decoder_layers": 2}
 VARIANTS = {
-    **{name: {"preset": name, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48} for name in PRESETS},
+    **{name: {"preset": name, **SMALL} for name in PRESETS},
     "separate dictionaries": {"separate": True},
     "shared embeddings": {"share_all_embeddings": True},
     "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
