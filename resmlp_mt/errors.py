@@ -52,7 +52,7 @@ def told_in_one_line() -> Iterator[None]:
 
 
 def tell_uncaught() -> None:
-    """The same for commands that are not ours (fairseq-train and its sisters): by ``sys.excepthook``."""
+    """Print a ``UserError`` of fairseq's own commands in one line, through ``sys.excepthook``."""
     hook = sys.excepthook
     if getattr(hook, "tells_in_one_line", False):
         return

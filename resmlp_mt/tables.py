@@ -23,7 +23,7 @@ def text_table(rows: Rows, left: int = 1) -> str:
 
 
 def markdown_table(rows: Rows) -> str:
-    """The same in Markdown."""
+    """A table in Markdown."""
     heading, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([heading, "|" + " --- |" * len(rows[0]), *body])
 

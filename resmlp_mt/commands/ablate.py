@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.ablations.recipe import TABLE, Recipe, read_recipe
-from resmlp_mt.ablations.running import Row, digests, finish_rows
+from resmlp_mt.ablations.running import RowFolder, digests, finish_rows
 from resmlp_mt.ablations.table import Table, make_table
 from resmlp_mt.benchmarks.machine import describe
 from resmlp_mt.commands import named
@@ -107,7 +107,7 @@ def main() -> None:
     for path in data, out:
         check_data_path(path)
     sums = digests(data)
-    rows = [Row(name, recipe, data, sums, out / name) for name in recipe.rows]
+    rows = [RowFolder(name, recipe, data, sums, out / name) for name in recipe.rows]
 
     failed = []
     if not args.table:

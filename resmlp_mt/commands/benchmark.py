@@ -112,43 +112,43 @@ def jobs(args: argparse.Namespace) -> list[Job]:
 
 def adapted(job: Job, args: argparse.Namespace) -> Job:
     """A job as the options change it."""
-    plan, given = job.plan, {name: value for name, value in vars(args).items() if value is not None}
+    comparison, given = job.comparison, {name: value for name, value in vars(args).items() if value is not None}
     size = replace(
-        SIZES[args.size] if args.size else plan.size,
+        SIZES[args.size] if args.size else comparison.size,
         **{name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given},
     )
     threads = args.threads or (1 if job.kind == "workers" else len(os.sched_getaffinity(0)))
-    systems = tuple(map(System, args.system)) if args.system else plan.systems
+    systems = tuple(map(System, args.system)) if args.system else comparison.systems
     # of workers every system is compared with itself
-    baseline = systems[0].name if job.kind == "workers" else args.baseline or plan.baseline
+    baseline = systems[0].name if job.kind == "workers" else args.baseline or comparison.baseline
     if not args.system and not importlib.util.find_spec("ctranslate2"):
         systems = tuple(system for system in systems if system.arch != "ctranslate2")
-    plan = replace(
-        plan,
+    comparison = replace(
+        comparison,
         systems=systems,
         baseline=baseline,
         size=size,
         conditions=Conditions(args.device, args.fp16, threads, args.beam),
-        memory=plan.memory and not args.no_memory,
+        memory=comparison.memory and not args.no_memory,
         profile=args.profile,
         **{name: given[name] for name in ("padding", "rounds", "warmup", "sentences") if name in given},
     )
-    return replace(job, plan=plan)
+    return replace(job, comparison=comparison)
 
 
 def section_of(job: Job, args: argparse.Namespace) -> Section:
     """The section to fill."""
-    plan = job.plan
+    comparison = job.comparison
     settings = {
-        **{name: str(value) for name, value in asdict(plan.size).items()},
-        "dtype": "fp16" if plan.conditions.fp16 else "fp32",
-        "padding": f"{plan.padding:.0%}",
-        "rounds": str(plan.rounds),
+        **{name: str(value) for name, value in asdict(comparison.size).items()},
+        "dtype": "fp16" if comparison.conditions.fp16 else "fp32",
+        "padding": f"{comparison.padding:.0%}",
+        "rounds": str(comparison.rounds),
     }
     if job.kind == "generation":
-        settings |= {"beam": str(plan.conditions.beam), "sentences": args.data or "random"}
-    described = machine.describe(plan.conditions.device, plan.conditions.threads)
-    baseline = "one process" if job.kind == "workers" else plan.baseline
+        settings |= {"beam": str(comparison.conditions.beam), "sentences": args.data or "random"}
+    described = machine.describe(comparison.conditions.device, comparison.conditions.threads)
+    baseline = "one process" if job.kind == "workers" else comparison.baseline
     section = Section(job.title, job.kind, job.by, baseline, settings, described)
     if job.kind == "generation" and not args.system and not importlib.util.find_spec("ctranslate2"):
         section.notes.append("CTranslate2 is not installed, and not compared.")
@@ -171,7 +171,7 @@ def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
             raise UserError(f"{path}: is not a regular file: choose another name")
     if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
         raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
-    systems = [system for job in chosen for system in (*job.plan.systems, System(job.plan.baseline))]
+    systems = [system for job in chosen for system in (*job.comparison.systems, System(job.comparison.baseline))]
     checkpoints = [system.arch for system in systems if system.is_checkpoint]
     check_outputs(outputs, [*checkpoints, *(Path(args.data).glob("*") if args.data else ())])
     if checkpoints and not args.data and any(job.kind == "generation" for job in chosen):
@@ -210,7 +210,7 @@ def main() -> None:
     chosen = jobs(args)
     check_files(chosen, args)
     for job in chosen:
-        job.plan.conditions.apply()
+        job.comparison.conditions.apply()
         section = section_of(job, args)
         run.sections.append(section)
         try:

@@ -45,7 +45,7 @@ from resmlp_mt.commands.arguments import positive
 from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.learning import write_counts
 from resmlp_mt.corpora.parallel import Jobs
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
@@ -61,7 +61,7 @@ TOOLS = ("sacremoses", "subword-nmt", "fairseq-preprocess")
 THREADS = 1  # of each process
 UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; s/&lt;/</g; s/&#124;/|/g; s/&amp;/\&/g"
 # What each part of a chain is called in the table: the names of our steps begin so.
-PARTS = ("tokenize", "learn", "split", "binarise")
+PARTS = ("tokenize", "learn", "split", "binarize")
 LEARNERS = ("subword-nmt", "tokenizers")
 LEARN = """
 import sys
@@ -172,7 +172,7 @@ def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
             f" --output {quoted}/train.{lang}"
             for lang in LANGS
         ],
-        "binarise": [
+        "binarize": [
             f"{names['fairseq-preprocess']} -s {LANGS[0]} -t {LANGS[1]} --joined-dictionary --trainpref {quoted}/train"
             f" --destdir {quoted}/data-bin --workers {jobs}"
         ],
@@ -184,7 +184,7 @@ def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
 
 
 def run_ours(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
-    """The same as `scripts/prepare_text.py`; what its steps leave of the whole time counts with the first part."""
+    """`scripts/prepare_text.py` on this text; time outside of its steps counts with the first part."""
     command = [sys.executable, ROOT / "scripts/prepare_text.py", "--source-lang", LANGS[0], "--target-lang", LANGS[1]]
     for name in SETS:
         command += [f"--{name}", *(text / f"{name}.{lang}" for lang in LANGS)]
@@ -208,7 +208,7 @@ def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
 
     train, valid, test = ([PlainText(*(text / f"{name}.{lang}" for lang in LANGS))] for name in SETS)
     corpus = Corpus(LANGS, train, valid, test)
-    recipe = Recipe(Words(dash_splits=True), Subwords("bpe", symbols))
+    recipe = CorpusRecipe(Words(dash_splits=True), Subwords("bpe", symbols))
 
     def seconds(jobs: Jobs) -> float:
         for folder in ("tokenized", "subwords", "data-bin"):

@@ -233,7 +233,7 @@ def read_baseline(args: argparse.Namespace, moses: Moses, reference: list[str]) 
 def words_of(
     args: argparse.Namespace, lines: list[str], subwords: str, tokenized: bool, reference: list[str], what: str
 ) -> list[str]:
-    """Join subwords, and see that words of the kind that is said came of it."""
+    """Join subwords, and check that the result is text of the stated kind."""
     words = undo_subwords(lines, subwords, what)
     # Words of a model that has learned little may run together; where its subwords are marked, that is its own doing.
     if args.target_lang not in UNSPACED and not any("@@ " in line or "\u2581" in line for line in lines):
@@ -257,7 +257,7 @@ def report(result: dict[str, Any]) -> None:
         )
     if "paired_bootstrap" in result:
         same = ", which says the same in every line" if result["same_as_baseline"] else ""
-        print(f"\npaired bootstrap against {result['baseline']}{same}")
+        print(f"\npaired bootstrap, compared with {result['baseline']}{same}")
         for key, test in result["paired_bootstrap"].items():
             sides = "  ".join(
                 f"{side} {test[side]['score']:.2f} ({test[side]['mean']:.2f} ± {test[side]['ci']:.2f})"

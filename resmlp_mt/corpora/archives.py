@@ -102,10 +102,10 @@ def _reading(archive: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ArchivedText:
-    """Two members of one archive, aligned line by line. A ``Source``.
+    """Two members of one archive, aligned line by line. A ``PairSource``.
 
     Attributes:
-        name: see ``Source``
+        name: see ``PairSource``
         archive: the file, or the folder that it was unpacked into
         members: of the source and the target language
     """

@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from resmlp_mt.corpora.checksums import digest_of
-from resmlp_mt.corpora.part import Differs, Part, parts_of, present
+from resmlp_mt.corpora.partial_download import Differs, Part, parts_of, present
 from resmlp_mt.corpora.progress import PAUSE, in_bytes
 from resmlp_mt.errors import UserError
 
@@ -115,7 +115,7 @@ class PublicFile:
         return None
 
     def wrong_size(self, path: Path) -> str | None:
-        """The same, as far as can be seen without reading it."""
+        """What is wrong with the file's size, if anything: ``wrong`` without reading the file."""
         size = path.stat().st_size
         return None if self.size in (None, size) else f"{size:,} bytes, not {self.size:,}"
 

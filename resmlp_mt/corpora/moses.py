@@ -1,4 +1,4 @@
-"""sacremoses' normaliser and tokenizer, made quick: the same rules in the same order, but those that cannot match."""
+"""sacremoses' normalizer and tokenizer, made quick: the same rules in the same order, but those that cannot match."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""How raw text was treated, on record beside the data: the same for what a model is given later, and back.
+"""A record of how raw text was treated, beside the data: text for the trained model is treated by it, and turned back.
 
 ``data-bin`` holds ``text.json`` and the learned subwords that it names, and needs nothing else.
 """

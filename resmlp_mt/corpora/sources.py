@@ -19,7 +19,7 @@ _MARKS = {
 }  # fmt: skip
 
 
-class Source(Protocol):
+class PairSource(Protocol):
     """A stream of aligned pairs of raw lines."""
 
     @property

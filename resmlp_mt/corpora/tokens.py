@@ -20,7 +20,7 @@ class Words:
         tokenizer: ``"moses"``, or ``"none"`` where words are what stands between spaces (or sentencepiece decides)
         dash_splits: split hyphenated compounds as ``tokenizer.perl -a`` does (``well @-@ known``); the reference of
             tokenized BLEU with compound splitting must not be tokenized so
-        normalize: normalise punctuation first (fairseq's ``--tokenizer moses`` does not)
+        normalize: normalize punctuation first (fairseq's ``--tokenizer moses`` does not)
     """
 
     tokenizer: Literal["moses", "none"] = "moses"
@@ -115,7 +115,7 @@ class ChunkTokenizer:
 
 
 def _trouble(line: str | None) -> str | None:
-    """What keeps a line from being validated or tested with."""
+    """Why a line cannot be used in a validation or test set."""
     if line is None:
         return "not UTF-8"
     longest = max(map(len, line.split()), default=0)

@@ -46,7 +46,7 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
 
 
 def check_spaces(lines: Sequence[str], references: Sequence[str], what: str) -> None:
-    """Refuse words that run together, which joining subwords as another scheme's leaves.
+    """Refuse words that run together: subwords were joined by the rules of another scheme.
 
     Raises:
         UserError: most lines have no space where their references, which are not much longer, have several
@@ -73,7 +73,7 @@ def _short(text: str) -> str:
 
 
 def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None:
-    """Refuse tokens taken for running text and the reverse, with which every score would be wrong without a word.
+    """Refuse tokens given as running text and the reverse: every score would be wrong, silently.
 
     Raises:
         UserError: most lines end in a full stop of the other kind: its own token, or part of the last word

@@ -169,7 +169,7 @@ class ResMLPTransformerModel(TransformerModelBase):
         Args:
             model_name_or_path: the checkpoint's folder
             checkpoint_file: its name there; several, with ``:`` between, are an ensemble
-            data_name_or_path: folder of binarised data; with a dot in front, in the checkpoint's folder if it is there
+            data_name_or_path: folder of binarized data; with a dot in front, in the checkpoint's folder if it is there
             kwargs: options in the place of the checkpoint's own, such as ``inference_precision="bf16"``
 
         Raises:

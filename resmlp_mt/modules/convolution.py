@@ -81,7 +81,7 @@ class DepthwiseConvolution(Convolution):
         return self.depthwise(window)
 
     def depthwise(self, window: Tensor) -> Tensor:
-        """The same"""
+        """``T+K-1 x B x C -> T x B x C``, without what a subclass adds to ``convolve``"""
         length = window.size(0) - self.size + 1
         y: Tensor = self.bias
         for k in range(self.size):

@@ -60,7 +60,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("  relu:", f"  {'a' * 101}:", "a row is also a folder"),
         ("relu: --activation-fn relu", 'relu: "--activation-fn \\0"', "give printable characters alone"),
         ("max_epoch: 24", "max_epoch: 1", "average is 2, but there are only 1 epochs"),
-        ("against: paper", "against: nobody", "against: nobody: no such row; there are: paper, relu, broken"),
+        ("baseline: paper", "baseline: nobody", "baseline: nobody: no such row; there are: paper, relu, broken"),
         ("languages: de-en", "languages: german", "languages: german: give source-target"),
         ("--dropout 2", "--seed 2", "rows: broken: --seed: one for all rows"),
         ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: one for all rows"),

@@ -25,7 +25,7 @@ from resmlp_mt.corpora import parallel
 from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.parallel import ordered_map
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
@@ -33,7 +33,7 @@ from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
-RECIPE = Recipe(Words(), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+RECIPE = CorpusRecipe(Words(), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
 
 
 @pytest.fixture(scope="module")

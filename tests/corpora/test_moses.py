@@ -1,4 +1,4 @@
-"""The quick normaliser and tokenizer beside sacremoses' own, unmodified."""
+"""The quick normalizer and tokenizer beside sacremoses' own, unmodified."""
 
 import pytest
 from hypothesis import given, settings

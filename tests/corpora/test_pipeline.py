@@ -18,7 +18,7 @@ from resmlp_mt import commands
 from resmlp_mt.commands import prepare_text
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, made_otherwise, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, made_otherwise, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
@@ -28,7 +28,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_lines
 
 ROOT = Path(__file__).parents[2]
-RECIPE = Recipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
 
 
 def _command(corpus: Corpus, out: Path, *options: str) -> list[str]:
@@ -49,7 +49,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def _binarised(out: Path) -> dict[str, bytes]:
+def _binarized(out: Path) -> dict[str, bytes]:
     """Of data-bin, what fairseq-preprocess makes too."""
     contents = _contents(out / "data-bin")
     assert contents.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
@@ -66,7 +66,7 @@ def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def without_binarising(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_binarizing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Preparation ends before its slowest step."""
 
     def stop(self: Binarizing, *args: object) -> None:
@@ -85,7 +85,7 @@ def test_everything_is_there_and_counted(prepared: Path) -> None:
     assert not list(prepared.rglob("*.tmp")) and not list(prepared.rglob("*.log"))
 
 
-def test_binarised_sentences_are_those_of_fairseq_interactive(
+def test_binarized_sentences_are_those_of_fairseq_interactive(
     corpus: Corpus, prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from fairseq import options, tasks
@@ -164,7 +164,7 @@ def test_killed_with_two_workers_and_run_again(corpus: Corpus, prepared: Path, t
 
 
 def test_second_run_reuses_everything(
-    corpus: Corpus, prepared: Path, capsys: pytest.CaptureFixture[str], without_binarising: None
+    corpus: Corpus, prepared: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None
 ) -> None:
     before = _contents(prepared)
     times = {path: path.stat().st_mtime_ns for path in (prepared / "data-bin").iterdir()}
@@ -174,21 +174,21 @@ def test_second_run_reuses_everything(
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
-def _other_text(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+def _other_text(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
     changed = out.parent / "changed.en"
     changed.write_bytes(corpus.test[0].source.read_bytes().replace(b"man", b"boy"))
     return dataclasses.replace(corpus, test=[PlainText(changed, corpus.test[0].target)]), recipe
 
 
-def _other_symbols(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+def _other_symbols(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
     return corpus, dataclasses.replace(recipe, subwords=Subwords("bpe", 50))
 
 
-def _other_limit(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+def _other_limit(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
     return corpus, dataclasses.replace(recipe, pair_filter=PairFilter(max_length=20))
 
 
-def _damaged_result(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+def _damaged_result(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
     (out / "subwords" / "valid.de").write_text("")
     return corpus, recipe
 
@@ -196,9 +196,9 @@ def _damaged_result(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, 
 @pytest.mark.parametrize(
     ("change", "redone"),
     [
-        (_other_text, ["tokenize test 1", "split test", "binarise"]),
-        (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarise"]),
-        (_other_limit, ["split train", "binarise"]),
+        (_other_text, ["tokenize test 1", "split test", "binarize"]),
+        (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarize"]),
+        (_other_limit, ["split train", "binarize"]),
         (_damaged_result, ["split valid"]),
     ],
 )  # fmt: skip
@@ -207,14 +207,14 @@ def test_just_what_changed_is_done_again(
     prepared: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    without_binarising: None,
-    change: Callable[[Corpus, Recipe, Path], tuple[Corpus, Recipe]],
+    without_binarizing: None,
+    change: Callable[[Corpus, CorpusRecipe, Path], tuple[Corpus, CorpusRecipe]],
     redone: list[str],
 ) -> None:
     out = tmp_path / "out"
     subprocess.run(["cp", "-r", prepared, out], check=True)
     changed_corpus, changed_recipe = change(corpus, RECIPE, out)
-    if "binarise" in redone:
+    if "binarize" in redone:
         with pytest.raises(UserError, match="as far as"):
             prepare(changed_corpus, changed_recipe, out)
     else:
@@ -241,7 +241,7 @@ def test_counts_outlive_the_learning(
     assert dict(line.split() for line in lines) == {word: str(count) for word, count in words.items()}
 
 
-def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarising: None) -> None:
+def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
     sides = tmp_path / "huge.en", tmp_path / "huge.de"
     for side in sides:
         side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n")
@@ -276,13 +276,13 @@ def test_options_of_the_command(corpus: Corpus, tmp_path: Path, monkeypatch: pyt
         prepare_text.main()
     bpe = Subwords("bpe", 60, "tokenizers")
     assert recipes == [
-        Recipe(RECIPE.words, bpe, RECIPE.pair_filter),
-        Recipe(RECIPE.words, Subwords("sentencepiece", 60, character_coverage=0.99), RECIPE.pair_filter),
+        CorpusRecipe(RECIPE.words, bpe, RECIPE.pair_filter),
+        CorpusRecipe(RECIPE.words, Subwords("sentencepiece", 60, character_coverage=0.99), RECIPE.pair_filter),
     ]
 
 
-def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarising: None) -> None:
-    recipe = Recipe(Words("none"), Subwords("sentencepiece", 120))
+def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
+    recipe = CorpusRecipe(Words("none"), Subwords("sentencepiece", 120))
     for name in ("one", "two"):
         with pytest.raises(UserError, match="as far as"):
             prepare(corpus, recipe, tmp_path / name)
@@ -362,7 +362,7 @@ def test_counts_are_those_of_the_files(prepared: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "3"])
-def test_binarised_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, workers: str) -> None:
+def test_binarized_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, workers: str) -> None:
     from fairseq import options
     from fairseq_cli import preprocess
 
@@ -371,7 +371,7 @@ def test_binarised_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, work
         command += [f"--{split}pref", str(prepared / "subwords" / split)]
     preprocess.main(options.get_preprocessing_parser().parse_args(command))
     (tmp_path / "preprocess.log").unlink()
-    assert _contents(tmp_path) == _binarised(prepared)
+    assert _contents(tmp_path) == _binarized(prepared)
 
 
 @pytest.mark.parametrize("symbols", [9, 12, 65_495, 65_496])
@@ -412,10 +412,10 @@ def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbo
 def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resmlp_mt.corpora.binarize.BLOCK", 7)
     Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
-    assert _contents(tmp_path / "data-bin") == _binarised(prepared)
+    assert _contents(tmp_path / "data-bin") == _binarized(prepared)
 
 
-def test_texts_of_another_length_are_not_binarised(prepared: Path, tmp_path: Path) -> None:
+def test_texts_of_another_length_are_not_binarized(prepared: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="subwords/train: 298 lines expected, 297 found"):
         Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 298})
     assert list(tmp_path.iterdir()) == []
@@ -439,14 +439,17 @@ def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Recipe(subwords=Subwords(symbols=0)), "--symbols 0"),
-        (lambda: Recipe(pair_filter=PairFilter(max_length=0)), "--max-length 0"),
-        (lambda: Recipe(pair_filter=PairFilter(max_ratio=0.5)), "--max-ratio 0.5"),
-        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("nan"))), "--max-ratio nan: must be 1 or more"),
-        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("inf"))), "--max-ratio inf: must be at most 1,000,000"),
-        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("-inf"))), "--max-ratio -inf: must be 1 or more"),
-        (lambda: Recipe(pair_filter=PairFilter(max_length=10**7)), "--max-length 10000000: must be at most"),
-        (lambda: Recipe(subwords=Subwords(symbols=2**31)), "--symbols 2147483648: must be at most 10,000,000"),
+        (lambda: CorpusRecipe(subwords=Subwords(symbols=0)), "--symbols 0"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_length=0)), "--max-length 0"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=0.5)), "--max-ratio 0.5"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("nan"))), "--max-ratio nan: must be 1 or more"),
+        (
+            lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("inf"))),
+            "--max-ratio inf: must be at most 1,000,000",
+        ),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("-inf"))), "--max-ratio -inf: must be 1 or more"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_length=10**7)), "--max-length 10000000: must be at most"),
+        (lambda: CorpusRecipe(subwords=Subwords(symbols=2**31)), "--symbols 2147483648: must be at most 10,000,000"),
         (lambda: Corpus(("en", "de"), [], [], [], sample=10**30), "--sample 10+: must be at most"),
         (lambda: Corpus(("", "de"), [], [], []), "--source-lang '': give letters, digits and _"),
         (lambda: Corpus(("en", "../en"), [], [], []), r"--target-lang '\.\./en': give letters"),
@@ -455,7 +458,7 @@ def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
         (lambda: Corpus(("en", "d" * 65), [], [], []), "--target-lang 'd+': give"),
     ],
 )
-def test_bad_options(make: Callable[[], Recipe], message: str) -> None:
+def test_bad_options(make: Callable[[], CorpusRecipe], message: str) -> None:
     with pytest.raises(UserError, match=message):
         make()
 
@@ -559,7 +562,7 @@ def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["bpe.codes", "subwords/train.de", "data-bin/notes.txt", "summary.json"])
 def test_a_user_s_files_in_the_way_are_named(
-    corpus: Corpus, tmp_path: Path, without_binarising: None, name: str
+    corpus: Corpus, tmp_path: Path, without_binarizing: None, name: str
 ) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
@@ -643,9 +646,9 @@ def test_nothing_is_written_outside_the_folder(corpus: Corpus, prepared: Path, t
 
 
 def test_what_the_same_step_wrote_by_other_options_goes(
-    corpus: Corpus, tmp_path: Path, without_binarising: None
+    corpus: Corpus, tmp_path: Path, without_binarizing: None
 ) -> None:
-    for recipe in (RECIPE, Recipe(RECIPE.words, Subwords("sentencepiece", 80))):
+    for recipe in (RECIPE, CorpusRecipe(RECIPE.words, Subwords("sentencepiece", 80))):
         with pytest.raises(UserError, match="as far as"):
             prepare(corpus, recipe, tmp_path)
     assert (tmp_path / "bpe.codes").exists()  # until a run ends well
@@ -686,7 +689,7 @@ def test_a_text_in_latin_1_is_refused(corpus: Corpus, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize(("share", "told"), [(0.1, True), (0.005, False)])
 def test_lines_that_are_not_utf8_are_told_where_they_are_many(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarising: None,
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None,
     share: float, told: bool,
 ) -> None:  # fmt: skip
     bad = _encoded(corpus, tmp_path, "train", "latin-1", share)
@@ -711,7 +714,7 @@ def test_lines_that_are_not_utf8_are_told_where_they_are_many(
     ],
 )
 def test_languages_without_rules_are_told(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarising: None,
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None,
     langs: tuple[str, str], words: Words, told: list[str],
 ) -> None:  # fmt: skip
     with pytest.raises(UserError, match="as far as"):
@@ -734,7 +737,7 @@ def test_names_without_a_language_are_refused_where_rules_need_one(
 # --- Ctrl-C
 
 
-@pytest.mark.parametrize(("step", "jobs"), [("tokenize train 1", 2), ("learn subwords", 1), ("binarise", 2)])
+@pytest.mark.parametrize(("step", "jobs"), [("tokenize train 1", 2), ("learn subwords", 1), ("binarize", 2)])
 def test_interrupted_in_one_line_and_run_again(
     corpus: Corpus, prepared: Path, tmp_path: Path, step: str, jobs: int
 ) -> None:

@@ -18,7 +18,7 @@ from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess as fairseq_preprocess
 
 from resmlp_mt.corpora.download import OVERLAP
-from resmlp_mt.corpora.part import FOLDER
+from resmlp_mt.corpora.partial_download import FOLDER
 from resmlp_mt.corpora.steps import NOT_COMPARED
 
 EUROPARL = "training-parallel-europarl-v7.tgz"

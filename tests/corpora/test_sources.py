@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt.corpora.sources import PlainText, Source, aligned_lines, check_text
+from resmlp_mt.corpora.sources import PairSource, PlainText, aligned_lines, check_text
 from resmlp_mt.errors import UserError
 
 LINE = st.binary(max_size=8).map(lambda line: line.replace(b"\n", b""))
@@ -30,7 +30,7 @@ def test_plain_and_gzipped(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"eins\r\nzwei\xff\r")
     with gzip.open(tmp_path / "b.gz", "wb") as file:
         file.write("one\u2028\ntwo\n".encode())
-    source: Source = PlainText(tmp_path / "a", tmp_path / "b.gz")
+    source: PairSource = PlainText(tmp_path / "a", tmp_path / "b.gz")
     assert list(source.pairs()) == [(b"eins\r", "one\u2028".encode()), (b"zwei\xff\r", b"two")]
     assert (source.name, list(source.inputs)) == ("a", [tmp_path / "a", tmp_path / "b.gz"])
 

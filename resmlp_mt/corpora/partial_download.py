@@ -1,4 +1,4 @@
-"""Files that are still coming: what has come of them outlives a killed run, and answers that are worse."""
+"""Partial downloads: the bytes that have arrived stay on disk when a run is killed or a server sends other bytes."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ FOLDER = ".downloads"  # beside the final names, and all that is ours there
 
 
 class Differs(Exception):
-    """Bytes are not those that came before."""
+    """New bytes contradict those that arrived before."""
 
 
 @dataclass
@@ -31,11 +31,11 @@ class Part:
 
     @property
     def size(self) -> int:
-        """Bytes that have come."""
+        """Bytes that have arrived."""
         return os.fstat(self.file.fileno()).st_size
 
     def add(self, position: int, block: bytes) -> None:
-        """Take the file's bytes from ``position`` (at most ``size``) on; those that are there must be the same.
+        """Add the file's bytes from ``position`` (at most ``size``) on; where the file has bytes, they must be equal.
 
         Raises:
             Differs: they are not
@@ -61,13 +61,13 @@ class Part:
 
 
 def present(whole: Path) -> int:
-    """How many bytes of a file have come."""
+    """How many bytes of a file have arrived."""
     return max(path.stat().st_size if path.is_file() else 0 for path in _paths(whole))
 
 
 @contextlib.contextmanager
 def parts_of(whole: Path) -> Iterator[tuple[Part, Part]]:
-    """Two beginnings of a file, the longer one first: what contradicts the one can be taken by the other.
+    """Open two partial downloads of a file, the longer first: bytes that contradict the one may continue the other.
 
     They stay for the next run, unless they are empty. One run at a time has them.
 

@@ -1,4 +1,4 @@
-"""Text that others have split into subwords -> binarised data, as fairseq-preprocess makes it, nothing dropped."""
+"""Text that others have split into subwords -> binarized data, as fairseq-preprocess makes it, nothing dropped."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from resmlp_mt.corpora.pipeline import Corpus, Work, check_number
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.raw_text import RawText, record
 from resmlp_mt.corpora.record import Place
-from resmlp_mt.corpora.sources import Source
+from resmlp_mt.corpora.sources import PairSource
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
@@ -102,7 +102,7 @@ def prepare_subwords(
         )
         steps.run(step, partial(_take_codes, *codes, step.outputs[0]))
         step = Step(
-            "binarise",
+            "binarize",
             inputs=[*(path for split in SPLITS for path in texts[split]), binarizing.dictionary],
             outputs=binarizing.outputs,
             options={"langs": corpus.langs},
@@ -129,7 +129,7 @@ def format_prepared(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _take(step: Step, source: Source, sample: int | None, symbols: int) -> dict[str, Any]:
+def _take(step: Step, source: PairSource, sample: int | None, symbols: int) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(atomic_write(path)) for path in step.outputs[:2]]
