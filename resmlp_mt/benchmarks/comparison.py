@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from resmlp_mt import flops
 from resmlp_mt.benchmarks.profiling import operations
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
-from resmlp_mt.benchmarks.timing import Spread, Times, measure, per_second, percentile, speed_ratio
+from resmlp_mt.benchmarks.timing import Spread, Times, measure, per_second, speed_ratio
 from resmlp_mt.errors import UserError
 
 
@@ -136,7 +138,7 @@ def compare(
         ours, latency = flops_per_token[name], None
         if workload.sentences == 1:
             pooled = [each for pieces in seconds for each in pieces]
-            latency = percentile(pooled, 50), percentile(pooled, 99)
+            latency = tuple(np.quantile(pooled, (0.5, 0.99)).tolist())
         rows.append(
             Measurement(
                 name,

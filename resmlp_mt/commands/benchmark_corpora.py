@@ -31,13 +31,15 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import psutil
 
 from resmlp_mt.benchmarks import machine
 from resmlp_mt.commands import named
@@ -105,7 +107,7 @@ class MemoryWatch(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.wait(self.PAUSE):
-            self.peak = max(self.peak, sum(map(_proportional_size, _family(self._pid))))
+            self.peak = max(self.peak, _held(self._pid))
 
     def end(self) -> None:
         """Stop looking."""
@@ -113,22 +115,14 @@ class MemoryWatch(threading.Thread):
         self.join()
 
 
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    try:
-        children = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children")]
-    except OSError:  # it has just ended
-        return
-    for child in " ".join(children).split():
-        yield from _family(int(child))
-
-
-def _proportional_size(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+def _held(pid: int) -> int:
+    held = 0
+    with contextlib.suppress(psutil.Error):  # it has just ended
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                held += each.memory_full_info().pss
+    return held
 
 
 def _measured(command: Sequence[object], measured: Measured) -> float:

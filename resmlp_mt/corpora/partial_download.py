@@ -1,7 +1,6 @@
 """Partial downloads: the bytes that have arrived stay on disk when a run is killed or a server sends other bytes."""
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.locks import lock
 
 FOLDER = ".downloads"  # beside the final names, and all that is ours there
 
@@ -92,14 +92,14 @@ def _opened(path: Path) -> Iterator[Part]:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = Part(path, open(path, "a+b", buffering=0))  # noqa: SIM115 (closed below)
     with part.file:
-        with _writing(path):
-            try:
-                fcntl.flock(part.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                ours = os.path.samestat(os.stat(path), os.fstat(part.file.fileno()))
-            except (BlockingIOError, FileNotFoundError):
-                ours = False  # (it is gone where another run ended in this moment)
-        if not ours:
-            raise UserError(f"{path}: another run is downloading it: wait for it")
+        refusal = f"{path}: another run is downloading it: wait for it"
+        lock(part.file, refusal)
+        try:
+            ours = os.path.samestat(os.stat(path), os.fstat(part.file.fileno()))
+        except FileNotFoundError:
+            ours = False
+        if not ours:  # another run removed it at its end, after it was opened here
+            raise UserError(refusal)
         try:
             yield part
         finally:

@@ -1,7 +1,6 @@
 """Finished steps on record, so that a run goes on where the last one was killed."""
 
 import contextlib
-import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +13,10 @@ from resmlp_mt.corpora.checksums import Checksums
 from resmlp_mt.corpora.record import LOCK, Place, Record
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import JsonFile, unfinished_within
+from resmlp_mt.locks import lock
 
 RULES = 3  # raise it with every change of this package that changes what some step writes
+PATIENCE = 2.0  # seconds for which the worker processes of a killed run may have its lock
 NOT_COMPARED = (".checksums.json", "times.json")  # files of a folder that differ from run to run
 
 
@@ -63,16 +64,12 @@ class Steps:
         place.check()
         try:
             place.folder.mkdir(parents=True, exist_ok=True)
-            lock = open(place.folder / LOCK, "a")  # noqa: SIM115 (closed below)
+            file = open(place.folder / LOCK, "a")  # noqa: SIM115 (closed below)
         except OSError as error:
             raise UserError(f"{place.folder}: cannot be written: {error.strerror or error}") from error
-        with lock:
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise UserError(
-                    f"{place.folder}: another run is preparing it: wait for it, or choose another folder"
-                ) from error
+        with file:
+            refusal = f"{place.folder}: another run is preparing it: wait for it, or choose another folder"
+            lock(file, refusal, PATIENCE)
             with unfinished_within(place.folder):
                 steps = cls(place)
                 steps._record.check(place)  # again, since another run may just have ended

@@ -46,7 +46,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("title: A table", "title: ???", "title is missing"),
         ("title: A table", 'title: "a\\nb"', "title is 'a\\nb': give text"),
         ("title: A table", 'title: "\\ud800"', "give text"),
-        ("title: A table", "title: &a [x]\nagainst: [*a, *a]", "aliases (*name) are not taken"),
+        ("title: A table", "title: &a [x]\nbaseline: [*a, *a]", "aliases (*name) are not taken"),
         ("title: A table", f"title: {'[' * 5000}{']' * 5000}", "nested too deeply"),
         ("title: A table", f"title: {'{a: ' * 3000}{'}' * 3000}", "nested too deeply"),
         ("title: A table", "title: !!python/object/apply:os.getcwd []", "not read: "),

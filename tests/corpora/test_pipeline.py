@@ -26,6 +26,7 @@ from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_lines
+from resmlp_mt.locks import lock
 
 ROOT = Path(__file__).parents[2]
 RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
@@ -493,18 +494,12 @@ def test_full_disk_ends_the_command_in_one_line(corpus: Corpus, tmp_path: Path) 
     assert set(_contents(out)) == {".lock"}
 
 
-def test_two_runs_in_one_folder(corpus: Corpus, tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX);"
-         "print(flush=True); time.sleep(60)", str(tmp_path / ".lock")], stdout=subprocess.PIPE
-    )  # fmt: skip
-    try:
-        holder.stdout.readline()
+def test_two_runs_in_one_folder(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resmlp_mt.corpora.steps.PATIENCE", 0)
+    with open(tmp_path / ".lock", "w") as file:
+        lock(file, "")
         with pytest.raises(UserError, match="another run is preparing it"):
             prepare(corpus, RECIPE, tmp_path)
-    finally:
-        holder.kill()
-        holder.wait()
 
 
 # --- A folder with a user's own files in it
