@@ -5,6 +5,7 @@ import contextvars
 import gzip
 import json
 import os
+import secrets
 import shutil
 import tempfile
 import zlib
@@ -98,29 +99,25 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
         UserError: the file cannot be written (full disk, no permission, a folder or device by that name, ...)
     """
     path = Path(path)
-    temporary: str | None = None
     to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")  # /dev/stdout, even where it is a file
     if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
         raise UserError(f"{path}: is not a regular file: choose another name")
+    # A name of our own: tempfile's files are private, and the umask, which this one's mode shall have, cannot be read
+    # without changing it for all threads.
+    temporary = _place_of_unfinished(path) / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=_place_of_unfinished(path), prefix=f".{path.name}.", suffix=".tmp")
-        encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
-        with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as stream:
+        with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes private files
         os.replace(temporary, path)
-        temporary = None
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 @contextlib.contextmanager
