@@ -48,12 +48,13 @@ def test_a_name_that_is_empty_is_refused(name, arguments, option, monkeypatch, c
 def test_commands_print_warnings_alone(monkeypatch, capsys):
     """Also where fairseq asks for more, and without a change to what other code may log."""
     monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.NOTSET)
     monkeypatch.setattr("sys.argv", ["resmlp-mt", "average", "--help"])
     with pytest.raises(SystemExit):
         main()
     capsys.readouterr()
     logging.basicConfig(level=logging.INFO)  # as fairseq_cli does
-    logging.getLogger("fairseq").info("news")
-    logging.getLogger("fairseq").warning("trouble")
+    logging.getLogger("a library").info("news")
+    logging.getLogger("a library").warning("trouble")
     assert capsys.readouterr().err == "trouble\n"
     assert logging.root.manager.disable == logging.NOTSET
