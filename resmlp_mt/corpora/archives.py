@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from resmlp_mt.corpora.sources import aligned_lines, check_text
+from resmlp_mt.corpora.sources import check_text
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import aligned, binary_lines
 
 BUFFER = 1 << 17  # bytes
 # What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves, for a
@@ -138,4 +139,5 @@ class ArchivedText:
         # A tar archive is read from front to back: each side reads it on its own.
         with contextlib.ExitStack() as stack:
             streams = [stack.enter_context(opened_member(self.archive, member)) for member in self.members]
-            yield from cast(Iterator[tuple[bytes, bytes]], aligned_lines(streams, self.sides))
+            lines = [binary_lines(stream, side) for stream, side in zip(streams, self.sides, strict=True)]
+            yield from cast(Iterator[tuple[bytes, bytes]], aligned(lines, self.sides))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.corpora.languages import check_name
+from resmlp_mt.corpora.moses import detokenizer
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import LONGEST_WORD, LineTokenizer, Words
@@ -135,10 +136,12 @@ class RawText:
         """A function from words with spaces between to running text."""
         if self.words.tokenizer == "none":
             return lambda words: words
-        from sacremoses import MosesDetokenizer
+        return detokenizer(language, self.escape)
 
-        moses = MosesDetokenizer(language)
-        return lambda words: moses.detokenize(words.split(), return_str=True, unescape=self.escape)
+    def running_text(self, language: str) -> Callable[[str], str]:
+        """A function from subwords with spaces between, such as a translation, to running text."""
+        detokenize = self.detokenizer(language)
+        return lambda subwords: detokenize(self.join(subwords))
 
     def splitter(self) -> Callable[[str], str]:
         """A function from words to subwords, both with single spaces between.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fairseq.data.data_utils import post_process
 from sacremoses import MosesDetokenizer
 
+from resmlp_mt.corpora.moses import detokenizer
 from resmlp_mt.corpora.tokens import LineTokenizer, Words
 from resmlp_mt.errors import UserError
 
@@ -101,7 +102,9 @@ class Moses:
 
     def __init__(self, language: str, normalize: bool = False):
         self._tokenize = LineTokenizer(language, Words(normalize=normalize))
-        self._detokenizer = MosesDetokenizer(language)
+        self.text = detokenizer(language)
+        """Makes running text of tokens."""
+        self._unescape_xml = MosesDetokenizer(language).unescape_xml
 
     def tokens(self, text: str) -> str:
         """Tokenize running text."""
@@ -109,8 +112,4 @@ class Moses:
 
     def plain_tokens(self, tokens: str) -> str:
         """Undo escapes (``&apos;``) and the hyphens of aggressive splitting (`` @-@ ``) in tokenized text."""
-        return self._detokenizer.unescape_xml(tokens).replace(" @-@ ", "-")
-
-    def text(self, tokens: str) -> str:
-        """Make running text of tokens."""
-        return self._detokenizer.detokenize(tokens.split(), return_str=True)
+        return self._unescape_xml(tokens).replace(" @-@ ", "-")
