@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from resmlp_mt import flops
+from resmlp_mt.analysis import flops
 from resmlp_mt.benchmarks.profiling import operations
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
 from resmlp_mt.benchmarks.timing import Spread, Times, measure, per_second, speed_ratio

@@ -16,6 +16,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor
 
+from resmlp_mt.analysis.flops import TranslationModel
 from resmlp_mt.benchmarks import memory
 from resmlp_mt.benchmarks.batches import Shape, batch, random_sentences, spread_lengths
 from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
@@ -23,7 +24,6 @@ from resmlp_mt.benchmarks.processes import fresh_processes
 from resmlp_mt.benchmarks.systems import TINY, System, load_model
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
 from resmlp_mt.errors import UserError
-from resmlp_mt.flops import TranslationModel
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 
-from resmlp_mt import flops
+from resmlp_mt.analysis import flops
 from resmlp_mt.benchmarks import memory
 from resmlp_mt.benchmarks.batches import Shape, random_batch
 from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted

@@ -5,6 +5,7 @@ import importlib.util
 import pytest
 import torch
 
+from resmlp_mt.analysis.flops import ResMLP, Transformer
 from resmlp_mt.benchmarks.batches import Shape
 from resmlp_mt.benchmarks.comparison import Comparison
 from resmlp_mt.benchmarks.generation import (
@@ -20,7 +21,6 @@ from resmlp_mt.benchmarks.generation import (
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
 from resmlp_mt.benchmarks.training import Training
 from resmlp_mt.errors import UserError
-from resmlp_mt.flops import ResMLP, Transformer
 
 SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
 NAMES = ["transformer", "resmlp_transformer", "lightconv", "fconv", "lstm"]
