@@ -122,6 +122,13 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
             temporary.unlink()
 
 
+def write_json(path: PathLike, values: Any) -> None:
+    """Write JSON values to a file, indented, by ``atomic_write``."""
+    with atomic_write(path) as file:
+        json.dump(values, file, indent=1)
+        file.write("\n")
+
+
 @contextlib.contextmanager
 def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
     """Make a folder that appears complete or not at all: yields an empty one, which takes the name at the end.
@@ -279,9 +286,7 @@ class JsonFile:
         Raises:
             UserError: it cannot be written
         """
-        with atomic_write(self._path) as file:
-            json.dump(self.values, file, indent=1)
-            file.write("\n")
+        write_json(self._path, self.values)
 
 
 def _has(value: Any, fields: Mapping[str, type]) -> bool:

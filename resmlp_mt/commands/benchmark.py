@@ -3,7 +3,6 @@
 import argparse
 import datetime
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -18,9 +17,9 @@ from resmlp_mt.benchmarks.generation import RealText
 from resmlp_mt.benchmarks.jobs import FULL, QUICK, SIZES, Job
 from resmlp_mt.benchmarks.processes import quiet
 from resmlp_mt.benchmarks.systems import Conditions, System
-from resmlp_mt.commands.arguments import positive
+from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs
+from resmlp_mt.files import atomic_write, check_outputs, write_json
 
 EPILOG = """
 systems:
@@ -41,9 +40,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument("what", choices=["training", "generation", "workers", "all"])
     parser.add_argument("--quick", action="store_true", help="a minute in the place of half an hour")
     parser.add_argument("--system", action="append", metavar="NAME", help="what to compare, in the place of the usual")
@@ -189,8 +186,7 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
             draw(section, path)
             pictures.append(os.path.relpath(path, Path(args.markdown or ".").parent))
     if args.json:
-        with atomic_write(args.json) as stream:
-            json.dump(run.as_json(), stream, indent=1)
+        write_json(args.json, run.as_json())
     if args.markdown:
         with atomic_write(args.markdown) as stream:
             stream.write(report.as_markdown(run, pictures))

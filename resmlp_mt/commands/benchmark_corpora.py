@@ -43,7 +43,7 @@ import psutil
 
 from resmlp_mt.benchmarks import machine
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import positive
+from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.learning import write_counts
 from resmlp_mt.corpora.parallel import Jobs
@@ -52,7 +52,7 @@ from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs, read_lines, read_parallel
+from resmlp_mt.files import atomic_write, check_outputs, read_lines, read_parallel, write_json
 from resmlp_mt.tables import text_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -317,7 +317,7 @@ def _ratios(plain: list[float], ours: list[float]) -> str:
 
 def get_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser(__doc__)
     parser.add_argument("--from", dest="multi30k", type=named, required=True, help="folder with Multi30k's .gz files")
     parser.add_argument("--pairs", type=positive(10**8), default=300_000, help="training pairs (default: %(default)s)")
     parser.add_argument("--symbols", type=positive(10**6), default=4000, help="BPE merges (default: %(default)s)")
@@ -426,5 +426,4 @@ def main() -> None:
             print(_table(plain, ours, args.pairs))
             result |= {"plain": list(map(asdict, plain)), "ours": list(map(asdict, ours))}
     if args.json:
-        with atomic_write(args.json) as file:
-            json.dump(result, file, indent=1)
+        write_json(args.json, result)

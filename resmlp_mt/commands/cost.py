@@ -12,6 +12,7 @@ from fairseq import options
 
 import resmlp_mt.models  # noqa: F401  (registers the model)
 from resmlp_mt.analysis import flops
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.tables import markdown_table, text_table
 
@@ -43,9 +44,7 @@ updates and epochs are those of the command that train.sh prints with DRY_RUN=1.
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument("pairs", nargs="*", metavar="PAIR", help=f"{' or '.join(CORPORA)} (default: both)")
     parser.add_argument("--gpu", choices=GPUS, default="V100", help="default: %(default)s")
     parser.add_argument(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from resmlp_mt.commands import named
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.corpora import catalog, pipeline, published_subwords
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.characters import FATES
@@ -48,9 +49,7 @@ examples:
 
 def get_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=f"{EPILOG}\n{FATES}", formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, f"{EPILOG}\n{FATES}")
     parser.add_argument("pair", choices=sorted(catalog.TASKS), help="source and target language")
     parser.add_argument("--out", type=named, required=True, metavar="DIR", help="folder for all results")
     parser.add_argument(

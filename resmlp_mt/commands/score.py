@@ -7,6 +7,7 @@ from typing import Any
 
 import sacrebleu
 
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.corpora.languages import check_code
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import UNSPACED, detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
@@ -40,9 +41,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument(
         "generated",
         nargs="*",

@@ -1,7 +1,6 @@
 """Parallel text -> words -> joint subwords -> binarized data, step by step."""
 
 import contextlib
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write
+from resmlp_mt.files import atomic_write, write_json
 
 MOST = {"symbols": 10**7, "max-length": 10**6, "max-ratio": 10**6, "sample": 10**12, "jobs": 10**6}  # beyond: a mistake
 MANY_BROKEN = 0.01  # of a training text's lines that are not UTF-8: worth a word
@@ -221,9 +220,7 @@ class _Preparation:
             "dictionary": binarized["dictionary"],
             "text": {name: _text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
         }
-        with atomic_write(self.out / "summary.json") as file:
-            json.dump(summary, file, indent=1)
-            file.write("\n")
+        write_json(self.out / "summary.json", summary)
         return summary
 
     def _texts(self, split: str) -> list[PlainText]:

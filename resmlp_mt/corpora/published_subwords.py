@@ -1,7 +1,6 @@
 """Text that others have split into subwords -> binarized data, as fairseq-preprocess makes it, nothing dropped."""
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +20,7 @@ from resmlp_mt.corpora.sources import PairSource
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
-from resmlp_mt.files import atomic_write
+from resmlp_mt.files import atomic_write, write_json
 
 
 def place(
@@ -114,9 +113,7 @@ def prepare_subwords(
         record(steps, text, out / subwords.file_name)
         steps.finish()
         summary = {"pairs": pairs, "dictionary": binarized["dictionary"], "unknown": binarized["unknown"]}
-        with atomic_write(out / "summary.json") as file:
-            json.dump(summary, file, indent=1, sort_keys=True)
-            file.write("\n")
+        write_json(out / "summary.json", summary)
     return summary
 
 

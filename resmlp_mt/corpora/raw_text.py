@@ -17,7 +17,7 @@ from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import LONGEST_WORD, LineTokenizer, Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write
+from resmlp_mt.files import PathLike, atomic_write, write_json
 
 NAME = "text.json"
 VERSION = 1  # of what the file says; it stands for the settled characters of ``resmlp_mt.corpora.characters`` too
@@ -95,9 +95,7 @@ class RawText:
             raise UserError(f"{learned}: cannot be read: {error.strerror}") from error
         with atomic_write(self.folder / self.learned, "wb") as file:
             file.write(content)
-        with atomic_write(self.folder / NAME) as file:
-            json.dump(replace(self, sha256=hashlib.sha256(content).hexdigest())._values, file, indent=1)
-            file.write("\n")
+        write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest())._values)
 
     @property
     def _values(self) -> dict[str, Any]:

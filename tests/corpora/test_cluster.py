@@ -19,6 +19,7 @@ from typing import Any
 
 import distributed
 import pytest
+from corpora.folders import contents
 
 from resmlp_mt.corpora import cluster as clusters
 from resmlp_mt.corpora import parallel
@@ -27,7 +28,6 @@ from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.parallel import ordered_map
 from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.progress import Progress
-from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
@@ -47,11 +47,6 @@ def dask() -> Iterator[distributed.LocalCluster]:
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "CHUNK", 10)
     monkeypatch.setattr(clusters, "AT_ONCE", 1)
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in NOT_COMPARED)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 class Built:
@@ -110,7 +105,7 @@ def test_same_bytes_though_workers_are_killed(
     ):
         prepare(corpus, RECIPE, Path("two"), cluster)  # a relative name: the workers run in another folder
     assert len(killed) == 2
-    assert _contents(tmp_path / "two") == _contents(tmp_path / "one")
+    assert contents(tmp_path / "two") == contents(tmp_path / "one")
     assert not list((tmp_path / "two").rglob("*.tmp"))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from corpora.folders import contents
 
 from resmlp_mt import commands
 from resmlp_mt.commands import prepare_text
@@ -20,7 +21,6 @@ from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, made_otherwise, prepare
 from resmlp_mt.corpora.sources import PlainText
-from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.corpora.tokens import Words
@@ -45,17 +45,12 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in NOT_COMPARED)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
-
 def _binarized(out: Path) -> dict[str, bytes]:
     """Of data-bin, what fairseq-preprocess makes too."""
-    contents = _contents(out / "data-bin")
-    assert contents.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
-    assert json.loads(contents.pop("text.json"))["learned"] == "bpe.codes"
-    return contents
+    files = contents(out / "data-bin")
+    assert files.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
+    assert json.loads(files.pop("text.json"))["learned"] == "bpe.codes"
+    return files
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +141,7 @@ def test_killed_at_any_rename_and_run_again(corpus: Corpus, prepared: Path, tmp_
     while _run_and_kill(corpus, out, runs, before):
         runs += 1
     assert runs > 10
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 def test_killed_with_two_workers_and_run_again(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
@@ -161,17 +156,17 @@ def test_killed_with_two_workers_and_run_again(corpus: Corpus, prepared: Path, t
     done = subprocess.run(command, capture_output=True, text=True, env=_environment())
     assert done.returncode == 0, done.stderr
     assert "tokenize train 1: nothing changed, reused\n" in done.stdout
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 def test_second_run_reuses_everything(
     corpus: Corpus, prepared: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None
 ) -> None:
-    before = _contents(prepared)
+    before = contents(prepared)
     times = {path: path.stat().st_mtime_ns for path in (prepared / "data-bin").iterdir()}
     prepare(corpus, RECIPE, prepared, jobs=2)
     assert capsys.readouterr().out.count("nothing changed, reused") == 10
-    assert _contents(prepared) == before
+    assert contents(prepared) == before
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
@@ -220,7 +215,7 @@ def test_just_what_changed_is_done_again(
             prepare(changed_corpus, changed_recipe, out)
     else:
         prepare(changed_corpus, changed_recipe, out)
-        assert _contents(out) == _contents(prepared)
+        assert contents(out) == contents(prepared)
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if ":" not in line] == redone
 
@@ -287,7 +282,7 @@ def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarizing: None)
     for name in ("one", "two"):
         with pytest.raises(UserError, match="as far as"):
             prepare(corpus, recipe, tmp_path / name)
-    assert _contents(tmp_path / "one") == _contents(tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
     tokenized = list(read_lines(tmp_path / "one" / "tokenized" / "test.1.de"))
     pieces = list(read_lines(tmp_path / "one" / "subwords" / "test.de"))
     assert [line.replace(" ", "").replace("▁", " ").strip() for line in pieces] == tokenized
@@ -322,9 +317,9 @@ def test_bad_text_is_one_line_and_leaves_nothing(
     with pytest.raises(UserError, match=message) as error:
         prepare(bad, RECIPE, tmp_path / "out", jobs)
     assert "\n" not in str(error.value)
-    left = {name for name in _contents(tmp_path / "out") if not name.startswith("tokenized/")}
+    left = {name for name in contents(tmp_path / "out") if not name.startswith("tokenized/")}
     assert left <= {".lock", "steps.json"}
-    assert not [name for name in _contents(tmp_path / "out") if split in name]
+    assert not [name for name in contents(tmp_path / "out") if split in name]
 
 
 def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
@@ -349,7 +344,7 @@ def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
     # Less again: no trace of what is no longer asked for
     prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "out")
     prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "anew")
-    assert _contents(tmp_path / "out") == _contents(tmp_path / "anew")
+    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
 
 
 def test_counts_are_those_of_the_files(prepared: Path) -> None:
@@ -372,7 +367,7 @@ def test_binarized_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, work
         command += [f"--{split}pref", str(prepared / "subwords" / split)]
     preprocess.main(options.get_preprocessing_parser().parse_args(command))
     (tmp_path / "preprocess.log").unlink()
-    assert _contents(tmp_path) == _binarized(prepared)
+    assert contents(tmp_path) == _binarized(prepared)
 
 
 @pytest.mark.parametrize("symbols", [9, 12, 65_495, 65_496])
@@ -413,7 +408,7 @@ def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbo
 def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resmlp_mt.corpora.binarize.BLOCK", 7)
     Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
-    assert _contents(tmp_path / "data-bin") == _binarized(prepared)
+    assert contents(tmp_path / "data-bin") == _binarized(prepared)
 
 
 def test_texts_of_another_length_are_not_binarized(prepared: Path, tmp_path: Path) -> None:
@@ -491,7 +486,7 @@ def test_full_disk_ends_the_command_in_one_line(corpus: Corpus, tmp_path: Path) 
     )
     assert done.returncode == 1
     assert re.fullmatch(r".*/out/tokenized/train\.1\.(en|de): cannot be written: File too large\n", done.stderr)
-    assert set(_contents(out)) == {".lock"}
+    assert set(contents(out)) == {".lock"}
 
 
 def test_two_runs_in_one_folder(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -552,7 +547,7 @@ def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> 
     assert not (tmp_path / ".unfinished").exists()
     for path in own:
         path.unlink()
-    assert _contents(tmp_path) == _contents(prepared)
+    assert contents(tmp_path) == contents(prepared)
 
 
 @pytest.mark.parametrize("name", ["bpe.codes", "subwords/train.de", "data-bin/notes.txt", "summary.json"])
@@ -577,7 +572,7 @@ def test_a_record_that_is_none_is_written_over_if_it_may_be(corpus: Corpus, prep
     with pytest.raises(UserError, match=r"steps\.json: is not of an earlier preparation"):
         prepare(corpus, RECIPE, out)
     prepare(corpus, RECIPE, out, overwrite=True)
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 def test_a_folder_of_an_earlier_version_is_prepared_again(
@@ -591,7 +586,7 @@ def test_a_folder_of_an_earlier_version_is_prepared_again(
         entry["made_from"]["rules"] = 1
     (out / "steps.json").write_text(json.dumps(record))
     prepare(corpus, RECIPE, out)
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 @pytest.mark.parametrize(
@@ -625,7 +620,7 @@ def test_inputs_in_the_folder_under_other_names(corpus: Corpus, prepared: Path, 
     for _ in range(2):
         prepare(inside, RECIPE, tmp_path)
     assert (tmp_path / "train.en").read_bytes() == corpus.train[0].source.read_bytes()
-    assert _contents(tmp_path / "data-bin") == _contents(prepared / "data-bin")
+    assert contents(tmp_path / "data-bin") == contents(prepared / "data-bin")
 
 
 @pytest.mark.parametrize("name", ["subwords", "data-bin", "bpe.codes", "tokenized/train.1.en"])
@@ -749,7 +744,7 @@ def test_interrupted_in_one_line_and_run_again(
     run.stderr.close()
     assert not (out / ".unfinished").exists()
     prepare(corpus, RECIPE, out)
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 @pytest.mark.parametrize(
