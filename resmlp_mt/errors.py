@@ -25,7 +25,7 @@ def told_in_one_line() -> Iterator[None]:
     status 1 and no word.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
     try:
         yield
         if sys.stdout is not None:  # closed by the shell's >&-

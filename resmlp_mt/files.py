@@ -19,8 +19,8 @@ from resmlp_mt.errors import UserError
 PathLike = str | os.PathLike[str]
 Line = TypeVar("Line", str, bytes)
 LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
-UNFINISHED = ".unfinished"  # the one folder with what is unfinished below a folder that is being prepared
-_MARK = "resmlp_mt"  # the file by which we know it as ours
+UNFINISHED = ".unfinished"  # the folder that holds all unfinished files while its parent folder is being prepared
+_MARK = "resmlp_mt"  # a file in it, which shows that the folder is ours
 
 _unfinished: contextvars.ContextVar[Path | None] = contextvars.ContextVar("unfinished", default=None)
 
@@ -68,7 +68,7 @@ def unfinished_within(folder: PathLike) -> Iterator[None]:
         _unfinished.reset(before)
         with contextlib.suppress(OSError):
             _clear(path)
-            (path / _MARK).unlink()  # last of all, so that what a kill leaves is known as ours
+            (path / _MARK).unlink()  # last: until then a later run knows the folder as ours
             path.rmdir()
 
 
@@ -101,11 +101,11 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
         UserError: the file cannot be written (full disk, no permission, a folder or device by that name, ...)
     """
     path = Path(path)
-    to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")  # /dev/stdout, even where it is a file
+    to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")  # /dev/stdout, also where it is a file
     if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
         raise UserError(f"{path}: is not a regular file: choose another name")
-    # A name of our own: tempfile's files are private, and the umask, which this one's mode shall have, cannot be read
-    # without changing it for all threads.
+    # Not by tempfile, whose files are private: open() applies the umask, which cannot be read without changing it for
+    # all threads.
     temporary = _place_of_unfinished(path) / f".{path.name}.{secrets.token_hex(4)}.tmp"
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:

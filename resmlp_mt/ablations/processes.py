@@ -83,7 +83,7 @@ def run(
             beats += 1
             if beats % round(PAUSE / BEAT) == 0:
                 tell(processor_seconds(process.pid))
-        tell(processor_seconds(process.pid))  # it has ended, but nobody has collected it yet
+        tell(processor_seconds(process.pid))  # it has ended, but its figures are there until wait()
     finally:
         process.terminate()
         status = process.wait()

@@ -166,7 +166,7 @@ def _read(path: Path) -> DictConfig:
     try:
         depth = 0
         for token in yaml.scan(text):
-            if isinstance(token, yaml.AliasToken):  # a few lines of them hold billions
+            if isinstance(token, yaml.AliasToken):  # a few lines of aliases can stand for billions of values
                 raise UserError(f"{path}: aliases (*name) are not taken: give the setting itself, or ${{name}}")
             depth += isinstance(token, OPENING) - isinstance(token, CLOSING)
             if depth > DEEPEST:

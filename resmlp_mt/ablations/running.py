@@ -264,6 +264,6 @@ def finish_rows(
                 if error is not None and not isinstance(error, UserError):
                     raise error
                 yield running[done], str(error or "")
-        finally:  # also where the caller was told to end
+        finally:  # also if the caller was interrupted
             stop.set()
             pool.shutdown(cancel_futures=True)

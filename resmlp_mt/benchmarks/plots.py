@@ -30,7 +30,7 @@ def draw(section: Section, path: Path) -> None:
 def colours(section: Section) -> dict[str, str]:
     """The baseline is grey, the others differ."""
     names = list(dict.fromkeys(row.system for row in section.rows))
-    others = itertools.cycle(f"C{number}" for number in range(10) if number != 7)  # which is grey itself
+    others = itertools.cycle(f"C{number}" for number in range(10) if number != 7)  # C7 is grey
     return {name: "0.45" if name == section.baseline else next(others) for name in names}
 
 
@@ -140,7 +140,7 @@ def by_sentences(section: Section) -> Any:
                 for x, row in zip(left, rows, strict=True):
                     if row.flop_ratio:
                         axis.hlines(row.flop_ratio, x - width / 2, x + width / 2, color="black", linewidth=2)
-                    tick, room = row.flop_ratio or 0, 0.13 * highest  # a number is about so tall
+                    tick, room = row.flop_ratio or 0, 0.13 * highest  # about the height of a number
                     above_tick = row.ratio.high - 0.2 * room < tick < row.ratio.high + room
                     axis.annotate(
                         f"{row.ratio.median:.2f}",

@@ -30,7 +30,7 @@ def train_together(comparison: Comparison, shapes: Sequence[Shape], processes: i
             STEPS * random_batch(shape, comparison.padding, made_up_dictionary(comparison.size.vocabulary))["ntokens"]
         )
         for system in comparison.systems:
-            # seconds a batch: several processes do several in their time
+            # seconds a batch: several processes do several batches at a time
             seconds: dict[int, list[list[float]]] = {1: [], processes: []}
             for _, _, count in turns(list(seconds), 1, comparison.rounds):
                 seconds[count].append([time_steps(comparison, system, shape, count) / count])
@@ -78,7 +78,7 @@ def _steps(comparison: Comparison, system: System, shape: Shape, processes: int,
         distributed_init(system.config(comparison.size, comparison.conditions, arguments))
     training = Training(system, comparison.size, comparison.conditions, arguments)
     batch = random_batch(shape, comparison.padding, training.dictionary)
-    for _ in range(max(1, comparison.warmup)):  # where several meet
+    for _ in range(max(1, comparison.warmup)):  # the first step also connects the processes
         training.step(batch)
     start = timer()
     for _ in range(STEPS):

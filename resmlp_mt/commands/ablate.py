@@ -92,7 +92,7 @@ def main() -> None:
     if args.jobs < 1:
         parser.error("--jobs must be 1 or more")
     recipe = read_recipe(args.recipe)
-    sacre_bleu(recipe.langs[1])  # found missing now rather than after the training
+    sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
     only, anew = known(recipe, args.rows or list(recipe.rows)), known(recipe, args.anew)
     reference = args.work / recipe.reference
     if not reference.is_file():

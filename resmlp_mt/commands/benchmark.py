@@ -96,7 +96,7 @@ def fraction(text: str) -> float:
 def jobs(args: argparse.Namespace) -> list[Job]:
     """The comparisons that the options ask for."""
     chosen = [job for job in (QUICK if args.quick else FULL) if args.what in ("all", job.kind)]
-    if args.data:  # has lengths of its own
+    if args.data:  # the text decides the lengths
         chosen = [job for job in chosen if job.kind != "generation" or job.by != "length"]
     if args.shapes:
         if args.what == "all":
@@ -116,7 +116,7 @@ def adapted(job: Job, args: argparse.Namespace) -> Job:
     )
     threads = args.threads or (1 if job.kind == "workers" else len(os.sched_getaffinity(0)))
     systems = tuple(map(System, args.system)) if args.system else comparison.systems
-    # of workers every system is compared with itself
+    # for workers, every system is compared with itself
     baseline = systems[0].name if job.kind == "workers" else args.baseline or comparison.baseline
     if not args.system and not importlib.util.find_spec("ctranslate2"):
         systems = tuple(system for system in systems if system.arch != "ctranslate2")
@@ -164,7 +164,7 @@ def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
     if len(set(map(os.path.realpath, outputs))) < len(outputs):
         raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")
     for path in map(Path, outputs):
-        if path.exists() and not path.is_file():  # found now rather than at the end
+        if path.exists() and not path.is_file():  # checked now, not at the end
             raise UserError(f"{path}: is not a regular file: choose another name")
     if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
         raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
@@ -213,7 +213,7 @@ def main() -> None:
             for row in job.run(text, args.processes):
                 section.rows.append(row)
                 print(f"{job.title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
-        except (MemoryError, RuntimeError) as error:  # PyTorch's own says so in words alone
+        except (MemoryError, RuntimeError) as error:  # PyTorch raises RuntimeError: only the message tells
             if isinstance(error, RuntimeError) and not re.search("allocate memory|out of memory", str(error)):
                 raise
             raise UserError(f"{job.title}: not enough memory: give smaller --shapes, or a smaller --size") from error

@@ -213,7 +213,7 @@ def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
 
     with contextlib.redirect_stdout(sys.stderr):
         if not out.exists():
-            prepare(corpus, recipe, out)  # what it learns is reused
+            prepare(corpus, recipe, out)  # the learned subwords are reused below
         taken = {"one process": seconds(1)}
         with (
             LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as dask,
@@ -221,7 +221,7 @@ def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
         ):
             begun, idle = time.monotonic(), time.process_time()
             time.sleep(5)
-            idle = (time.process_time() - idle) / (time.monotonic() - begun)  # heartbeats, whatever the work
+            idle = (time.process_time() - idle) / (time.monotonic() - begun)  # heartbeats, with no work to do
             begun = time.monotonic()
             taken["main and scheduler"] = seconds(cluster)
             taken["main and scheduler"] -= idle * (time.monotonic() - begun)
@@ -365,7 +365,7 @@ def check(args: argparse.Namespace) -> None:
         raise UserError("this runs scripts/prepare_text.py: start it in a checkout, as scripts/benchmark_corpora.py")
     if args.json:
         check_outputs([args.json], texts)
-        if args.json.exists() and not args.json.is_file():  # found now rather than at the end
+        if args.json.exists() and not args.json.is_file():  # checked now, not at the end
             raise UserError(f"{args.json}: is not a regular file: choose another name")
 
 

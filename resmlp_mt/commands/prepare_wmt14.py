@@ -118,7 +118,7 @@ def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str:
     share = min(1.0, args.sample * len(task.train) / task.pairs) if args.sample else 1.0
     files: dict[PublicFile, Sequence[str]] = {
         **{catalog.ARCHIVES[bitext.archive]: bitext.members_for(task.langs) for bitext in task.train},
-        **{official.archive: () for official in sets},  # what is scored on is the official text and nothing else
+        **{official.archive: () for official in sets},  # the official text, as scores are computed on
     }
     anew = pipeline.made_otherwise(args.out, task.langs, recipe, args.sample)
     plan = PreparationPlan(files, args.archives, args.out, round(share * task.text_bytes), anew, args.mirror)

@@ -97,7 +97,7 @@ def _reading(archive: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise UserError(f"{archive}: no such file") from error
     except BROKEN as error:
-        reason = "it is none" if "\n" in str(error) else error  # tarfile lists all that it tried
+        reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines which formats it tried
         raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
 
 

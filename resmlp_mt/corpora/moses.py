@@ -7,7 +7,7 @@ from typing import Any
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-# Where a pattern is more than characters to look for, what every text that it changes holds.
+# For patterns that are not plain characters: what every text that they change must contain.
 _HOLDS = {r" +": "  "}
 _GROUP = re.compile(r"(?<!\\)\([^()]*\)")
 _PLAIN = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\\W)*")

@@ -10,7 +10,7 @@ from typing import IO
 from resmlp_mt.errors import UserError
 from resmlp_mt.locks import lock
 
-FOLDER = ".downloads"  # beside the final names, and all that is ours there
+FOLDER = ".downloads"  # in the folder of the final files; nothing else there is ours
 
 
 class Differs(Exception):
@@ -111,7 +111,7 @@ def _opened(path: Path) -> Iterator[Part]:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    # The network's errors are OSErrors too: those of writing must not be taken for them.
+    # Errors of the network are OSErrors too: errors of writing must be told apart from them.
     try:
         yield
     except OSError as error:

@@ -28,10 +28,16 @@ from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, write_json
 
-MOST = {"symbols": 10**7, "max-length": 10**6, "max-ratio": 10**6, "sample": 10**12, "jobs": 10**6}  # beyond: a mistake
-MANY_BROKEN = 0.01  # of a training text's lines that are not UTF-8: worth a word
-MOST_BROKEN = 0.5  # of them: the text is in another encoding
-SURE = 10_000  # lines after which that is judged on the way
+MOST = {
+    "symbols": 10**7,
+    "max-length": 10**6,
+    "max-ratio": 10**6,
+    "sample": 10**12,
+    "jobs": 10**6,
+}  # larger values are mistakes
+MANY_BROKEN = 0.01  # share of a training text's lines that are not UTF-8, from which on a warning is printed
+MOST_BROKEN = 0.5  # share from which on the text must be in another encoding
+SURE = 10_000  # lines after which this is decided before the end of the text
 
 Work = Callable[[], dict[str, Any]]
 
@@ -177,7 +183,7 @@ def made_otherwise(out: Path, langs: tuple[str, str], recipe: CorpusRecipe, samp
     changed = [record.differs(name, wanted) for name, wanted in settings.values()]
     if changed[0] or changed[1]:
         return folders[changed.index(True) :]
-    return folders[1:] if changed[2] else []  # with other limits on pairs the subwords are other lines, too
+    return folders[1:] if changed[2] else []  # other limits on pairs change the lines in subwords, too
 
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:

@@ -133,7 +133,7 @@ def _take(step: Step, source: PairSource, sample: int | None, symbols: int) -> d
         progress = stack.enter_context(Progress(f"take {source.name}", sample))
         for pair in progress.over(islice(source.pairs(), sample)):
             for file, line in zip(files, pair, strict=True):
-                words = line.decode(errors="replace").split()  # at what fairseq takes for a space
+                words = line.decode(errors="replace").split()  # at the characters that fairseq takes for spaces
                 file.write(" ".join(words) + "\n")
                 counts.update(words)
     if len(step.outputs) > 2:

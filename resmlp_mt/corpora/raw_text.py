@@ -20,7 +20,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write, write_json
 
 NAME = "text.json"
-VERSION = 1  # of what the file says; it stands for the settled characters of ``resmlp_mt.corpora.characters`` too
+VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.corpora.characters``
 LARGEST = 1 << 16  # bytes of such a file
 AGAIN = "prepare the data again, or give --tokenizer and --bpe"
 
@@ -170,7 +170,7 @@ class RawText:
         if self.subwords.kind == "bpe":
             return f"{subwords} ".replace("@@ ", "").rstrip()
         if "\u2581" not in subwords:
-            return subwords  # nothing, or joined already by --post-process
+            return subwords  # empty, or joined already by --post-process
         return subwords.replace(" ", "").replace("\u2581", " ").strip()
 
 

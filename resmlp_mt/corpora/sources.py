@@ -11,8 +11,8 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import aligned, binary_lines, opened
 
 BEGINNING = 1 << 16  # bytes that tell whether it is text
-MOST_ZEROS = 0.05  # of them; UTF-16 has about a half in most alphabets
-MOST_BROKEN = 0.3  # of them are not UTF-8: accents in Latin-1 are few, but other alphabets are all such bytes
+MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
+MOST_BROKEN = 0.3  # share that may be no UTF-8: a text in Latin-1 has few accents, other alphabets have such bytes only
 _MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
 }  # fmt: skip

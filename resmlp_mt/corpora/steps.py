@@ -71,7 +71,7 @@ class Steps:
             lock(file, refusal, PATIENCE)
             with unfinished_within(place.folder):
                 steps = cls(place)
-                steps._record.check(place)  # again, since another run may just have ended
+                steps._record.check(place)  # checked again, since another run may have ended in between
                 try:
                     yield steps
                 except BaseException:
@@ -100,7 +100,7 @@ class Steps:
             print(f"{step.name}: nothing changed, reused", flush=True)
             return done
         print(step.name, flush=True)
-        # Hours may have passed, and files of a user's may have come.
+        # Checked again: hours may have passed, and the user may have put files there.
         self._record.check(replace(self._place, outputs=step.outputs))
         self._record.claim(step.outputs)
         begun = time.monotonic()

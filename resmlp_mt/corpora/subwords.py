@@ -9,7 +9,7 @@ from typing import Literal
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 
-REMEMBERED = 128 << 20  # bytes of words with their subwords that a process keeps at hand, about
+REMEMBERED = 128 << 20  # bytes, about, of words and their subwords that a process keeps in memory
 ENTRY = 110  # bytes that one of them takes in a dict
 
 

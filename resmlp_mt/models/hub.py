@@ -44,7 +44,7 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
 
     def __init__(self, cfg: Any, task: Any, models: list[nn.Module]):
         choose_prepared(cfg)
-        tokenizer, bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))  # in old versions of omegaconf None empties them
+        tokenizer, bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))  # old versions of omegaconf empty what None replaces
         cfg.tokenizer = cfg.bpe = None  # or fairseq builds them, without the languages that the task has found
         super().__init__(cfg, task, models)
         cfg.tokenizer, cfg.bpe = tokenizer, bpe
@@ -177,7 +177,7 @@ def from_pretrained(
         raise UserError(f"{folder}: no such folder: give that of the checkpoint, the checkpoint's name, the data")
     data = _folder_of_data(folder, data)
     given = options.get("source_lang"), options.get("target_lang")
-    if any(given):  # of a checkpoint that goes the other way, the other one would stay
+    if any(given):  # if one is given, the checkpoint's other one must not stay: it may be the same language
         options |= dict(zip(("source_lang", "target_lang"), completed(data, *given), strict=True))
     loaded = hub_utils.from_pretrained(folder, os.fspath(file), data, archive_map={}, **options)
     return TextTranslator(loaded["args"], loaded["task"], loaded["models"])

@@ -63,7 +63,7 @@ class BFloat16Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``... x C -> ... x C'``"""
-        rows = x.reshape(-1, x.size(-1)).to(torch.bfloat16)  # PyTorch's product of odd strides in 3 dimensions is slow
+        rows = x.reshape(-1, x.size(-1)).to(torch.bfloat16)  # 3 dimensions of some strides are slow in PyTorch
         return F.linear(rows, self.weight, self.bias).to(x.dtype).unflatten(0, x.shape[:-1])
 
 

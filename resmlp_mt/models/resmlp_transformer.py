@@ -288,7 +288,7 @@ def check_options(args: Any, target_symbols: int) -> None:
     )
     cutoff = getattr(args, "adaptive_softmax_cutoff", None)
     if cutoff is not None:
-        # a list by now, unless a checkpoint or --model-overrides says otherwise; fairseq would run a string as Python
+        # a list, unless a checkpoint or --model-overrides gives a string, which fairseq would run as Python
         whole = isinstance(cutoff, list) and bool(cutoff) and all(type(each) is int for each in cutoff)
         require(whole, f"--adaptive-softmax-cutoff is {cutoff!r}: give whole numbers")
         require(
