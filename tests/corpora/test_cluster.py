@@ -19,7 +19,6 @@ from typing import Any
 
 import distributed
 import pytest
-from corpora.folders import contents
 
 from resmlp_mt.corpora import cluster as clusters
 from resmlp_mt.corpora import parallel
@@ -85,6 +84,8 @@ def test_same_bytes_though_workers_are_killed(
     monkeypatch: pytest.MonkeyPatch,
     small_tasks: None,
 ) -> None:
+    from corpora.folders import contents  # here: workers import this file without the folder of tests
+
     prepare(corpus, RECIPE, tmp_path / "one")
     killed = []
     calls = itertools.count()
