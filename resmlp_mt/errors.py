@@ -25,7 +25,7 @@ def told_in_one_line() -> Iterator[None]:
     status 1 and no word.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
     try:
         yield
         if sys.stdout is not None:  # closed by the shell's >&-
@@ -52,7 +52,7 @@ def told_in_one_line() -> Iterator[None]:
 
 
 def tell_uncaught() -> None:
-    """The same for commands that are not ours (fairseq-train and its sisters): by ``sys.excepthook``."""
+    """Print a ``UserError`` of fairseq's own commands in one line, through ``sys.excepthook``."""
     hook = sys.excepthook
     if getattr(hook, "tells_in_one_line", False):
         return

@@ -5,19 +5,22 @@ import contextvars
 import gzip
 import json
 import os
+import secrets
 import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar, cast
 
 from resmlp_mt.errors import UserError
 
 PathLike = str | os.PathLike[str]
+Line = TypeVar("Line", str, bytes)
 LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
-UNFINISHED = ".unfinished"  # the one folder with what is unfinished below a folder that is being prepared
-_MARK = "resmlp_mt"  # the file by which we know it as ours
+UNFINISHED = ".unfinished"  # the folder that holds all unfinished files while its parent folder is being prepared
+_MARK = "resmlp_mt"  # a file in it, which shows that the folder is ours
 
 _unfinished: contextvars.ContextVar[Path | None] = contextvars.ContextVar("unfinished", default=None)
 
@@ -65,7 +68,7 @@ def unfinished_within(folder: PathLike) -> Iterator[None]:
         _unfinished.reset(before)
         with contextlib.suppress(OSError):
             _clear(path)
-            (path / _MARK).unlink()  # last of all, so that what a kill leaves is known as ours
+            (path / _MARK).unlink()  # last: until then a later run knows the folder as ours
             path.rmdir()
 
 
@@ -98,29 +101,32 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
         UserError: the file cannot be written (full disk, no permission, a folder or device by that name, ...)
     """
     path = Path(path)
-    temporary: str | None = None
-    to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")  # /dev/stdout, even where it is a file
+    to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")  # /dev/stdout, also where it is a file
     if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
         raise UserError(f"{path}: is not a regular file: choose another name")
+    # Not by tempfile, whose files are private: open() applies the umask, which cannot be read without changing it for
+    # all threads.
+    temporary = _place_of_unfinished(path) / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=_place_of_unfinished(path), prefix=f".{path.name}.", suffix=".tmp")
-        encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
-        with os.fdopen(descriptor, mode, encoding=encoding, newline=newline) as stream:
+        with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes private files
         os.replace(temporary, path)
-        temporary = None
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def write_json(path: PathLike, values: Any) -> None:
+    """Write JSON values to a file, indented, by ``atomic_write``."""
+    with atomic_write(path) as file:
+        json.dump(values, file, indent=1)
+        file.write("\n")
 
 
 @contextlib.contextmanager
@@ -171,6 +177,20 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> No
                 raise UserError(f"{output}: would be written over the input {path}: choose another name")
 
 
+def opened(path: PathLike) -> IO[bytes]:
+    """Open a file to read its bytes, decompressed if its name ends in ``.gz``.
+
+    Raises:
+        UserError: it is missing or cannot be read
+    """
+    try:
+        return cast(IO[bytes], gzip.open(path) if str(path).endswith(".gz") else open(path, "rb"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
 def read_lines(path: PathLike) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their line ends, as a stream.
 
@@ -182,41 +202,59 @@ def read_lines(path: PathLike) -> Iterator[str]:
     """
     number = 0
     try:
-        with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        with opened(path) as stream:
+            for number, line in enumerate(binary_lines(stream, str(path)), start=1):
+                yield line.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path}:{number}: not UTF-8 ({error.reason}): convert the file to UTF-8, for example with iconv"
         ) from error
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
+
+
+def binary_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
+    """Yield the lines of a binary stream without their ``\n``, which the last line may lack.
+
+    Args:
+        name: what it is called in messages
+
+    Raises:
+        UserError: it cannot be read on (cut off, broken compression, ...)
+    """
+    number = 0
+    try:
+        for number, line in enumerate(stream, start=1):
+            yield line.removesuffix(b"\n")
     except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read after line {number}: {error}") from error
+        raise UserError(f"{name}: cannot be read after line {number}: {error}") from error
+
+
+def aligned(sides: Sequence[Iterator[Line]], names: Sequence[str]) -> Iterator[tuple[Line, ...]]:
+    """Yield the lines of several sides side by side.
+
+    Args:
+        sides: their lines, as ``read_lines`` or ``binary_lines`` give them
+        names: what the sides are called in messages
+
+    Raises:
+        UserError: a side ends before the others
+    """
+    for number, lines in enumerate(zip_longest(*sides)):
+        if None in lines:
+            short = ", ".join(name for name, line in zip(names, lines, strict=True) if line is None)
+            long = ", ".join(name for name, line in zip(names, lines, strict=True) if line is not None)
+            raise UserError(
+                f"{short} ends after line {number} but {long} goes on: the sides must be aligned line by line"
+            )
+        yield lines
 
 
 def read_parallel(paths: Sequence[PathLike]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of aligned files side by side.
+    """Yield the lines of aligned files side by side, each as ``read_lines`` does.
 
     Raises:
         UserError: the files do not have the same number of lines, or one of them cannot be read
     """
-    streams = [read_lines(path) for path in paths]
-    number = 0
-    while True:
-        lines = [next(stream, None) for stream in streams]
-        present = [line for line in lines if line is not None]
-        if not present:
-            return
-        if len(present) < len(lines):
-            short = [str(path) for path, line in zip(paths, lines, strict=True) if line is None]
-            long = [str(path) for path, line in zip(paths, lines, strict=True) if line is not None]
-            raise UserError(
-                f"{', '.join(short)} ends after line {number} but {', '.join(long)} goes on: "
-                "the files must be aligned line by line"
-            )
-        number += 1
-        yield tuple(present)
+    return aligned(list(map(read_lines, paths)), list(map(str, paths)))
 
 
 class JsonFile:
@@ -248,9 +286,7 @@ class JsonFile:
         Raises:
             UserError: it cannot be written
         """
-        with atomic_write(self._path) as file:
-            json.dump(self.values, file, indent=1)
-            file.write("\n")
+        write_json(self._path, self.values)
 
 
 def _has(value: Any, fields: Mapping[str, type]) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from tabulate import tabulate
+
 Rows = Sequence[Sequence[str]]
 
 
@@ -10,20 +12,14 @@ def text_table(rows: Rows, left: int = 1) -> str:
 
     Args:
         rows: equally long
-        left: how many columns, from the first, have cells that begin below each other; in the others they end so
+        left: how many columns, from the first, are aligned at the left; the others are aligned at the right
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if number < left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    sides = ["left"] * left + ["right"] * (len(rows[0]) - left)
+    return tabulate(rows, tablefmt="plain", colalign=sides, disable_numparse=True, preserve_whitespace=True)
 
 
 def markdown_table(rows: Rows) -> str:
-    """The same in Markdown."""
+    """A table in Markdown. (tabulate's has blanks up to the widest cell: one long cell would change every line.)"""
     heading, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([heading, "|" + " --- |" * len(rows[0]), *body])
 

@@ -19,7 +19,7 @@ def in_process(name, monkeypatch):
 
 
 def printed(name, monkeypatch, capsys):
-    """The same, but it returns what the command prints."""
+    """A command that runs in this process, as ``in_process``, and returns what it prints."""
     script = in_process(name, monkeypatch)
 
     def run(*args):

@@ -1,8 +1,10 @@
 """What every command has in common."""
 
+import logging
+
 import pytest
 
-from resmlp_mt.commands import COMMANDS
+from resmlp_mt.commands import COMMANDS, main
 from scripts import in_process
 
 MODULES = [name.replace("-", "_") for name in COMMANDS]
@@ -41,3 +43,18 @@ def test_a_name_that_is_empty_is_refused(name, arguments, option, monkeypatch, c
     assert end.value.code == 2
     assert f"argument {option}: is empty: give a name" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_commands_print_warnings_alone(monkeypatch, capsys):
+    """Also where fairseq asks for more, and without a change to what other code may log."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.NOTSET)
+    monkeypatch.setattr("sys.argv", ["resmlp-mt", "average", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    capsys.readouterr()
+    logging.basicConfig(level=logging.INFO)  # as fairseq_cli does
+    logging.getLogger("a library").info("news")
+    logging.getLogger("a library").warning("trouble")
+    assert capsys.readouterr().err == "trouble\n"
+    assert logging.root.manager.disable == logging.NOTSET

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from resmlp_mt.analysis.flops import Transformer
 from resmlp_mt.commands import cost
 from resmlp_mt.errors import UserError
-from resmlp_mt.flops import Transformer
 from scripts import SCRIPTS, printed
 
 

@@ -188,7 +188,7 @@ def test_parallel(tmp_path: Path) -> None:
 def test_misaligned(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n2\n3\n")
     (tmp_path / "b").write_text("1\n2\n")
-    with pytest.raises(UserError, match=r"b ends after line 2 but .*a goes on: the files must be aligned"):
+    with pytest.raises(UserError, match=r"b ends after line 2 but .*a goes on: the sides must be aligned"):
         list(read_parallel([tmp_path / "a", tmp_path / "b"]))
 
 

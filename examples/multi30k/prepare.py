@@ -16,7 +16,7 @@ from resmlp_mt.errors import told_in_one_line
 with told_in_one_line():  # the imports take a second
     from resmlp_mt.commands import named
     from resmlp_mt.corpora.download import PublicFile
-    from resmlp_mt.corpora.pipeline import Corpus, Recipe, place, prepare
+    from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, place, prepare
     from resmlp_mt.corpora.sources import PlainText
     from resmlp_mt.corpora.steps import Step
     from resmlp_mt.corpora.subwords import Subwords
@@ -36,7 +36,7 @@ SHA256 = {
 LANGS = ("en", "de")
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # names of ours, names of theirs
 # Cased, compounds whole, quotes and dashes as they are, so that the output is not unlike the reference.
-RECIPE = Recipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
+RECIPE = CorpusRecipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
 
 
 def main() -> None:

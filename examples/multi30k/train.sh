@@ -29,7 +29,7 @@ common=(
   --save-dir "$work/$system" --keep-last-epochs 5
   --log-format simple --log-interval 100
 )
-# Adagrad with linear warmup as in the paper. Its step is about lr / sqrt(updates): 0.05 after 1,000 updates is 1.4 times the
+# Adagrad with linear warm-up as in the paper. Its step is about lr / sqrt(updates): 0.05 after 1,000 updates is 1.4 times the
 # paper's largest step (0.2 after 32,000), which clipping makes safe; few updates then need a decay to settle.
 as_the_paper=(
   --max-epoch 30 --optimizer adagrad --clip-norm 1.0

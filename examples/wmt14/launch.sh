@@ -1,4 +1,4 @@
-# What train.sh of both language pairs does with its options: deals the batch out to the GPUs, then starts fairseq-train.
+# What train.sh does with its options: deals the batch out to the GPUs, then starts fairseq-train.
 # Sourced behind recipe.sh with the variables work and system, and
 #   batch      the size of an update's batch over all GPUs, in tokens or sentences
 #   at_once    how much of it fits one GPU

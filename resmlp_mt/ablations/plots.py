@@ -40,15 +40,15 @@ def draw(table: Table, path: Path) -> None:
 def whiskers(table: Table) -> list[float]:
     """Half of the 95 % interval of each row's sacreBLEU; 0 where nothing was compared."""
     compared = [row.bootstrap["sacrebleu"] for row in table.figures if row.bootstrap]
-    against = compared[0]["baseline"]["ci"] if compared else 0.0
+    baseline = compared[0]["baseline"]["ci"] if compared else 0.0
     return [
-        row.bootstrap["sacrebleu"]["system"]["ci"] if row.bootstrap else against if row.name == table.against else 0.0
+        row.bootstrap["sacrebleu"]["system"]["ci"] if row.bootstrap else baseline if row.name == table.baseline else 0.0
         for row in table.figures
     ]
 
 
 def _colours(table: Table) -> list[str]:
-    return ["0.45" if row.name == table.against else "C0" for row in table.figures]
+    return ["0.45" if row.name == table.baseline else "C0" for row in table.figures]
 
 
 def _dots(axis: Any, table: Table, values: list[float], form: str, errors: list[float] | None) -> None:
@@ -70,7 +70,7 @@ def _bars(axis: Any, table: Table, values: list[float]) -> None:
 
 def _finish(axis: Any, table: Table, values: list[float]) -> None:
     for row, value in zip(table.figures, values, strict=True):
-        if row.name == table.against:
+        if row.name == table.baseline:
             axis.axvline(value, color="0.45", linewidth=1, linestyle=":", zorder=0)
     axis.margins(x=0.15)
     axis.spines[["top", "right"]].set_visible(False)

@@ -1,6 +1,5 @@
 """fairseq's commands as processes of their own, with their processor time, one thread each."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -9,8 +8,11 @@ from pathlib import Path
 from threading import Event
 from typing import IO
 
+import psutil
+
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
+from resmlp_mt.locks import lock
 
 PAUSE = 15.0  # seconds after which a command's processor time is told again
 BEAT = 0.2  # seconds between two looks at a command
@@ -30,22 +32,22 @@ def locked(folder: Path) -> IO[str]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / ".lock", "w")  # noqa: SIM115 (closed by the caller)
+        file = open(folder / ".lock", "w")  # noqa: SIM115 (closed by the caller)
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        lock.close()
-        raise UserError(f"{folder}: another run, or a training left over from one, works here: let it end") from error
-    return lock
+        lock(file, f"{folder}: another run, or a training left over from one, works here: let it end")
+    except UserError:
+        file.close()
+        raise
+    return file
 
 
 def run(
     command: Sequence[PathLike],
     output: Path,
     log: Path,
-    lock: IO[str],
+    held: IO[str],
     stop: Event,
     tell: Callable[[float], None] = lambda seconds: None,
 ) -> None:
@@ -55,7 +57,7 @@ def run(
         command: module and arguments
         output: where stdout goes, added at its end
         log: where stderr goes, added at its end; may be the same
-        lock: a file that the command keeps open
+        held: a locked file that the command keeps open
         stop: ends the command when set
         tell: told the command's processor time (user and system, in seconds) every now and then and at the end
 
@@ -71,7 +73,7 @@ def run(
             stdout=out,
             stderr=err,
             env=environment,
-            pass_fds=[lock.fileno()],
+            pass_fds=[held.fileno()],
         )
     try:
         beats = 0
@@ -81,7 +83,7 @@ def run(
             beats += 1
             if beats % round(PAUSE / BEAT) == 0:
                 tell(processor_seconds(process.pid))
-        tell(processor_seconds(process.pid))  # it has ended, but nobody has collected it yet
+        tell(processor_seconds(process.pid))  # it has ended, but its figures are there until wait()
     finally:
         process.terminate()
         status = process.wait()
@@ -93,8 +95,8 @@ def run(
 
 def processor_seconds(pid: int) -> float:
     """What a process, with its finished children, has had of the processor; Linux only."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # utime, stime, cutime, cstime
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def last_line(path: Path) -> str:

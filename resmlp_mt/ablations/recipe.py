@@ -56,7 +56,7 @@ class Recipe:
 
     Attributes:
         title: the table's
-        against: the row that all others are compared with
+        baseline: the row that all others are compared with
         rows: name, options of fairseq-train
         max_epoch: the budget of every row, in epochs
         updates_per_epoch: batches of an epoch, with which ``${updates}`` is the whole budget in updates; checked
@@ -72,7 +72,7 @@ class Recipe:
     """
 
     title: str
-    against: str
+    baseline: str
     rows: dict[str, list[str]]
     max_epoch: int
     updates_per_epoch: int
@@ -127,7 +127,7 @@ def read_recipe(path: PathLike) -> Recipe:
     for name in NUMBERS:
         if name in settings:
             _check_number(path, name, settings[name])
-    for name in "title", "against", "languages", "reference", "data", "subset":
+    for name in "title", "baseline", "languages", "reference", "data", "subset":
         if name in settings and not (
             isinstance(settings[name], str) and settings[name] and settings[name].isprintable()
         ):
@@ -166,7 +166,7 @@ def _read(path: Path) -> DictConfig:
     try:
         depth = 0
         for token in yaml.scan(text):
-            if isinstance(token, yaml.AliasToken):  # a few lines of them hold billions
+            if isinstance(token, yaml.AliasToken):  # a few lines of aliases can stand for billions of values
                 raise UserError(f"{path}: aliases (*name) are not taken: give the setting itself, or ${{name}}")
             depth += isinstance(token, OPENING) - isinstance(token, CLOSING)
             if depth > DEEPEST:
@@ -218,8 +218,8 @@ def _rows(path: PathLike, rows: Any) -> dict[str, list[str]]:
 
 
 def _check(path: PathLike, recipe: Recipe) -> None:
-    if recipe.against not in recipe.rows:
-        raise UserError(f"{path}: against: {recipe.against}: no such row; there are: {', '.join(recipe.rows)}")
+    if recipe.baseline not in recipe.rows:
+        raise UserError(f"{path}: baseline: {recipe.baseline}: no such row; there are: {', '.join(recipe.rows)}")
     if not re.fullmatch(r"\w+-\w+", recipe.languages):
         raise UserError(f"{path}: languages: {recipe.languages}: give source-target, such as en-de")
     check_code(recipe.langs[1], f"{path}: languages:")

@@ -47,7 +47,7 @@ def code_digest() -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class RowFolder:
     """A row's folder.
 
     Attributes:
@@ -82,7 +82,7 @@ class Row:
 
     @property
     def finished(self) -> bool:
-        """Whether there is a translation, and by what the recipe says."""
+        """Whether there is a translation, made with the recipe's options."""
         state = self._state.values
         return (
             state.get("training") == self._training
@@ -134,7 +134,7 @@ class Row:
         return state
 
     def _check_folder(self) -> None:
-        """See that what is there is a row's: fairseq-train would go on from anybody's checkpoints."""
+        """Refuse a folder with other files: fairseq-train would go on from any checkpoints in it."""
         if not self._state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
             raise UserError(
                 f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose another --out"
@@ -208,7 +208,7 @@ class Row:
 
 
 def _is_record(values: Any) -> bool:
-    """Whether row.json holds what is written there; a file of anybody's could have the name."""
+    """Whether row.json holds what ``RowFolder`` writes: another program's file could have the name."""
     if not isinstance(values, dict) or not isinstance(values.get("training"), dict):
         return False
     seconds = values.get("processor_seconds")
@@ -240,8 +240,8 @@ def _by_name(options: list[str]) -> dict[str, str]:
 
 
 def finish_rows(
-    rows: Sequence[Row], jobs: int, anew: frozenset[str] = frozenset(), about: dict[str, str] | None = None
-) -> Iterator[tuple[Row, str]]:
+    rows: Sequence[RowFolder], jobs: int, anew: frozenset[str] = frozenset(), about: dict[str, str] | None = None
+) -> Iterator[tuple[RowFolder, str]]:
     """Finish rows, several at a time, and say so.
 
     Args:
@@ -264,6 +264,6 @@ def finish_rows(
                 if error is not None and not isinstance(error, UserError):
                     raise error
                 yield running[done], str(error or "")
-        finally:  # also where the caller was told to end
+        finally:  # also if the caller was interrupted
             stop.set()
             pool.shutdown(cancel_futures=True)

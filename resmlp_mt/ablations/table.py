@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.ablations.recipe import Recipe
-from resmlp_mt.ablations.running import Row
-from resmlp_mt.ablations.training_log import Training, check_updates, read_training
+from resmlp_mt.ablations.running import RowFolder
+from resmlp_mt.ablations.training_log import TrainingFigures, check_updates, read_training
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import Score, detokenized_scores, paired_bootstrap
 from resmlp_mt.evaluation.detokenize import Moses, check_tokenization, undo_subwords
@@ -37,7 +37,7 @@ class Figures:
 
     name: str
     options: str
-    training: Training
+    training: TrainingFigures
     processor_seconds: float
     trained: dict[str, str]
     scores: dict[str, Score]
@@ -58,7 +58,7 @@ class Table:
     """
 
     title: str
-    against: str
+    baseline: str
     budget: str
     about: dict[str, str]
     figures: list[Figures]
@@ -90,7 +90,7 @@ class Table:
             "training, median; processor time: of the training.",
         ]
         if any(row.differs(metric) for row in self.figures for metric in METRICS):
-            lines[0] += f" *: differs from {self.against}, paired bootstrap, p < {SIGNIFICANT}."
+            lines[0] += f" *: differs from {self.baseline}, paired bootstrap, p < {SIGNIFICANT}."
         for key, name in METRICS.items():
             for signature in sorted({row.scores[key]["signature"] for row in self.figures}):
                 lines.append(f"{name}: {signature}")
@@ -119,7 +119,7 @@ class Table:
         return "\n\n".join(parts) + "\n"
 
 
-def make_table(recipe: Recipe, rows: Sequence[Row], reference: Path, about: Mapping[str, str]) -> Table:
+def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about: Mapping[str, str]) -> Table:
     """Score the rows that are finished.
 
     Args:
@@ -137,11 +137,11 @@ def make_table(recipe: Recipe, rows: Sequence[Row], reference: Path, about: Mapp
     expected = list(read_lines(reference))
     check_tokenization(expected, False, str(reference))
     texts = {row.name: running_text(row.translation, len(expected), language) for row in finished}
-    baseline = texts.get(recipe.against)
+    baseline = texts.get(recipe.baseline)
     figures = []
     for row in finished:
         check_updates(row.log, recipe.updates_per_epoch)
-        compared = baseline is not None and row.name != recipe.against
+        compared = baseline is not None and row.name != recipe.baseline
         figures.append(
             Figures(
                 name=row.name,
@@ -155,7 +155,7 @@ def make_table(recipe: Recipe, rows: Sequence[Row], reference: Path, about: Mapp
         )
     return Table(
         title=recipe.title,
-        against=recipe.against,
+        baseline=recipe.baseline,
         budget=f"{recipe.max_epoch} epochs of {recipe.updates_per_epoch} updates for every row, seed {recipe.seed}",
         about=dict(about),
         figures=figures,

@@ -20,7 +20,7 @@ _PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingFigures:
     """What a finished training's log tells.
 
     Attributes:
@@ -50,7 +50,7 @@ def check_updates(path: PathLike, per_epoch: int) -> None:
                 )
 
 
-def read_training(path: PathLike, last_epoch: int) -> Training:
+def read_training(path: PathLike, last_epoch: int) -> TrainingFigures:
     """Read a training's log.
 
     What was done twice, because the training was broken off after it, counts once: as it was the last time.
@@ -71,7 +71,7 @@ def read_training(path: PathLike, last_epoch: int) -> Training:
             perplexities[figures[0]] = figures[1]
     if parameters is None or not speeds or last_epoch not in perplexities:
         raise UserError(f"{path}: not the log of a whole training of {last_epoch} epochs: train again")
-    return Training(
+    return TrainingFigures(
         perplexity=perplexities[last_epoch],
         parameters=parameters,
         words_per_second=statistics.median(speeds.values()),

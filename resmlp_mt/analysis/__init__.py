@@ -1,1 +1,1 @@
-"""A trained mixing, looked at: its matrices, their profiles and sparsity, pictures of them, and what pruning leaves."""
+"""What a model costs and what it learned: FLOPs; mixing matrices, their profiles and sparsity, pictures, pruning."""

@@ -27,7 +27,7 @@ Image = NDArray[np.float32]
 
 
 def png(figure: Figure) -> bytes:
-    """The same bytes for the same picture."""
+    """A picture as PNG; equal pictures give equal bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()

@@ -1,6 +1,6 @@
 """The part of A that training used: it is as large as the longest sentence could be, and sentences are short.
 
-What no sentence of the training reached is as it was initialised, and what few reached is mostly noise.
+What no sentence of the training reached is as it was initialized, and what few reached is mostly noise.
 """
 
 from collections.abc import Iterable, Mapping

@@ -5,15 +5,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from resmlp_mt import flops
+import numpy as np
+
+from resmlp_mt.analysis import flops
 from resmlp_mt.benchmarks.profiling import operations
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
-from resmlp_mt.benchmarks.timing import Spread, Times, measure, per_second, percentile, speed_ratio
+from resmlp_mt.benchmarks.timing import Spread, Times, measure, per_second, speed_ratio
 from resmlp_mt.errors import UserError
 
 
 @dataclass(frozen=True)
-class Plan:
+class Comparison:
     """Which systems are compared, and how thoroughly.
 
     Args:
@@ -46,7 +48,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One system on one workload.
 
     ``rate`` is in target tokens a second, subwords with ``</s>``; ``ratio`` is the speed over the baseline's, pair by
@@ -91,7 +93,7 @@ class Section:
     settings: dict[str, str]
     machine: dict[str, str]
     notes: list[str] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Measurement] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -116,12 +118,12 @@ class Workload:
 
 
 def compare(
-    plan: Plan,
+    comparison: Comparison,
     workload: Workload,
     work: Mapping[str, Callable[[int], object]],
     flops_per_token: Mapping[str, float | None],
     peaks: Mapping[str, int],
-) -> list[Row]:
+) -> list[Measurement]:
     """Time the systems on a workload.
 
     Args:
@@ -129,29 +131,31 @@ def compare(
         flops_per_token: by system, None where no formula is known
         peaks: by system, bytes; missing where nobody looked
     """
-    times: Times = measure(work, workload.pieces, plan.rounds, plan.warmup)
-    theirs = flops_per_token[plan.baseline]
+    times: Times = measure(work, workload.pieces, comparison.rounds, comparison.warmup)
+    theirs = flops_per_token[comparison.baseline]
     rows = []
     for name, seconds in times.items():
         ours, latency = flops_per_token[name], None
         if workload.sentences == 1:
             pooled = [each for pieces in seconds for each in pieces]
-            latency = percentile(pooled, 50), percentile(pooled, 99)
+            latency = tuple(np.quantile(pooled, (0.5, 0.99)).tolist())
         rows.append(
-            Row(
+            Measurement(
                 name,
                 workload.label,
                 workload.length,
                 workload.sentences,
                 workload.batch_tokens,
                 per_second(workload.tokens, seconds),
-                speed_ratio(seconds, times[plan.baseline]),
+                speed_ratio(seconds, times[comparison.baseline]),
                 theirs / ours if ours and theirs else None,
                 ours,
                 peaks.get(name),
                 latency,
                 seconds,
-                operations(partial(work[name], workload.pieces - 1), plan.conditions.device) if plan.profile else None,
+                operations(partial(work[name], workload.pieces - 1), comparison.conditions.device)
+                if comparison.profile
+                else None,
             )
         )
     return rows

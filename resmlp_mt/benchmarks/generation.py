@@ -16,14 +16,14 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor
 
+from resmlp_mt.analysis.flops import TranslationModel
 from resmlp_mt.benchmarks import memory
 from resmlp_mt.benchmarks.batches import Shape, batch, random_sentences, spread_lengths
-from resmlp_mt.benchmarks.comparison import Plan, Row, Workload, compare, counted
+from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
 from resmlp_mt.benchmarks.processes import fresh_processes
 from resmlp_mt.benchmarks.systems import TINY, System, load_model
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
 from resmlp_mt.errors import UserError
-from resmlp_mt.flops import TranslationModel
 from resmlp_mt.models.matmul import matmul
 
 
@@ -46,20 +46,20 @@ class FairseqTranslator:
     position, and there at the latest.
     """
 
-    def __init__(self, plan: Plan, system: System, task: TranslationTask):
+    def __init__(self, comparison: Comparison, system: System, task: TranslationTask):
         self.name, self.library = system.name, system.library
-        self.dictionary, self.device = task.source_dictionary, plan.conditions.device
-        config, model = load_model(system, plan.size, plan.conditions, task)
-        config.generation.beam = plan.conditions.beam
+        self.dictionary, self.device = task.source_dictionary, comparison.conditions.device
+        config, model = load_model(system, comparison.size, comparison.conditions, task)
+        config.generation.beam = comparison.conditions.beam
         model.eval()
-        if plan.conditions.fp16:
+        if comparison.conditions.fp16:
             model.half()
         model.to(self.device)
         model.prepare_for_inference_(config)
         for module in model.modules():
             if hasattr(module, "can_use_fastpath"):  # fairseq 0.12.2 calls a fused layer as PyTorch 1 had it
                 module.can_use_fastpath = False
-        self.generator = SequenceGenerator([model], task.target_dictionary, plan.conditions.beam, max_len_a=0)
+        self.generator = SequenceGenerator([model], task.target_dictionary, comparison.conditions.beam, max_len_a=0)
         self.formula = counted(config, len(task.target_dictionary))
 
     def prepare(self, piece: Piece) -> Callable[[], list[int]]:
@@ -95,11 +95,11 @@ class CTranslate2Translator:
         system: ``ctranslate2:compute_type=TYPE``, TYPE as CTranslate2 has them: float32, int8, ...
     """
 
-    def __init__(self, plan: Plan, system: System, task: TranslationTask):
+    def __init__(self, comparison: Comparison, system: System, task: TranslationTask):
         if not importlib.util.find_spec("ctranslate2"):
             raise UserError(f"{system.name}: CTranslate2 is not installed: pip install ctranslate2")
-        self.beam, self.dictionary = plan.conditions.beam, task.source_dictionary
-        config, model = load_model(System(plan.baseline), plan.size, plan.conditions, task)
+        self.beam, self.dictionary = comparison.conditions.beam, task.source_dictionary
+        config, model = load_model(System(comparison.baseline), comparison.size, comparison.conditions, task)
         self.formula = counted(config, len(task.target_dictionary))
         self.process = fresh_processes(1)
         with tempfile.TemporaryDirectory() as folder:
@@ -108,14 +108,14 @@ class CTranslate2Translator:
             task.source_dictionary.save(str(Path(folder) / "dict.source.txt"))
             task.target_dictionary.save(str(Path(folder) / "dict.target.txt"))
             options = {
-                "device": plan.conditions.device,
-                "intra_threads": plan.conditions.threads,
+                "device": comparison.conditions.device,
+                "intra_threads": comparison.conditions.threads,
                 **dict(option.split("=", 1) for option in system.options),
             }
             try:
                 self.process.submit(_load_ctranslate2, checkpoint, options).result()
             except (TypeError, ValueError) as error:
-                raise UserError(f"{system.name}, of {plan.baseline}: {str(error).splitlines()[0]}") from error
+                raise UserError(f"{system.name}, of {comparison.baseline}: {str(error).splitlines()[0]}") from error
 
     def prepare(self, piece: Piece) -> Callable[[], list[int]]:
         """As fairseq's; the last step, its ``</s>``, gives a word here."""
@@ -149,8 +149,8 @@ def _translate_by_ctranslate2(words: list[list[str]], beam: int, length: int) ->
 Translator = FairseqTranslator | CTranslate2Translator
 
 
-def build(plan: Plan, system: System, task: TranslationTask) -> Translator:
-    return (CTranslate2Translator if system.arch == "ctranslate2" else FairseqTranslator)(plan, system, task)
+def build(comparison: Comparison, system: System, task: TranslationTask) -> Translator:
+    return (CTranslate2Translator if system.arch == "ctranslate2" else FairseqTranslator)(comparison, system, task)
 
 
 def random_piece(shape: Shape, padding: float, dictionary: Any) -> Piece:
@@ -170,13 +170,13 @@ class RealText:
     data: str
     split: str = "test"
 
-    def task(self, plan: Plan) -> TranslationTask:
+    def task(self, comparison: Comparison) -> TranslationTask:
         """fairseq's translation with the folder's dictionaries.
 
         Raises:
             UserError: it is no such folder
         """
-        config = System("transformer").config(plan.size, plan.conditions).task
+        config = System("transformer").config(comparison.size, comparison.conditions).task
         config.data = self.data
         try:
             return TranslationTask.setup_task(config)
@@ -204,25 +204,25 @@ class RealText:
         return pieces
 
 
-def translate(plan: Plan, shapes: Sequence[Shape], text: RealText | None = None) -> Iterator[Row]:
+def translate(comparison: Comparison, shapes: Sequence[Shape], text: RealText | None = None) -> Iterator[Measurement]:
     """Time the translating of every system on batches of these shapes.
 
     Args:
         text: sentences to take in the place of random ones; of the shapes the number of sentences counts alone
     """
-    plan.conditions.apply()
-    task = make_task(plan, text)
-    translators = {system.name: build(plan, system, task) for system in plan.systems}
+    comparison.conditions.apply()
+    task = make_task(comparison, text)
+    translators = {system.name: build(comparison, system, task) for system in comparison.systems}
     for shape in shapes:
         if text is None:
-            piece = random_piece(shape, plan.padding, task.source_dictionary)
-            pieces = [piece] * math.ceil(plan.sentences / shape.sentences)
+            piece = random_piece(shape, comparison.padding, task.source_dictionary)
+            pieces = [piece] * math.ceil(comparison.sentences / shape.sentences)
         else:
-            pieces = text.pieces(task, max(plan.sentences, shape.sentences), shape.sentences)
+            pieces = text.pieces(task, max(comparison.sentences, shape.sentences), shape.sentences)
         tokens = sum(piece.tokens for piece in pieces)
         sentences = sum(len(piece.sources) for piece in pieces)
         yield from compare(
-            plan,
+            comparison,
             Workload(
                 str(shape) if text is None else f"{sentences} by {shape.sentences}",
                 round(tokens / sentences),
@@ -232,21 +232,21 @@ def translate(plan: Plan, shapes: Sequence[Shape], text: RealText | None = None)
                 pieces[-1].tokens,
             ),
             {name: checked(name, list(map(each.prepare, pieces)), pieces) for name, each in translators.items()},
-            {name: flops_per_token(plan, translator.formula, pieces) for name, translator in translators.items()},
-            peaks(plan, text, pieces[-1]),
+            {name: flops_per_token(comparison, translator.formula, pieces) for name, translator in translators.items()},
+            peaks(comparison, text, pieces[-1]),
         )
 
 
-def make_task(plan: Plan, text: RealText | None) -> TranslationTask:
+def make_task(comparison: Comparison, text: RealText | None) -> TranslationTask:
     """fairseq's translation, with the text's dictionaries or made-up ones."""
     if text is not None:
-        return text.task(plan)
-    dictionary = made_up_dictionary(plan.size.vocabulary)
+        return text.task(comparison)
+    dictionary = made_up_dictionary(comparison.size.vocabulary)
     return TranslationTask(TranslationConfig(), dictionary, dictionary)
 
 
 def checked(name: str, prepared: Sequence[Callable[[], list[int]]], pieces: Sequence[Piece]) -> Callable[[int], None]:
-    """What translates piece ``number`` and sees that no less was done than was asked for."""
+    """A function that translates piece ``number`` and checks the lengths of its translations."""
 
     def translate(number: int) -> None:
         lengths, piece = prepared[number](), pieces[number]
@@ -256,31 +256,33 @@ def checked(name: str, prepared: Sequence[Callable[[], list[int]]], pieces: Sequ
     return translate
 
 
-def peaks(plan: Plan, text: RealText | None, piece: Piece) -> dict[str, int]:
+def peaks(comparison: Comparison, text: RealText | None, piece: Piece) -> dict[str, int]:
     """By system, the peak memory of translating a piece; not of CTranslate2, which is in yet another process."""
-    if not plan.memory:
+    if not comparison.memory:
         return {}
     tiny = Piece([torch.tensor([made_up_dictionary(0).eos()])], 2)
-    rehearsal = partial(translate_alone, replace(plan, size=TINY), System("transformer"), None, tiny)
+    rehearsal = partial(translate_alone, replace(comparison, size=TINY), System("transformer"), None, tiny)
     return {
-        system.name: memory.peak(partial(translate_alone, plan, system, text, piece), rehearsal, plan.conditions)
-        for system in plan.systems
+        system.name: memory.peak(
+            partial(translate_alone, comparison, system, text, piece), rehearsal, comparison.conditions
+        )
+        for system in comparison.systems
         if system.arch != "ctranslate2"
     }
 
 
-def translate_alone(plan: Plan, system: System, text: RealText | None, piece: Piece) -> None:
-    build(plan, system, make_task(plan, text)).prepare(piece)()
+def translate_alone(comparison: Comparison, system: System, text: RealText | None, piece: Piece) -> None:
+    build(comparison, system, make_task(comparison, text)).prepare(piece)()
 
 
-def flops_per_token(plan: Plan, formula: TranslationModel | None, pieces: Sequence[Piece]) -> float | None:
+def flops_per_token(comparison: Comparison, formula: TranslationModel | None, pieces: Sequence[Piece]) -> float | None:
     """FLOPs a target token; the encoder reads a sentence once, every beam decodes it step by step."""
     if formula is None:
         return None
     total = 0.0
     for piece in pieces:
         source = max(map(len, piece.sources))
-        a_sentence = formula.encoder(source) + plan.conditions.beam * step_by_step(formula, source, piece.length)
+        a_sentence = formula.encoder(source) + comparison.conditions.beam * step_by_step(formula, source, piece.length)
         total += a_sentence * len(piece.sources)
     return total / sum(piece.tokens for piece in pieces)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from resmlp_mt.benchmarks.batches import Shape
-from resmlp_mt.benchmarks.comparison import Plan, Row
+from resmlp_mt.benchmarks.comparison import Comparison, Measurement
 from resmlp_mt.benchmarks.generation import RealText, translate
 from resmlp_mt.benchmarks.systems import Size, System
 from resmlp_mt.benchmarks.training import train
@@ -37,15 +37,15 @@ class Job:
     title: str
     by: str
     shapes: tuple[Shape, ...]
-    plan: Plan
+    comparison: Comparison
 
-    def run(self, text: RealText | None = None, processes: int = 2) -> Iterator[Row]:
+    def run(self, text: RealText | None = None, processes: int = 2) -> Iterator[Measurement]:
         """Measure, row by row."""
         if self.kind == "training":
-            return train(self.plan, self.shapes)
+            return train(self.comparison, self.shapes)
         if self.kind == "generation":
-            return translate(self.plan, self.shapes, text)
-        return train_together(self.plan, self.shapes, processes)
+            return translate(self.comparison, self.shapes, text)
+        return train_together(self.comparison, self.shapes, processes)
 
 
 def shapes(text: str) -> tuple[Shape, ...]:
@@ -53,28 +53,29 @@ def shapes(text: str) -> tuple[Shape, ...]:
 
 
 FULL = (
-    Job("training", "Training, by batch", "sentences", shapes("24x8 24x32 24x128"), Plan(TWO, warmup=2)),
-    Job("training", "Training, by library", "sentences", shapes("24x32"), Plan(TWO + BY_ONEDNN, rounds=5, warmup=2)),
+    Job("training", "Training, by batch", "sentences", shapes("24x8 24x32 24x128"), Comparison(TWO, warmup=2)),
+    Job("training", "Training, by library", "sentences", shapes("24x32"),
+        Comparison(TWO + BY_ONEDNN, rounds=5, warmup=2)),
     Job("generation", "Generation by a small model, by batch", "sentences", shapes("16x1 16x16 16x64"),
-        Plan(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=64, rounds=5)),
+        Comparison(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=64, rounds=5)),
     Job("generation", "Generation by a base model, by batch", "sentences", shapes("24x1 24x16 24x64"),
-        Plan(TWO + REDUCED + CTRANSLATE2, sentences=16, rounds=5)),
+        Comparison(TWO + REDUCED + CTRANSLATE2, sentences=16, rounds=5)),
     Job("training", "Training, by length", "length", shapes("16x64 32x32 64x16 128x8 256x4"),
-        Plan(TWO + LARGER_N, rounds=5, warmup=2)),
-    Job("workers", "Two processes in training", "sentences", shapes("24x32"), Plan(TWO, memory=False, rounds=5)),
+        Comparison(TWO + LARGER_N, rounds=5, warmup=2)),
+    Job("workers", "Two processes in training", "sentences", shapes("24x32"), Comparison(TWO, memory=False, rounds=5)),
     Job("generation", "Generation by a small model, by length", "length", shapes("16x8 32x8 64x8 128x8 256x8"),
-        Plan(TWO + REDUCED + LARGER_N + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=5)),
-    Job("training", "Training, more architectures", "sentences", shapes("24x32"), Plan(TWO + OTHERS, rounds=5)),
+        Comparison(TWO + REDUCED + LARGER_N + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=5)),
+    Job("training", "Training, more architectures", "sentences", shapes("24x32"), Comparison(TWO + OTHERS, rounds=5)),
     Job("generation", "Generation by a small model, more architectures", "sentences", shapes("16x16"),
-        Plan(TWO + OTHERS, size=SIZES["small"], sentences=64, rounds=5)),
+        Comparison(TWO + OTHERS, size=SIZES["small"], sentences=64, rounds=5)),
 )  # fmt: skip
 """Half an hour on two cores."""
 
 QUICK = (
-    Job("training", "Training", "sentences", shapes("24x16"), Plan(TWO + BY_ONEDNN, rounds=3)),
+    Job("training", "Training", "sentences", shapes("24x16"), Comparison(TWO + BY_ONEDNN, rounds=3)),
     Job("generation", "Generation by a small model", "sentences", shapes("16x1 16x32"),
-        Plan(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=3, memory=False)),
+        Comparison(TWO + REDUCED + CTRANSLATE2, size=SIZES["small"], sentences=8, rounds=3, memory=False)),
     Job("workers", "Two processes in training", "sentences", shapes("16x8"),
-        Plan(TWO, size=SIZES["small"], memory=False, rounds=2)),
+        Comparison(TWO, size=SIZES["small"], memory=False, rounds=2)),
 )  # fmt: skip
 """A minute on two cores."""

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from resmlp_mt.benchmarks.comparison import Row, Section
+from resmlp_mt.benchmarks.comparison import Measurement, Section
 from resmlp_mt.benchmarks.timing import Spread
 from resmlp_mt.files import atomic_write
 
@@ -30,7 +30,7 @@ def draw(section: Section, path: Path) -> None:
 def colours(section: Section) -> dict[str, str]:
     """The baseline is grey, the others differ."""
     names = list(dict.fromkeys(row.system for row in section.rows))
-    others = itertools.cycle(f"C{number}" for number in range(10) if number != 7)  # which is grey itself
+    others = itertools.cycle(f"C{number}" for number in range(10) if number != 7)  # C7 is grey
     return {name: "0.45" if name == section.baseline else next(others) for name in names}
 
 
@@ -39,7 +39,7 @@ def legend(figure: Any, axis: Any, title: str) -> None:
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small", title=title)
 
 
-def predicted_time(row: Row, first: Row) -> float | None:
+def predicted_time(row: Measurement, first: Measurement) -> float | None:
     """Microseconds a token that FLOPs predict, where those of the shortest length are taken for granted."""
     return 1e6 / first.rate.median * row.flops / first.flops if row.flops and first.flops else None
 
@@ -52,11 +52,11 @@ class Panel:
     """
 
     title: str
-    measured: Callable[[Row], Spread | float | None]
-    predicted: Callable[[Row, Row], float | None] = lambda row, first: None
+    measured: Callable[[Measurement], Spread | float | None]
+    predicted: Callable[[Measurement, Measurement], float | None] = lambda row, first: None
 
 
-def time_per_token(row: Row) -> Spread:
+def time_per_token(row: Measurement) -> Spread:
     """Microseconds; the quickest quarter is the rate's upper one."""
     return Spread(1e6 / row.rate.median, 1e6 / row.rate.high, 1e6 / row.rate.low)
 
@@ -89,7 +89,7 @@ def by_length(section: Section) -> Any:
     return figure
 
 
-def line(axis: Any, panel: Panel, rows: list[Row], **style: Any) -> None:
+def line(axis: Any, panel: Panel, rows: list[Measurement], **style: Any) -> None:
     """One system in a panel, over its lengths."""
     lengths = [row.length for row in rows if panel.measured(row)]
     values = [value for row in rows if (value := panel.measured(row))]
@@ -140,7 +140,7 @@ def by_sentences(section: Section) -> Any:
                 for x, row in zip(left, rows, strict=True):
                     if row.flop_ratio:
                         axis.hlines(row.flop_ratio, x - width / 2, x + width / 2, color="black", linewidth=2)
-                    tick, room = row.flop_ratio or 0, 0.13 * highest  # a number is about so tall
+                    tick, room = row.flop_ratio or 0, 0.13 * highest  # about the height of a number
                     above_tick = row.ratio.high - 0.2 * room < tick < row.ratio.high + room
                     axis.annotate(
                         f"{row.ratio.median:.2f}",

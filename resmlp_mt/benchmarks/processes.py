@@ -1,4 +1,4 @@
-"""Processes that have imported everything and done nothing yet."""
+"""Processes forked after the imports and before any work."""
 
 import logging
 import multiprocessing
@@ -7,14 +7,14 @@ from concurrent.futures import ProcessPoolExecutor
 
 
 def quiet() -> None:
-    """No news of fairseq's, and no deprecations inside it."""
+    """Print no progress of fairseq's and no warnings."""
     for package in "fairseq", "fairseq_cli":
         logging.getLogger(package).setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
 
 
 def fresh_processes(count: int) -> ProcessPoolExecutor:
-    """So many; forked from one that knows the packages but has used no thread and no GPU."""
+    """Start processes, forked from one that has imported the packages but has used no thread and no GPU."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["resmlp_mt.benchmarks.training", "resmlp_mt.benchmarks.generation"])
     return ProcessPoolExecutor(count, mp_context=context, initializer=quiet)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from resmlp_mt.benchmarks.comparison import Row, Section
+from resmlp_mt.benchmarks.comparison import Measurement, Section
 from resmlp_mt.benchmarks.timing import Spread
 from resmlp_mt.tables import facts, markdown_table, text_table
 
@@ -38,7 +38,7 @@ def table(section: Section) -> list[list[str]]:
     """A header and a line a row; columns that would be empty are left out."""
     theirs = {row.workload: row for row in section.rows if row.system == section.baseline}
 
-    def memory_ratio(row: Row) -> str:
+    def memory_ratio(row: Measurement) -> str:
         baseline = theirs.get(row.workload)
         if row.memory and baseline and baseline.memory:
             return f"{row.memory / baseline.memory:.2f}"

@@ -82,7 +82,7 @@ class Conditions:
 
     @property
     def arguments(self) -> list[str]:
-        """The same as arguments of fairseq-train."""
+        """These conditions as arguments of fairseq-train."""
         return [*(["--cpu"] if self.device == "cpu" else []), *(["--fp16"] if self.fp16 else [])]
 
 
@@ -150,7 +150,7 @@ class System:
             raise UserError(f"{self.name}: {reason}") from error
 
     def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
-        """fairseq's configuration of the same."""
+        """fairseq's configuration of this system."""
         config = convert_namespace_to_omegaconf(self.args(size, conditions, arguments))
         config.generation.beam = conditions.beam
         return config

@@ -1,10 +1,10 @@
 """Times of several systems, taken in turns, and what they say."""
 
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 from torch.utils.benchmark import timer  # waits for the GPU where there is one
 
 Times = dict[str, list[list[float]]]
@@ -21,11 +21,8 @@ class Spread:
 
     @staticmethod
     def of(values: Sequence[float]) -> "Spread":
-        """Quartiles by linear interpolation (``statistics.quantiles``, inclusive)."""
-        if len(values) == 1:
-            return Spread(values[0], values[0], values[0])
-        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-        return Spread(statistics.median(values), low, high)
+        """Quartiles by linear interpolation."""
+        return Spread(*np.quantile(values, (0.5, 0.25, 0.75)).tolist())
 
 
 Name = TypeVar("Name")
@@ -75,10 +72,3 @@ def speed_ratio(times: Sequence[Sequence[float]], baseline: Sequence[Sequence[fl
     longer weigh more.
     """
     return Spread.of([sum(theirs) / sum(ours) for ours, theirs in zip(times, baseline, strict=True)])
-
-
-def percentile(values: Sequence[float], percent: int) -> float:
-    """By linear interpolation; the largest value where there are too few to tell."""
-    if len(values) == 1:
-        return values[0]
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

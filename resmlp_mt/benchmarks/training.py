@@ -8,10 +8,10 @@ from typing import Any
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 
-from resmlp_mt import flops
+from resmlp_mt.analysis import flops
 from resmlp_mt.benchmarks import memory
 from resmlp_mt.benchmarks.batches import Shape, random_batch
-from resmlp_mt.benchmarks.comparison import Plan, Row, Workload, compare, counted
+from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
 from resmlp_mt.benchmarks.systems import TINY, Conditions, Size, System, build_model
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
 from resmlp_mt.models.matmul import matmul
@@ -45,21 +45,21 @@ class Training:
         return flops.TRAINING * shape.sentences * formula.forward(shape.length, shape.length) / tokens
 
 
-def train(plan: Plan, shapes: Sequence[Shape]) -> Iterator[Row]:
+def train(comparison: Comparison, shapes: Sequence[Shape]) -> Iterator[Measurement]:
     """Time the training of every system on batches of these shapes."""
-    plan.conditions.apply()
-    trainings = {each.name: Training(each, plan.size, plan.conditions) for each in plan.systems}
-    rehearsal = partial(two_steps, replace(plan, size=TINY), System("transformer"), Shape(2, 1))
+    comparison.conditions.apply()
+    trainings = {each.name: Training(each, comparison.size, comparison.conditions) for each in comparison.systems}
+    rehearsal = partial(two_steps, replace(comparison, size=TINY), System("transformer"), Shape(2, 1))
     for shape in shapes:
         peaks = {}
-        if plan.memory:
-            for system in plan.systems:
-                work = partial(two_steps, plan, system, shape)
-                peaks[system.name] = memory.peak(work, rehearsal, plan.conditions)
-        batch = random_batch(shape, plan.padding, made_up_dictionary(plan.size.vocabulary))
+        if comparison.memory:
+            for system in comparison.systems:
+                work = partial(two_steps, comparison, system, shape)
+                peaks[system.name] = memory.peak(work, rehearsal, comparison.conditions)
+        batch = random_batch(shape, comparison.padding, made_up_dictionary(comparison.size.vocabulary))
         tokens = batch["ntokens"]
         yield from compare(
-            plan,
+            comparison,
             Workload(str(shape), shape.length, shape.sentences, tokens, 1, tokens),
             {name: partial(training.step, batch) for name, training in trainings.items()},
             {name: training.flops_per_token(shape, tokens) for name, training in trainings.items()},
@@ -67,9 +67,9 @@ def train(plan: Plan, shapes: Sequence[Shape]) -> Iterator[Row]:
         )
 
 
-def two_steps(plan: Plan, system: System, shape: Shape) -> None:
+def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
     """The second step has the optimizer's state beside the activations from its beginning."""
-    training = Training(system, plan.size, plan.conditions)
-    batch = random_batch(shape, plan.padding, training.dictionary)
+    training = Training(system, comparison.size, comparison.conditions)
+    batch = random_batch(shape, comparison.padding, training.dictionary)
     for _ in range(2):
         training.step(batch)

@@ -8,7 +8,7 @@ from fairseq.distributed.utils import distributed_init
 from torch.utils.benchmark import timer
 
 from resmlp_mt.benchmarks.batches import Shape, random_batch
-from resmlp_mt.benchmarks.comparison import Plan, Row
+from resmlp_mt.benchmarks.comparison import Comparison, Measurement
 from resmlp_mt.benchmarks.processes import fresh_processes
 from resmlp_mt.benchmarks.systems import System
 from resmlp_mt.benchmarks.timing import per_second, speed_ratio, turns
@@ -19,21 +19,23 @@ STEPS = 3
 """that are timed in a row"""
 
 
-def train_together(plan: Plan, shapes: Sequence[Shape], processes: int) -> Iterator[Row]:
+def train_together(comparison: Comparison, shapes: Sequence[Shape], processes: int) -> Iterator[Measurement]:
     """Time the training of every system by one process and by several, each with batches of its own.
 
     Every round starts processes afresh. The ratio is that of several to one, of the same system; as many processes as
     there are at best.
     """
     for shape in shapes:
-        tokens = STEPS * random_batch(shape, plan.padding, made_up_dictionary(plan.size.vocabulary))["ntokens"]
-        for system in plan.systems:
-            # seconds a batch: several processes do several in their time
+        tokens = (
+            STEPS * random_batch(shape, comparison.padding, made_up_dictionary(comparison.size.vocabulary))["ntokens"]
+        )
+        for system in comparison.systems:
+            # seconds a batch: several processes do several batches at a time
             seconds: dict[int, list[list[float]]] = {1: [], processes: []}
-            for _, _, count in turns(list(seconds), 1, plan.rounds):
-                seconds[count].append([time_steps(plan, system, shape, count) / count])
+            for _, _, count in turns(list(seconds), 1, comparison.rounds):
+                seconds[count].append([time_steps(comparison, system, shape, count) / count])
             for count, times in seconds.items():
-                yield Row(
+                yield Measurement(
                     f"{system.name}, {count} process{'es' if count > 1 else ''}",
                     str(shape),
                     shape.length,
@@ -49,19 +51,21 @@ def train_together(plan: Plan, shapes: Sequence[Shape], processes: int) -> Itera
                 )
 
 
-def time_steps(plan: Plan, system: System, shape: Shape, processes: int) -> float:
+def time_steps(comparison: Comparison, system: System, shape: Shape, processes: int) -> float:
     """Seconds that so many processes take for their steps together."""
     with tempfile.TemporaryDirectory() as folder, fresh_processes(processes) as executor:
         meeting = f"file://{folder}/meeting"
-        ranks = [executor.submit(_steps, plan, system, shape, processes, rank, meeting) for rank in range(processes)]
+        ranks = [
+            executor.submit(_steps, comparison, system, shape, processes, rank, meeting) for rank in range(processes)
+        ]
         return max(rank.result() for rank in ranks)
 
 
-def _steps(plan: Plan, system: System, shape: Shape, processes: int, rank: int, meeting: str) -> float:
-    plan.conditions.apply()
+def _steps(comparison: Comparison, system: System, shape: Shape, processes: int, rank: int, meeting: str) -> float:
+    comparison.conditions.apply()
     arguments: list[str] = []
     if processes > 1:
-        on_gpu = plan.conditions.device == "cuda"
+        on_gpu = comparison.conditions.device == "cuda"
         # torch's DistributedDataParallel as fairseq calls it takes GPUs only; the other is fairseq's own
         backends = ("nccl", "pytorch_ddp") if on_gpu else ("gloo", "legacy_ddp")
         arguments = [
@@ -71,10 +75,10 @@ def _steps(plan: Plan, system: System, shape: Shape, processes: int, rank: int, 
         ]  # fmt: skip
         if on_gpu:
             torch.cuda.set_device(rank)
-        distributed_init(system.config(plan.size, plan.conditions, arguments))
-    training = Training(system, plan.size, plan.conditions, arguments)
-    batch = random_batch(shape, plan.padding, training.dictionary)
-    for _ in range(max(1, plan.warmup)):  # where several meet
+        distributed_init(system.config(comparison.size, comparison.conditions, arguments))
+    training = Training(system, comparison.size, comparison.conditions, arguments)
+    batch = random_batch(shape, comparison.padding, training.dictionary)
+    for _ in range(max(1, comparison.warmup)):  # the first step also connects the processes
         training.step(batch)
     start = timer()
     for _ in range(STEPS):

@@ -131,7 +131,7 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
 
 
 def load_parts(path: PathLike) -> dict[str, Any]:
-    """The same for a checkpoint of any age, of which fairseq needs the model alone."""
+    """Load what a checkpoint has, as ``load_checkpoint`` does, without asking for the optimizer's history."""
     with bad_checkpoints_refused(path), open(path, "rb") as stream:
         _check_file(stream)
         stream.seek(0)

@@ -17,7 +17,7 @@ _DICTIONARIES = {
 
 
 class DoesNotFit(UserError):
-    """The parameters are not the model's; the message says which, and leaves the file to who knows it."""
+    """The parameters are not the model's; the message says which; the caller adds the file."""
 
 
 def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], strict: bool = True) -> None:

@@ -52,7 +52,8 @@ def main(name: str | None = None) -> None:
                 print(f"resmlp-mt: no command {name!r}; resmlp-mt --help lists them", file=sys.stderr)
                 sys.exit(2)
             sys.argv = [f"resmlp-mt {name}", *sys.argv[2:]]  # what argparse calls the command
-        logging.disable(logging.INFO)  # fairseq and others have news of their own, some as they are imported
+        # Warnings only. fairseq would set up more as it is imported, but does not if logging is set up already.
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
         importlib.import_module(f"resmlp_mt.commands.{name.replace('-', '_')}").main()
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib.util
-import json
 import shlex
 import signal
 import sys
@@ -10,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.ablations.recipe import TABLE, Recipe, read_recipe
-from resmlp_mt.ablations.running import Row, digests, finish_rows
+from resmlp_mt.ablations.running import RowFolder, digests, finish_rows
 from resmlp_mt.ablations.table import Table, make_table
 from resmlp_mt.benchmarks.machine import describe
 from resmlp_mt.commands import named
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import sacre_bleu
-from resmlp_mt.files import atomic_write, check_outputs
+from resmlp_mt.files import atomic_write, check_outputs, write_json
 
 EPILOG = """
 Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
@@ -32,9 +32,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument("recipe", type=Path, help="the table's file, such as examples/ablations/variants.yaml")
     parser.add_argument(
         "--work",
@@ -73,9 +71,7 @@ def save(table: Table, out: Path) -> None:
         draw(table, out / picture)
     else:
         print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
-    with atomic_write(out / TABLE[1]) as stream:
-        json.dump(table.as_json(), stream, indent=1)
-        stream.write("\n")
+    write_json(out / TABLE[1], table.as_json())
     with atomic_write(out / TABLE[0]) as stream:
         stream.write(table.as_markdown(picture))
 
@@ -96,7 +92,7 @@ def main() -> None:
     if args.jobs < 1:
         parser.error("--jobs must be 1 or more")
     recipe = read_recipe(args.recipe)
-    sacre_bleu(recipe.langs[1])  # found missing now rather than after the training
+    sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
     only, anew = known(recipe, args.rows or list(recipe.rows)), known(recipe, args.anew)
     reference = args.work / recipe.reference
     if not reference.is_file():
@@ -107,7 +103,7 @@ def main() -> None:
     for path in data, out:
         check_data_path(path)
     sums = digests(data)
-    rows = [Row(name, recipe, data, sums, out / name) for name in recipe.rows]
+    rows = [RowFolder(name, recipe, data, sums, out / name) for name in recipe.rows]
 
     failed = []
     if not args.table:

@@ -1,7 +1,14 @@
-"""Types of options, for argparse."""
+"""What the commands' options have in common, for argparse."""
 
 import argparse
 from collections.abc import Callable
+
+
+def command_parser(description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:
+    """A parser whose help keeps the line ends of its texts."""
+    return argparse.ArgumentParser(
+        description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def positive(most: int, least: int = 1) -> Callable[[str], int]:

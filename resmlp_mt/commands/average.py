@@ -6,6 +6,7 @@ from pathlib import Path
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.commands import named
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.files import check_outputs
 
 TRAININGS = re.compile(r"checkpoint([0-9]+|_[0-9]+_[0-9]+|_last|_best|\.best_.*)\.pt")
@@ -22,9 +23,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument(
         "--inputs",
         nargs="+",

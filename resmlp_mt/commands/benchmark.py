@@ -3,7 +3,6 @@
 import argparse
 import datetime
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -18,9 +17,9 @@ from resmlp_mt.benchmarks.generation import RealText
 from resmlp_mt.benchmarks.jobs import FULL, QUICK, SIZES, Job
 from resmlp_mt.benchmarks.processes import quiet
 from resmlp_mt.benchmarks.systems import Conditions, System
-from resmlp_mt.commands.arguments import positive
+from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs
+from resmlp_mt.files import atomic_write, check_outputs, write_json
 from resmlp_mt.models import matmul
 
 EPILOG = """
@@ -44,9 +43,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument("what", choices=["training", "generation", "workers", "all"])
     parser.add_argument("--quick", action="store_true", help="a minute in the place of half an hour")
     parser.add_argument("--system", action="append", metavar="NAME", help="what to compare, in the place of the usual")
@@ -102,7 +99,7 @@ def fraction(text: str) -> float:
 def jobs(args: argparse.Namespace) -> list[Job]:
     """The comparisons that the options ask for."""
     chosen = [job for job in (QUICK if args.quick else FULL) if args.what in ("all", job.kind)]
-    if args.data:  # has lengths of its own
+    if args.data:  # the text decides the lengths
         chosen = [job for job in chosen if job.kind != "generation" or job.by != "length"]
     if args.shapes:
         if args.what == "all":
@@ -115,47 +112,47 @@ def jobs(args: argparse.Namespace) -> list[Job]:
 
 def adapted(job: Job, args: argparse.Namespace) -> Job:
     """A job as the options change it."""
-    plan, given = job.plan, {name: value for name, value in vars(args).items() if value is not None}
+    comparison, given = job.comparison, {name: value for name, value in vars(args).items() if value is not None}
     size = replace(
-        SIZES[args.size] if args.size else plan.size,
+        SIZES[args.size] if args.size else comparison.size,
         **{name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given},
     )
     threads = args.threads or (1 if job.kind == "workers" else len(os.sched_getaffinity(0)))
-    systems = tuple(map(System, args.system)) if args.system else plan.systems
-    # of workers every system is compared with itself
-    baseline = systems[0].name if job.kind == "workers" else args.baseline or plan.baseline
+    systems = tuple(map(System, args.system)) if args.system else comparison.systems
+    # for workers, every system is compared with itself
+    baseline = systems[0].name if job.kind == "workers" else args.baseline or comparison.baseline
     if not args.system and not importlib.util.find_spec("ctranslate2"):
         systems = tuple(system for system in systems if system.arch != "ctranslate2")
-    plan = replace(
-        plan,
+    comparison = replace(
+        comparison,
         systems=systems,
         baseline=baseline,
         size=size,
         conditions=Conditions(args.device, args.fp16, threads, args.beam),
-        memory=plan.memory and not args.no_memory,
+        memory=comparison.memory and not args.no_memory,
         profile=args.profile,
         **{name: given[name] for name in ("padding", "rounds", "warmup", "sentences") if name in given},
     )
-    return replace(job, plan=plan)
+    return replace(job, comparison=comparison)
 
 
 def section_of(job: Job, args: argparse.Namespace) -> Section:
     """The section to fill."""
-    plan = job.plan
+    comparison = job.comparison
     settings = {
-        **{name: str(value) for name, value in asdict(plan.size).items()},
-        "dtype": "fp16" if plan.conditions.fp16 else "fp32",
-        "padding": f"{plan.padding:.0%}",
-        "rounds": str(plan.rounds),
+        **{name: str(value) for name, value in asdict(comparison.size).items()},
+        "dtype": "fp16" if comparison.conditions.fp16 else "fp32",
+        "padding": f"{comparison.padding:.0%}",
+        "rounds": str(comparison.rounds),
     }
     if job.kind == "generation":
-        settings |= {"beam": str(plan.conditions.beam), "sentences": args.data or "random"}
-    described = machine.describe(plan.conditions.device, plan.conditions.threads)
-    baseline = "one process" if job.kind == "workers" else plan.baseline
+        settings |= {"beam": str(comparison.conditions.beam), "sentences": args.data or "random"}
+    described = machine.describe(comparison.conditions.device, comparison.conditions.threads)
+    baseline = "one process" if job.kind == "workers" else comparison.baseline
     section = Section(job.title, job.kind, job.by, baseline, settings, described)
     if job.kind == "generation" and not args.system and not importlib.util.find_spec("ctranslate2"):
         section.notes.append("CTranslate2 is not installed, and not compared.")
-    if any(system.library == "onednn" for system in plan.systems):
+    if any(system.library == "onednn" for system in comparison.systems):
         arithmetic = "fp32" if matmul.exact() else "bfloat16"
         section.notes.append(f"fp32 products are BLAS's; where a name ends in @onednn, oneDNN's, here in {arithmetic}.")
     return section
@@ -173,11 +170,11 @@ def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
     if len(set(map(os.path.realpath, outputs))) < len(outputs):
         raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")
     for path in map(Path, outputs):
-        if path.exists() and not path.is_file():  # found now rather than at the end
+        if path.exists() and not path.is_file():  # checked now, not at the end
             raise UserError(f"{path}: is not a regular file: choose another name")
     if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
         raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
-    systems = [system for job in chosen for system in (*job.plan.systems, System(job.plan.baseline))]
+    systems = [system for job in chosen for system in (*job.comparison.systems, System(job.comparison.baseline))]
     checkpoints = [system.arch for system in systems if system.is_checkpoint]
     check_outputs(outputs, [*checkpoints, *(Path(args.data).glob("*") if args.data else ())])
     if checkpoints and not args.data and any(job.kind == "generation" for job in chosen):
@@ -195,8 +192,7 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
             draw(section, path)
             pictures.append(os.path.relpath(path, Path(args.markdown or ".").parent))
     if args.json:
-        with atomic_write(args.json) as stream:
-            json.dump(run.as_json(), stream, indent=1)
+        write_json(args.json, run.as_json())
     if args.markdown:
         with atomic_write(args.markdown) as stream:
             stream.write(report.as_markdown(run, pictures))
@@ -216,14 +212,14 @@ def main() -> None:
     chosen = jobs(args)
     check_files(chosen, args)
     for job in chosen:
-        job.plan.conditions.apply()
+        job.comparison.conditions.apply()
         section = section_of(job, args)
         run.sections.append(section)
         try:
             for row in job.run(text, args.processes):
                 section.rows.append(row)
                 print(f"{job.title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
-        except (MemoryError, RuntimeError) as error:  # PyTorch's own says so in words alone
+        except (MemoryError, RuntimeError) as error:  # PyTorch raises RuntimeError: only the message tells
             if isinstance(error, RuntimeError) and not re.search("allocate memory|out of memory", str(error)):
                 raise
             raise UserError(f"{job.title}: not enough memory: give smaller --shapes, or a smaller --size") from error

@@ -31,7 +31,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from itertools import cycle, islice
@@ -39,18 +39,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import psutil
+
 from resmlp_mt.benchmarks import machine
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import positive
+from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.learning import write_counts
 from resmlp_mt.corpora.parallel import Jobs
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs, read_lines, read_parallel
+from resmlp_mt.files import atomic_write, check_outputs, read_lines, read_parallel, write_json
 from resmlp_mt.tables import text_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +63,7 @@ TOOLS = ("sacremoses", "subword-nmt", "fairseq-preprocess")
 THREADS = 1  # of each process
 UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; s/&lt;/</g; s/&#124;/|/g; s/&amp;/\&/g"
 # What each part of a chain is called in the table: the names of our steps begin so.
-PARTS = ("tokenize", "learn", "split", "binarise")
+PARTS = ("tokenize", "learn", "split", "binarize")
 LEARNERS = ("subword-nmt", "tokenizers")
 LEARN = """
 import sys
@@ -105,7 +107,7 @@ class MemoryWatch(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.wait(self.PAUSE):
-            self.peak = max(self.peak, sum(map(_proportional_size, _family(self._pid))))
+            self.peak = max(self.peak, _held(self._pid))
 
     def end(self) -> None:
         """Stop looking."""
@@ -113,22 +115,14 @@ class MemoryWatch(threading.Thread):
         self.join()
 
 
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    try:
-        children = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children")]
-    except OSError:  # it has just ended
-        return
-    for child in " ".join(children).split():
-        yield from _family(int(child))
-
-
-def _proportional_size(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+def _held(pid: int) -> int:
+    held = 0
+    with contextlib.suppress(psutil.Error):  # it has just ended
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                held += each.memory_full_info().pss
+    return held
 
 
 def _measured(command: Sequence[object], measured: Measured) -> float:
@@ -172,7 +166,7 @@ def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
             f" --output {quoted}/train.{lang}"
             for lang in LANGS
         ],
-        "binarise": [
+        "binarize": [
             f"{names['fairseq-preprocess']} -s {LANGS[0]} -t {LANGS[1]} --joined-dictionary --trainpref {quoted}/train"
             f" --destdir {quoted}/data-bin --workers {jobs}"
         ],
@@ -184,7 +178,7 @@ def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
 
 
 def run_ours(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
-    """The same as `scripts/prepare_text.py`; what its steps leave of the whole time counts with the first part."""
+    """`scripts/prepare_text.py` on this text; time outside of its steps counts with the first part."""
     command = [sys.executable, ROOT / "scripts/prepare_text.py", "--source-lang", LANGS[0], "--target-lang", LANGS[1]]
     for name in SETS:
         command += [f"--{name}", *(text / f"{name}.{lang}" for lang in LANGS)]
@@ -208,7 +202,7 @@ def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
 
     train, valid, test = ([PlainText(*(text / f"{name}.{lang}" for lang in LANGS))] for name in SETS)
     corpus = Corpus(LANGS, train, valid, test)
-    recipe = Recipe(Words(dash_splits=True), Subwords("bpe", symbols))
+    recipe = CorpusRecipe(Words(dash_splits=True), Subwords("bpe", symbols))
 
     def seconds(jobs: Jobs) -> float:
         for folder in ("tokenized", "subwords", "data-bin"):
@@ -219,7 +213,7 @@ def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
 
     with contextlib.redirect_stdout(sys.stderr):
         if not out.exists():
-            prepare(corpus, recipe, out)  # what it learns is reused
+            prepare(corpus, recipe, out)  # the learned subwords are reused below
         taken = {"one process": seconds(1)}
         with (
             LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as dask,
@@ -227,7 +221,7 @@ def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
         ):
             begun, idle = time.monotonic(), time.process_time()
             time.sleep(5)
-            idle = (time.process_time() - idle) / (time.monotonic() - begun)  # heartbeats, whatever the work
+            idle = (time.process_time() - idle) / (time.monotonic() - begun)  # heartbeats, with no work to do
             begun = time.monotonic()
             taken["main and scheduler"] = seconds(cluster)
             taken["main and scheduler"] -= idle * (time.monotonic() - begun)
@@ -323,7 +317,7 @@ def _ratios(plain: list[float], ours: list[float]) -> str:
 
 def get_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser(__doc__)
     parser.add_argument("--from", dest="multi30k", type=named, required=True, help="folder with Multi30k's .gz files")
     parser.add_argument("--pairs", type=positive(10**8), default=300_000, help="training pairs (default: %(default)s)")
     parser.add_argument("--symbols", type=positive(10**6), default=4000, help="BPE merges (default: %(default)s)")
@@ -371,7 +365,7 @@ def check(args: argparse.Namespace) -> None:
         raise UserError("this runs scripts/prepare_text.py: start it in a checkout, as scripts/benchmark_corpora.py")
     if args.json:
         check_outputs([args.json], texts)
-        if args.json.exists() and not args.json.is_file():  # found now rather than at the end
+        if args.json.exists() and not args.json.is_file():  # checked now, not at the end
             raise UserError(f"{args.json}: is not a regular file: choose another name")
 
 
@@ -432,5 +426,4 @@ def main() -> None:
             print(_table(plain, ours, args.pairs))
             result |= {"plain": list(map(asdict, plain)), "ours": list(map(asdict, ours))}
     if args.json:
-        with atomic_write(args.json) as file:
-            json.dump(result, file, indent=1)
+        write_json(args.json, result)

@@ -11,7 +11,8 @@ from typing import Any
 from fairseq import options
 
 import resmlp_mt.models  # noqa: F401  (registers the model)
-from resmlp_mt import flops
+from resmlp_mt.analysis import flops
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.tables import markdown_table, text_table
 
@@ -37,15 +38,13 @@ formula:
   training FLOPs = 3 x forward FLOPs a target token x target tokens
   target tokens  = updates x tokens of a batch (padding included), or epochs x pairs x length
   GPU-hours      = training FLOPs / (peak x utilization) / 3600
-Forward FLOPs are those of resmlp_mt/flops.py with sources and targets of the same length. Sizes, batch, updates and
-epochs are those of the command that train.sh prints with DRY_RUN=1.
+Forward FLOPs are those of resmlp_mt/analysis/flops.py with sources and targets of the same length. Sizes, batch,
+updates and epochs are those of the command that train.sh prints with DRY_RUN=1.
 """
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument("pairs", nargs="*", metavar="PAIR", help=f"{' or '.join(CORPORA)} (default: both)")
     parser.add_argument("--gpu", choices=GPUS, default="V100", help="default: %(default)s")
     parser.add_argument(

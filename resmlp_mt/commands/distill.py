@@ -3,6 +3,7 @@
 import argparse
 
 from resmlp_mt.commands import named
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.corpora.distillation import DataBin, distill
 from resmlp_mt.corpora.languages import check_name
 
@@ -19,9 +20,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument(
         "generated",
         nargs="+",

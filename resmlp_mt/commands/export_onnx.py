@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 
 from resmlp_mt.commands import named
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import check_new, write_folder
 from resmlp_mt.export.graphs import graphs_of
@@ -26,9 +27,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument("checkpoint", type=named, metavar="CHECKPOINT", help="of a resmlp_transformer")
     parser.add_argument("--out", required=True, type=named, metavar="FOLDER", help="the folder to make")
     parser.add_argument(

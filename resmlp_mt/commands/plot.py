@@ -10,6 +10,7 @@ from resmlp_mt.analysis.reading import Reading, read_series
 from resmlp_mt.checkpoints.averaging import save_checkpoint
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.commands import named
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, check_outputs
 
@@ -34,9 +35,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument(
         "checkpoints", nargs="+", metavar="CHECKPOINT", help="of one model, oldest first; the last is looked at closely"
     )

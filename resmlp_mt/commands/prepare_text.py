@@ -1,4 +1,4 @@
-"""Prepare parallel text for fairseq: words, joint subwords, binarised data. `--help` tells the options."""
+"""Prepare parallel text for fairseq: words, joint subwords, binarized data. `--help` tells the options."""
 
 import argparse
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
 from resmlp_mt.corpora.cluster import working
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.parallel import HELP as HELP_JOBS
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, check_number, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, check_number, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary, how_to_translate
@@ -45,7 +45,7 @@ def get_parser() -> argparse.ArgumentParser:
         "--tokenize", choices=["moses", "none"], default=Words.tokenizer, help="what makes words of text"
     )
     parser.add_argument("--dash-splits", action="store_true", help="split compounds at hyphens (tokenizer.perl -a)")
-    parser.add_argument("--keep-punctuation", action="store_true", help="do not normalise quotes, dashes and so on")
+    parser.add_argument("--keep-punctuation", action="store_true", help="do not normalize quotes, dashes and so on")
     parser.add_argument("--subwords", choices=["bpe", "sentencepiece"], default=Subwords.kind, help="kind of subwords")
     parser.add_argument("--symbols", type=int, default=Subwords.symbols, help="BPE merges, or size of the vocabulary")
     parser.add_argument(
@@ -79,7 +79,7 @@ def main() -> None:
     corpus = Corpus(
         (args.source_lang, args.target_lang), _texts(args.train), _texts(args.valid), _texts(args.test), args.sample
     )
-    recipe = Recipe(
+    recipe = CorpusRecipe(
         Words(args.tokenize, dash_splits=args.dash_splits, normalize=not args.keep_punctuation),
         Subwords(args.subwords, args.symbols, args.bpe_learner, args.character_coverage),
         PairFilter(args.max_length, args.max_ratio),

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from resmlp_mt.commands import named
-from resmlp_mt.corpora import catalog, pipeline, prepared
+from resmlp_mt.commands.arguments import command_parser
+from resmlp_mt.corpora import catalog, pipeline, published_subwords
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
@@ -15,8 +16,8 @@ from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.official_sets import OfficialText
 from resmlp_mt.corpora.parallel import HELP as HELP_JOBS
 from resmlp_mt.corpora.parallel import Jobs
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, check_number
-from resmlp_mt.corpora.plan import Plan
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, check_number
+from resmlp_mt.corpora.preparation_plan import PreparationPlan
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary, how_to_translate
 from resmlp_mt.corpora.tokens import Words
@@ -27,7 +28,7 @@ what is prepared (resmlp_mt/corpora/catalog.py names every archive, its bytes an
   en-de   train: Europarl v7, Common Crawl, News Commentary v9; valid: newstest2013; test: newstest2014, in full
   en-fr   train: those, the UN documents and Giga-French; valid: newstest2012 and 2013; test: newstest2014, in full
 
-how: punctuation normalised, non-printing characters dropped, words by Moses' rules with hyphens split (tokenizer.perl
+how: punctuation normalized, non-printing characters dropped, words by Moses' rules with hyphens split (tokenizer.perl
   -a), joint subwords; training pairs are dropped that are empty, longer than 250 subwords, or 1.5 times longer on one
   side than on the other; one dictionary for both languages.
 
@@ -48,9 +49,7 @@ examples:
 
 def get_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=f"{EPILOG}\n{FATES}", formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, f"{EPILOG}\n{FATES}")
     parser.add_argument("pair", choices=sorted(catalog.TASKS), help="source and target language")
     parser.add_argument("--out", type=named, required=True, metavar="DIR", help="folder for all results")
     parser.add_argument(
@@ -105,7 +104,7 @@ def main() -> None:
 
 def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str:
     task = catalog.TASKS[args.pair]
-    recipe = Recipe(
+    recipe = CorpusRecipe(
         Words("moses", dash_splits=True),
         Subwords(
             args.subwords or Subwords.kind,
@@ -119,10 +118,10 @@ def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str:
     share = min(1.0, args.sample * len(task.train) / task.pairs) if args.sample else 1.0
     files: dict[PublicFile, Sequence[str]] = {
         **{catalog.ARCHIVES[bitext.archive]: bitext.members_for(task.langs) for bitext in task.train},
-        **{official.archive: () for official in sets},  # what is scored on is the official text and nothing else
+        **{official.archive: () for official in sets},  # the official text, as scores are computed on
     }
     anew = pipeline.made_otherwise(args.out, task.langs, recipe, args.sample)
-    plan = Plan(files, args.archives, args.out, round(share * task.text_bytes), anew, args.mirror)
+    plan = PreparationPlan(files, args.archives, args.out, round(share * task.text_bytes), anew, args.mirror)
     if args.dry_run:
         return str(plan)
     made = [path for official in sets for path in official.paths(args.out, task.langs)]
@@ -148,22 +147,26 @@ def _from_prepared(args: argparse.Namespace, jobs: Jobs) -> str:
     sides = {split: catalog.for_both(members, known.langs) for split, members in known.splits.items()}
     members = [*(member for both in sides.values() for member in both), known.codes]
     files = {catalog.ARCHIVES[known.archive]: members, known.test.archive: ()}
-    plan = Plan(files, args.archives, args.out, known.text_bytes, mirrors=args.mirror)
+    plan = PreparationPlan(files, args.archives, args.out, known.text_bytes, mirrors=args.mirror)
     if args.dry_run:
         return str(plan)
     made = known.test.paths(args.out, known.langs)
-    prepared.place(args.out, known.langs, _archives(plan), made, args.overwrite).check()  # before a long download
+    published_subwords.place(
+        args.out, known.langs, _archives(plan), made, args.overwrite
+    ).check()  # before a long download
     paths = plan.obtained()
     also = [known.test.step(args.out, paths[known.test.archive.name], known.langs)]
     archive = paths[known.archive]
     sets = {split: [ArchivedText(split, archive, both)] for split, both in sides.items()}
     corpus = Corpus(known.langs, **sets, sample=args.sample)
     codes = archive, known.codes
-    summary = prepared.prepare_subwords(corpus, codes, known.words, known.symbols, args.out, jobs, also, args.overwrite)
-    return prepared.format_prepared(summary) + _next(args)
+    summary = published_subwords.prepare_subwords(
+        corpus, codes, known.words, known.symbols, args.out, jobs, also, args.overwrite
+    )
+    return published_subwords.format_prepared(summary) + _next(args)
 
 
-def _archives(plan: Plan) -> list[Path]:
+def _archives(plan: PreparationPlan) -> list[Path]:
     return [plan.folder / file.name for file in plan.files]
 
 

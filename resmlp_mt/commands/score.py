@@ -7,6 +7,7 @@ from typing import Any
 
 import sacrebleu
 
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.corpora.languages import check_code
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import UNSPACED, detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
@@ -40,9 +41,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument(
         "generated",
         nargs="*",
@@ -233,7 +232,7 @@ def read_baseline(args: argparse.Namespace, moses: Moses, reference: list[str]) 
 def words_of(
     args: argparse.Namespace, lines: list[str], subwords: str, tokenized: bool, reference: list[str], what: str
 ) -> list[str]:
-    """Join subwords, and see that words of the kind that is said came of it."""
+    """Join subwords, and check that the result is text of the stated kind."""
     words = undo_subwords(lines, subwords, what)
     # Words of a model that has learned little may run together; where its subwords are marked, that is its own doing.
     if args.target_lang not in UNSPACED and not any("@@ " in line or "\u2581" in line for line in lines):
@@ -257,7 +256,7 @@ def report(result: dict[str, Any]) -> None:
         )
     if "paired_bootstrap" in result:
         same = ", which says the same in every line" if result["same_as_baseline"] else ""
-        print(f"\npaired bootstrap against {result['baseline']}{same}")
+        print(f"\npaired bootstrap, compared with {result['baseline']}{same}")
         for key, test in result["paired_bootstrap"].items():
             sides = "  ".join(
                 f"{side} {test[side]['score']:.2f} ({test[side]['mean']:.2f} ± {test[side]['ci']:.2f})"

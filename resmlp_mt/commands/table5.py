@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.tables import markdown_table, text_table
 
@@ -39,9 +40,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument("runs", nargs="*", metavar="DIR", help="a scored run, a folder of them, or SYSTEM=DIR")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print the table in Markdown")

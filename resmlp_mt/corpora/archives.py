@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from resmlp_mt.corpora.sources import aligned_lines, check_text
+from resmlp_mt.corpora.sources import check_text
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import aligned, binary_lines
 
 BUFFER = 1 << 17  # bytes
 # What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves, for a
@@ -96,16 +97,16 @@ def _reading(archive: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise UserError(f"{archive}: no such file") from error
     except BROKEN as error:
-        reason = "it is none" if "\n" in str(error) else error  # tarfile lists all that it tried
+        reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines which formats it tried
         raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
 
 
 @dataclass(frozen=True)
 class ArchivedText:
-    """Two members of one archive, aligned line by line. A ``Source``.
+    """Two members of one archive, aligned line by line. A ``PairSource``.
 
     Attributes:
-        name: see ``Source``
+        name: see ``PairSource``
         archive: the file, or the folder that it was unpacked into
         members: of the source and the target language
     """
@@ -138,4 +139,5 @@ class ArchivedText:
         # A tar archive is read from front to back: each side reads it on its own.
         with contextlib.ExitStack() as stack:
             streams = [stack.enter_context(opened_member(self.archive, member)) for member in self.members]
-            yield from cast(Iterator[tuple[bytes, bytes]], aligned_lines(streams, self.sides))
+            lines = [binary_lines(stream, side) for stream, side in zip(streams, self.sides, strict=True)]
+            yield from cast(Iterator[tuple[bytes, bytes]], aligned(lines, self.sides))

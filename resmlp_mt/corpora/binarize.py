@@ -43,7 +43,7 @@ class Binarizing:
 
     Attributes:
         texts: folder with ``{train,valid,test}.{source,target}`` of subwords and their ``dict.txt``
-        folder: where the binarised data shall be; replaced as a whole
+        folder: where the binarized data shall be; replaced as a whole
         langs: source and target language
         jobs: processes, or other workers; any number gives the same bytes
     """
@@ -67,7 +67,7 @@ class Binarizing:
         ]
 
     def run(self, lines: Mapping[str, int], progress: Callable[[int], Any] = lambda pairs: None) -> dict[str, Any]:
-        """Binarise.
+        """Binarize.
 
         Args:
             lines: number of lines that train, valid and test must have

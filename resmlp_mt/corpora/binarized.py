@@ -28,7 +28,7 @@ def check_binarized(prefix: str, entries: int | None = None) -> None:
     with index.open("rb") as stream:
         start = stream.read(_HEAD.size)
     if start[:8] in (b"TNTIDX\0\0", b"HUFFIDX\0"):
-        return  # --dataset-impl lazy, cached or huffman
+        return  # another format: --dataset-impl lazy, cached or huffman
     magic, version, code, sentences = _HEAD.unpack(start.ljust(_HEAD.size, b"\0"))
     known = magic == MMapIndexedDataset.Index._HDR_MAGIC and version == 1 and code in _code_to_dtype
     if not known or index.stat().st_size != _HEAD.size + sentences * 12:

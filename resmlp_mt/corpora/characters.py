@@ -1,4 +1,4 @@
-"""Settled characters: what every later tool reads as one line of words."""
+"""Cleaned characters: text that every later tool reads as one line of words."""
 
 import re
 
@@ -15,7 +15,7 @@ What becomes of the characters of a raw line, which ends at LF alone:
     hyphen, zero-width space
     and joiners, also of emoji
   ▁ (U+2581)                    _, which it looks like: sentencepiece takes it for a space
-  no-break space                as Moses normalises punctuation (5_% -> 5%, 1_000 -> 1,000 or 1.000), else a space
+  no-break space                as Moses normalizes punctuation (5_% -> 5%, 1_000 -> 1,000 or 1.000), else a space
   other white space             a space; runs of white space become one, and none is left at the ends
 
 Words of more than 1,000 letters, and words that end in @@, <s>, <pad>, </s> or <unk>, are split into subwords and come
@@ -26,16 +26,16 @@ an error; a training pair with one is too long.
 # fairseq-preprocess reads in Python's text mode, which ends a line at a lone CR; `str.splitlines` and `codecs` also end
 # one at the others. The tab is a control character too, but one that stands between words.
 _SPACES = re.compile("[\t\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-# Assigned for decades, and in neither of the two kinds: most lines hold nothing else.
+# Old characters that are in neither of the two sets: most lines hold nothing else.
 _SETTLED = re.compile("[ -~\xa0-\xac\xae-\u024f\u2010-\u2027\u2030-\u205e\u20ac]*")
 
 
-class Settler:
+class CharacterCleaner:
     """Makes any line safe for line- and word-based tools (see ``FATES``), and its punctuation plain.
 
     Args:
         lang: two-letter language code; decides about quotes beside commas, and spaces in numbers
-        punctuation: normalise it by sacremoses' port of Moses' ``normalize-punctuation.perl``; if false, quotes, dashes
+        punctuation: normalize it by sacremoses' port of Moses' ``normalize-punctuation.perl``; if false, quotes, dashes
             and so on stay as they are
     """
 

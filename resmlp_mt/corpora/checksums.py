@@ -8,7 +8,7 @@ from pathlib import Path
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import JsonFile, PathLike
 
-SETTLED = 2.0  # seconds after which a further change of a file shows in its times, on any file system
+SETTLED = 2.0  # seconds after which, on any file system, a new change to a file gives it another time stamp
 
 
 def sha256_of(path: PathLike) -> str:

@@ -32,11 +32,11 @@ HELP = (
     "on a disk that all its machines see, and they need the same versions as this one"
 )
 LIBRARIES = ("regex", "sacremoses", "sentencepiece", "subword-nmt")  # that decide what workers make of a line
-CONNECTING = 15.0  # seconds that the scheduler has to answer
-WAITING = 60.0  # seconds that the first worker, or a new one after the last, has to come
+CONNECTING = 15.0  # seconds to wait for the scheduler to answer
+WAITING = 60.0  # seconds to wait for a first worker, or for a new one after the last has gone
 LOOKING = 1.0  # seconds after which the workers are counted again
 AT_ONCE = 8  # chunks of a task: each task costs the scheduler some milliseconds
-FORGOTTEN = 600.0  # seconds after which a worker drops what a step needed whose end it was not told
+FORGOTTEN = 600.0  # seconds after which a worker drops a function that is not used any more
 IN_FLIGHT = 3  # tasks for each worker: one at work, one on each way
 
 
@@ -87,18 +87,18 @@ class Cluster:
             raise UserError(
                 f"--cluster {address}: Dask cannot be imported ({error}): pip install 'resmlp-mt[cluster]'"
             ) from error
-        # What goes wrong is said by our errors, in one line, and not by Dask's log as well.
+        # Our errors tell in one line what goes wrong: Dask's log would repeat it.
         for name in ("distributed", "distributed.client", "distributed.gc"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        # Of the versions that it compares, those that matter are compared by us.
+        # Dask compares versions too; we compare those that matter.
         warnings.simplefilter("ignore", distributed.versions.VersionMismatchWarning)
         self._dask = distributed
         try:
-            # Asked first, since a client that finds no scheduler does not end well.
+            # Try the address first: a Dask client that finds no scheduler does not end cleanly.
             if (there := asyncio.run(self._identity())["type"]) != "Scheduler":
                 raise ValueError(f"a {there} is there")
             self._client = distributed.Client(address, timeout=CONNECTING, set_as_default=False)
-        except Exception as error:  # of many kinds, from a missing port to another program that listens there
+        except Exception as error:  # many kinds: no port in the address, another program that listens there, ...
             why = (str(error).strip() or f"{type(error).__name__}, {CONNECTING:.0f} s").splitlines()[0]
             raise self._error(f"no Dask scheduler answers ({why}): start one with: dask scheduler") from error
         try:
@@ -142,7 +142,7 @@ class Cluster:
 
     def _mark(self) -> None:
         # Not before the first step, since the folder may not be ours before that.
-        if self._requirements.marker is None or not self._requirements.marker.exists():  # gone with an earlier run
+        if self._requirements.marker is None or not self._requirements.marker.exists():  # an earlier run has removed it
             place = self._folder / UNFINISHED  # cleared by the next run, should this one be killed
             place = place if place.is_dir() else self._folder
             marker, text = place / f".cluster.{secrets.token_hex(8)}.tmp", secrets.token_hex()
@@ -265,8 +265,10 @@ class _Requirements:
         return None
 
 
-_functions: dict[str, tuple[Callable[[Any], Any], float]] = {}  # of a worker process, with when each was last used
-_lock = threading.Lock()  # the functions are not made for threads
+_functions: dict[
+    str, tuple[Callable[[Any], Any], float]
+] = {}  # in a worker process: functions, and when each was last used
+_lock = threading.Lock()  # the functions are not thread-safe
 
 
 def _apply(step: str, pickled: bytes, items: bytes) -> bytes:

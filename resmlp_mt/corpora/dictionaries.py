@@ -19,7 +19,7 @@ def read_dictionary(path: Path) -> Dictionary:
     _check_lines(path)
     try:
         return Dictionary.load(str(path))
-    except Exception as error:  # fairseq's own are bare ones
+    except Exception as error:  # fairseq raises plain Exceptions
         raise UserError(f"{path}: not a dictionary of fairseq: {error}") from error
 
 

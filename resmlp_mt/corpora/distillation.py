@@ -73,8 +73,7 @@ class DataBin:
             return lambda subwords: subwords
         text = raw_text.RawText.of(self.folder)
         _, target = text.check_languages(self.source, self.target)
-        detokenize = text.detokenizer(target)  # of sources, too: fairseq has no other
-        return lambda subwords: detokenize(text.join(subwords))
+        return text.running_text(target)  # also for sources: fairseq detokenizes both sides by the target's rules
 
 
 @dataclass(frozen=True)

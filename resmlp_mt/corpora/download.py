@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from resmlp_mt.corpora.checksums import digest_of
-from resmlp_mt.corpora.part import Differs, Part, parts_of, present
+from resmlp_mt.corpora.partial_download import Differs, Part, parts_of, present
 from resmlp_mt.corpora.progress import PAUSE, in_bytes
 from resmlp_mt.errors import UserError
 
@@ -115,7 +115,7 @@ class PublicFile:
         return None
 
     def wrong_size(self, path: Path) -> str | None:
-        """The same, as far as can be seen without reading it."""
+        """What is wrong with the file's size, if anything: ``wrong`` without reading the file."""
         size = path.stat().st_size
         return None if self.size in (None, size) else f"{size:,} bytes, not {self.size:,}"
 
@@ -161,7 +161,7 @@ class _Address:
                 before = part.size
             if part is other:
                 part.cut(0)
-            elif before < part.size:  # the last answer may be to blame
+            elif before < part.size:  # the last answer may have been wrong
                 part.cut(before)
                 if not before:
                     break
@@ -184,7 +184,7 @@ class _Address:
             except Differs:
                 if not ranges or before <= OVERLAP:
                     raise
-                ranges = False  # perhaps it is only that the server is bad at them
+                ranges = False  # the server may handle ranges wrongly
             except _TryAgain as error:
                 failures = 1 if part.size > before else failures + 1
                 if failures >= self.attempts:
@@ -219,7 +219,7 @@ class _Address:
             OSError,
             http.client.HTTPException,
             ValueError,
-        ) as error:  # (ValueError: a chunk of fewer bytes than none)
+        ) as error:  # (ValueError: a chunk of negative length)
             reason = _one_line(getattr(error, "reason", None) or error)
             raise _TryAgain(f"{self.url}: cannot be downloaded: {reason}") from error
         if expected is not None and part.size < expected:
@@ -228,12 +228,12 @@ class _Address:
             raise _TryAgain(f"{self.url}: ended after {part.size:,} bytes, perhaps too early")
 
     def _answer(self, start: int) -> http.client.HTTPResponse:
-        headers = {"User-Agent": "resmlp_mt"}  # urllib's own is refused by some
+        headers = {"User-Agent": "resmlp_mt"}  # some servers refuse urllib's default
         if start > 0:
             headers["Range"] = f"bytes={start}-"
         try:
             response = urllib.request.urlopen(urllib.request.Request(self.url, headers=headers), timeout=60)
-        except (http.client.InvalidURL, ValueError) as error:  # also where a server sends us there
+        except (http.client.InvalidURL, ValueError) as error:  # also for the address of a redirection
             raise _Unavailable(f"{self.url}: leads to no address: {_one_line(error)}") from error
         if not isinstance(response, http.client.HTTPResponse) or response.status not in (200, 203, 206):
             raise _Unavailable(f"{self.url}: does not answer with a file ({getattr(response, 'status', 'no HTTP')})")

@@ -20,12 +20,12 @@ from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write, read_lines
 
-MOST_LETTERS = 1_000  # of a word that BPE is learned from: longer ones are lines without spaces, or data
+MOST_LETTERS = 1_000  # longest word that BPE is learned from: longer ones are lines without spaces, or no text
 # Merges to these would leave them as the last subword of a word: the first one would then be taken for the mark that
 # the word goes on, the others for fairseq's own symbols.
 NOT_LAST = ("@@", *RESERVED)
 SAMPLE = 500_000  # pairs, spread evenly over the text, from which sentencepiece learns: it holds them in memory
-COVERAGE = 0.9995  # of the characters of a large alphabet, as sentencepiece's authors advise
+COVERAGE = 0.9995  # share of the characters of a large alphabet that get a piece, as sentencepiece's authors advise
 ALPHABET = 1_000  # most frequent characters that have a piece all the same: at 0.9995, German would lose its Ö and %
 OWN = " \u2581\u2585"  # sentencepiece's own: the space, its mark for one, and its mark for unknown characters
 
@@ -78,7 +78,7 @@ def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) ->
                 else:
                     _by_subword_nmt(words, codes, subwords.symbols, progress)
         codes.seek(0)
-        learned = sum(1 for _ in codes) - 1  # a first line tells the version
+        learned = sum(1 for _ in codes) - 1  # without the first line, which tells the version
         if learned < 1:
             raise UserError(
                 f"no two letters come together twice in the training text's words of at most {MOST_LETTERS:,} letters: "
@@ -90,7 +90,7 @@ def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) ->
 def _by_subword_nmt(words: Path, codes: IO[bytes], symbols: int, progress: Progress) -> None:
     from subword_nmt import learn_bpe as subword_nmt
 
-    # Its own progress bar is for people: in a log it would be one long line.
+    # Its progress bar is for terminals: in a log it would be one long line.
     with contextlib.redirect_stderr(io.StringIO()):
         subword_nmt.learn_bpe(read_lines(words), _Merges(codes, progress), symbols, is_dict=True)
 
@@ -109,7 +109,7 @@ class _Merges:
 
 
 def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int, progress: Progress) -> None:
-    # In a process of its own: it tells how far it is on stderr alone, and its threads do not like our workers' forks.
+    # In a process of its own: it reports progress on stderr only, and its threads do not mix with forked workers.
     program = Path(__file__).with_name("tokenizers_bpe.py")
     process = subprocess.Popen(
         [sys.executable, str(program), str(words), str(symbols)],

@@ -1,13 +1,13 @@
-"""sacremoses' normaliser and tokenizer, made quick: the same rules in the same order, but those that cannot match."""
+"""sacremoses' normalizer and tokenizer, made quick: the same rules in the same order, but those that cannot match."""
 
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-# Where a pattern is more than characters to look for, what every text that it changes holds.
+# For patterns that are not plain characters: what every text that they change must contain.
 _HOLDS = {r" +": "  "}
 _GROUP = re.compile(r"(?<!\\)\([^()]*\)")
 _PLAIN = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\\W)*")
@@ -22,6 +22,18 @@ def spelled_out(pattern: str) -> str:
     """A text that every text changed by sacremoses' rule for ``pattern`` holds; empty where it is not plain to see."""
     runs = [run for run in _GROUP.split(pattern) if _PLAIN.fullmatch(run)]
     return _HOLDS.get(pattern) or re.sub(r"\\(.)", r"\1", max(runs, key=len, default=""))
+
+
+def detokenizer(lang: str, escaped: bool = True) -> Callable[[str], str]:
+    """A function from Moses' tokens, with spaces between, to running text.
+
+    Args:
+        lang: two-letter language code
+        escaped: XML special characters of the tokens are escaped (``&apos;``); where they are not, no harm is done
+            unless the text itself holds such entities
+    """
+    moses = MosesDetokenizer(lang)
+    return lambda tokens: moses.detokenize(tokens.split(), return_str=True, unescape=escaped)
 
 
 class PunctuationNormalizer(MosesPunctNormalizer):

@@ -59,7 +59,7 @@ class OfficialSet:
         dataset = self._dataset()
         source, target = self.paths(folder, langs)
         for path, member in zip((source, target), dataset.langpairs["-".join(langs)], strict=True):
-            # sacrebleu's own way there would download and unpack the archive.
+            # sacrebleu's public function would download and unpack the whole archive.
             with atomic_write(path, "wb") as file, tempfile.TemporaryDirectory() as temporary:
                 sgml, text = Path(temporary, "sgml"), Path(temporary, "text")
                 with opened_member(archive, member) as stream, sgml.open("wb") as copy:

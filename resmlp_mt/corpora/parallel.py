@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Pair = tuple[bytes, bytes]
 CHUNK = 1000  # pairs sent to a worker at once
-CHUNK_BYTES = 4 << 20  # or fewer, where their lines are that long together
+CHUNK_BYTES = 4 << 20  # fewer pairs are sent at once if their lines have more bytes than this
 HELP = "processes at most; never more than cores or pieces of 1,000 pairs; any number gives the same bytes"
 
 
@@ -131,11 +131,11 @@ def applied(function: Callable[[Item], Result], item: Item) -> Result:
         return function(item)
     except MemoryError:
         raise UserError("a worker process has no memory left: try again with fewer of them at a time") from None
-    except OSError as error:  # at home it would be taken for one of what is being written there
+    except OSError as error:  # the main process would take it for an error of the file that it writes
         raise UserError(f"{error.filename or 'a worker process'}: {error.strerror or repr(error)}") from None
     except Exception as error:
         failure = _portable(error)
-    raise failure  # here, where it has no context, which need not survive the way either
+    raise failure  # outside of the except clause: without a context, which might not be picklable
 
 
 def _portable(error: Exception) -> Exception:
@@ -148,14 +148,13 @@ def _portable(error: Exception) -> Exception:
 
 @contextlib.contextmanager
 def _starting_workers(children: set[Any]) -> Iterator[None]:
-    # Ctrl-C reaches all processes of a terminal. It is this one that ends the workers, so they never see it, not even
-    # before their first line.
+    # Ctrl-C reaches all processes of a terminal. This one ends the workers: they ignore the signal from their start.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     except OSError as error:
         for child in set(multiprocessing.active_children()) - children:
-            child.kill()  # or Python would wait for them at its end
+            child.kill()  # else Python would wait for them at exit
             child.join()
         raise UserError(
             f"worker processes cannot be started ({error.strerror or error}): try again with fewer --jobs"
@@ -168,9 +167,9 @@ def _start_worker(make_function: Callable[[], Callable[[Any], Any]]) -> None:
     global _make_function, _function
     _make_function, _function = make_function, None
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What was there before the fork stays shared with the parent: the garbage collector would copy it by looking at it.
+    # Memory from before the fork is shared with the parent: the garbage collector's marks would make copies of it.
     gc.freeze()
-    # A worker would wait for ever for a parent that `kill -9` took away.
+    # Without this, a worker would wait for ever after its parent was killed.
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -187,6 +186,6 @@ def _apply(item: Any) -> Any:
 
 def _built(item: Any) -> Any:
     global _function
-    if _function is None:  # here and not as the process starts: its errors come home as any other
+    if _function is None:  # not built at the start of the process: here its errors reach the main process
         _function = _make_function()
     return _function(item)

@@ -1,7 +1,6 @@
-"""Parallel text -> words -> joint subwords -> binarised data, step by step."""
+"""Parallel text -> words -> joint subwords -> binarized data, step by step."""
 
 import contextlib
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,18 +20,24 @@ from resmlp_mt.corpora.parallel import Jobs, chunks, local_jobs, ordered_map
 from resmlp_mt.corpora.progress import Progress, reasons
 from resmlp_mt.corpora.raw_text import RawText, record
 from resmlp_mt.corpora.record import Place, Record
-from resmlp_mt.corpora.sources import PlainText, Source
+from resmlp_mt.corpora.sources import PairSource, PlainText
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write
+from resmlp_mt.files import atomic_write, write_json
 
-MOST = {"symbols": 10**7, "max-length": 10**6, "max-ratio": 10**6, "sample": 10**12, "jobs": 10**6}  # beyond: a mistake
-MANY_BROKEN = 0.01  # of a training text's lines that are not UTF-8: worth a word
-MOST_BROKEN = 0.5  # of them: the text is in another encoding
-SURE = 10_000  # lines after which that is judged on the way
+MOST = {
+    "symbols": 10**7,
+    "max-length": 10**6,
+    "max-ratio": 10**6,
+    "sample": 10**12,
+    "jobs": 10**6,
+}  # larger values are mistakes
+MANY_BROKEN = 0.01  # share of a training text's lines that are not UTF-8, from which on a warning is printed
+MOST_BROKEN = 0.5  # share from which on the text must be in another encoding
+SURE = 10_000  # lines after which this is decided before the end of the text
 
 Work = Callable[[], dict[str, Any]]
 
@@ -48,9 +53,9 @@ class Corpus:
     """
 
     langs: tuple[str, str]
-    train: Sequence[Source]
-    valid: Sequence[Source]
-    test: Sequence[Source]
+    train: Sequence[PairSource]
+    valid: Sequence[PairSource]
+    test: Sequence[PairSource]
     sample: int | None = None
 
     def __post_init__(self) -> None:
@@ -61,13 +66,13 @@ class Corpus:
         check_number("sample", self.sample)
 
     @property
-    def sets(self) -> dict[str, Sequence[Source]]:
+    def sets(self) -> dict[str, Sequence[PairSource]]:
         """The sources of each set."""
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CorpusRecipe:
     """How a corpus is prepared; see the classes of its parts."""
 
     words: Words = field(default_factory=Words)
@@ -118,7 +123,7 @@ def place(
 
 def prepare(
     corpus: Corpus,
-    recipe: Recipe,
+    recipe: CorpusRecipe,
     out: Path,
     jobs: Jobs = 1,
     also: Sequence[tuple[Step, Work]] = (),
@@ -166,7 +171,7 @@ def prepare(
         return _Preparation(corpus, recipe, Path(out), jobs, steps).run()
 
 
-def made_otherwise(out: Path, langs: tuple[str, str], recipe: Recipe, sample: int | None) -> list[str]:
+def made_otherwise(out: Path, langs: tuple[str, str], recipe: CorpusRecipe, sample: int | None) -> list[str]:
     """The folders of an earlier run in ``out`` whose files ``prepare`` will make again, since options differ."""
     record = Record(out)
     settings = {
@@ -178,7 +183,7 @@ def made_otherwise(out: Path, langs: tuple[str, str], recipe: Recipe, sample: in
     changed = [record.differs(name, wanted) for name, wanted in settings.values()]
     if changed[0] or changed[1]:
         return folders[changed.index(True) :]
-    return folders[1:] if changed[2] else []  # with other limits on pairs the subwords are other lines, too
+    return folders[1:] if changed[2] else []  # other limits on pairs change the lines in subwords, too
 
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:
@@ -200,7 +205,7 @@ def _check_rules(langs: tuple[str, str], words: Words) -> None:
 @dataclass
 class _Preparation:
     corpus: Corpus
-    recipe: Recipe
+    recipe: CorpusRecipe
     out: Path
     jobs: Jobs
     steps: Steps
@@ -221,9 +226,7 @@ class _Preparation:
             "dictionary": binarized["dictionary"],
             "text": {name: _text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
         }
-        with atomic_write(self.out / "summary.json") as file:
-            json.dump(summary, file, indent=1)
-            file.write("\n")
+        write_json(self.out / "summary.json", summary)
         return summary
 
     def _texts(self, split: str) -> list[PlainText]:
@@ -233,7 +236,7 @@ class _Preparation:
     def _subwords(self, split: str) -> list[Path]:
         return _subwords(self.out, self.corpus.langs, split)
 
-    def _tokenize(self, split: str, number: int, source: Source) -> dict[str, Any]:
+    def _tokenize(self, split: str, number: int, source: PairSource) -> dict[str, Any]:
         sample = self.corpus.sample if split == "train" else None
         step = Step(
             f"tokenize {split} {number}",
@@ -372,7 +375,7 @@ class _Preparation:
     def _binarize(self, lines: dict[str, int]) -> dict[str, Any]:
         binarizing = Binarizing(self.out / "subwords", self.out / "data-bin", self.corpus.langs, self.jobs)
         step = Step(
-            "binarise",
+            "binarize",
             inputs=[*(path for split in SPLITS for path in self._subwords(split)), binarizing.dictionary],
             outputs=binarizing.outputs,
             options={"langs": self.corpus.langs},
@@ -399,7 +402,7 @@ def _subwords(out: Path, langs: tuple[str, str], split: str) -> list[Path]:
     return [out / "subwords" / f"{split}.{lang}" for lang in langs]
 
 
-def _check_encoding(source: Source, read: int, not_utf8: Sequence[int]) -> None:
+def _check_encoding(source: PairSource, read: int, not_utf8: Sequence[int]) -> None:
     for name, broken in zip(source.sides, not_utf8, strict=True):
         if broken > MOST_BROKEN * read:
             raise UserError(
@@ -412,7 +415,7 @@ def _share(broken: int, read: int) -> str:
     return f"{broken:,} of {read:,} lines ({broken / read:.1%})"
 
 
-def _pairs(sources: Sequence[Source], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:
+def _pairs(sources: Sequence[PairSource], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:
     rows = [
         {
             "name": source.name,

@@ -13,7 +13,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 Item = TypeVar("Item")
 PAUSE = 30.0  # seconds between plain lines
-tqdm.monitor_interval = 0  # no thread beside its bars: one that holds a lock while workers are forked leaves it held
+tqdm.monitor_interval = 0  # no monitor thread: if it held a lock while workers are forked, they would wait for ever
 
 
 class Progress:
@@ -32,7 +32,7 @@ class Progress:
         self._unit = unit
         self._total = total
         self._begun = self._told = time.monotonic()
-        self._stream = sys.stderr  # (which may be turned elsewhere while a library works)
+        self._stream = sys.stderr  # kept: sys.stderr may be redirected while a library works
         self._bar = tqdm(desc=name, total=total, unit=f" {unit}", disable=not self._stream.isatty())
 
     def __enter__(self) -> "Progress":

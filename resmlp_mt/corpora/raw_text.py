@@ -1,4 +1,4 @@
-"""How raw text was treated, on record beside the data: the same for what a model is given later, and back.
+"""A record of how raw text was treated, beside the data: text for the trained model is treated by it, and turned back.
 
 ``data-bin`` holds ``text.json`` and the learned subwords that it names, and needs nothing else.
 """
@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.corpora.languages import check_name
+from resmlp_mt.corpora.moses import detokenizer
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import LONGEST_WORD, LineTokenizer, Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write
+from resmlp_mt.files import PathLike, atomic_write, write_json
 
 NAME = "text.json"
-VERSION = 1  # of what the file says; it stands for the settled characters of ``resmlp_mt.corpora.characters`` too
+VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.corpora.characters``
 LARGEST = 1 << 16  # bytes of such a file
 AGAIN = "prepare the data again, or give --tokenizer and --bpe"
 
@@ -94,9 +95,7 @@ class RawText:
             raise UserError(f"{learned}: cannot be read: {error.strerror}") from error
         with atomic_write(self.folder / self.learned, "wb") as file:
             file.write(content)
-        with atomic_write(self.folder / NAME) as file:
-            json.dump(replace(self, sha256=hashlib.sha256(content).hexdigest())._values, file, indent=1)
-            file.write("\n")
+        write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest())._values)
 
     @property
     def _values(self) -> dict[str, Any]:
@@ -135,10 +134,12 @@ class RawText:
         """A function from words with spaces between to running text."""
         if self.words.tokenizer == "none":
             return lambda words: words
-        from sacremoses import MosesDetokenizer
+        return detokenizer(language, self.escape)
 
-        moses = MosesDetokenizer(language)
-        return lambda words: moses.detokenize(words.split(), return_str=True, unescape=self.escape)
+    def running_text(self, language: str) -> Callable[[str], str]:
+        """A function from subwords with spaces between, such as a translation, to running text."""
+        detokenize = self.detokenizer(language)
+        return lambda subwords: detokenize(self.join(subwords))
 
     def splitter(self) -> Callable[[str], str]:
         """A function from words to subwords, both with single spaces between.
@@ -169,7 +170,7 @@ class RawText:
         if self.subwords.kind == "bpe":
             return f"{subwords} ".replace("@@ ", "").rstrip()
         if "\u2581" not in subwords:
-            return subwords  # nothing, or joined already by --post-process
+            return subwords  # empty, or joined already by --post-process
         return subwords.replace(" ", "").replace("\u2581", " ").strip()
 
 

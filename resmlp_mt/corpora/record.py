@@ -73,7 +73,7 @@ class Record:
         check_outputs([*written, check_unfinished(self.folder), *(self.folder / name for name in named)], place.inputs)
         ours = named | (set(BESIDE) if named else set())
         if any("sum" not in entry for name, entry in self._file.values.items() if name != OTHERS):
-            ours.update(map(self.name_of, place.unnamed))  # an earlier version was here
+            ours.update(map(self.name_of, place.unnamed))  # the folder was made by an earlier version
         for path in written:
             self._check_way(path)
         for path in files_and_lock:
@@ -181,5 +181,5 @@ def _is_entry(entry: Any) -> bool:
 
 
 def _sum(entry: dict[str, Any]) -> str:
-    # An entry that somebody has changed by hand is none.
+    # An entry that was changed by hand does not count.
     return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()

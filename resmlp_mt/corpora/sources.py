@@ -1,25 +1,24 @@
 """Where pairs of raw lines come from: anything that yields them as a stream."""
 
 import contextlib
-import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import aligned, binary_lines, opened
 
 BEGINNING = 1 << 16  # bytes that tell whether it is text
-MOST_ZEROS = 0.05  # of them; UTF-16 has about a half in most alphabets
-MOST_BROKEN = 0.3  # of them are not UTF-8: accents in Latin-1 are few, but other alphabets are all such bytes
+MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
+MOST_BROKEN = 0.3  # share that may be no UTF-8: a text in Latin-1 has few accents, other alphabets have such bytes only
 _MARKS = {
     b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
 }  # fmt: skip
 
 
-class Source(Protocol):
+class PairSource(Protocol):
     """A stream of aligned pairs of raw lines."""
 
     @property
@@ -82,8 +81,9 @@ class PlainText:
 
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         with contextlib.ExitStack() as stack:
-            streams = [stack.enter_context(_opened(path)) for path in self.inputs]
-            yield from cast(Iterator[tuple[bytes, bytes]], aligned_lines(streams, self.sides))
+            streams = [stack.enter_context(opened(path)) for path in self.inputs]
+            lines = [binary_lines(stream, side) for stream, side in zip(streams, self.sides, strict=True)]
+            yield from cast(Iterator[tuple[bytes, bytes]], aligned(lines, self.sides))
 
 
 def check_text(path: Path) -> None:
@@ -94,7 +94,7 @@ def check_text(path: Path) -> None:
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
-    with _opened(path) as stream:
+    with opened(path) as stream:
         try:
             start = stream.read(BEGINNING)
         except (OSError, EOFError, zlib.error) as error:
@@ -115,40 +115,3 @@ def check_text(path: Path) -> None:
             f"{path}: is no UTF-8 text ({lost / len(start):.0%} of its bytes are not UTF-8): decompress it, or convert "
             "it from its encoding: iconv -f ENCODING -t UTF-8"
         )
-
-
-def _opened(path: Path) -> IO[bytes]:
-    try:
-        return cast(IO[bytes], gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def aligned_lines(streams: Sequence[IO[bytes]], names: Sequence[str]) -> Iterator[tuple[bytes, ...]]:
-    """Yield the lines of binary streams side by side, without their ``\\n``, which the last line may lack.
-
-    Lines end at ``\\n`` alone, so that nothing else that a line holds can move the sides against each other.
-
-    Args:
-        streams: as many as there are sides, open for reading
-        names: what they are called in messages
-
-    Raises:
-        UserError: a stream ends before the others, or cannot be read on (cut off, broken compression, ...)
-    """
-    for number in count():
-        lines = []
-        for stream, name in zip(streams, names, strict=True):
-            try:
-                lines.append(stream.readline())
-            except (OSError, EOFError, zlib.error) as error:
-                raise UserError(f"{name}: cannot be read after line {number}: {error}") from error
-        if not all(lines):
-            break
-        yield tuple(line.removesuffix(b"\n") for line in lines)
-    if any(lines):
-        short = ", ".join(name for name, line in zip(names, lines, strict=True) if not line)
-        long = ", ".join(name for name, line in zip(names, lines, strict=True) if line)
-        raise UserError(f"{short} ends after line {number} but {long} goes on: the sides must be aligned line by line")

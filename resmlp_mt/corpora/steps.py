@@ -1,7 +1,6 @@
 """Finished steps on record, so that a run goes on where the last one was killed."""
 
 import contextlib
-import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +13,10 @@ from resmlp_mt.corpora.checksums import Checksums
 from resmlp_mt.corpora.record import LOCK, Place, Record
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import JsonFile, unfinished_within
+from resmlp_mt.locks import lock
 
 RULES = 3  # raise it with every change of this package that changes what some step writes
-NOT_COMPARED = (".checksums.json", "times.json")  # files of a folder that differ from run to run
+PATIENCE = 2.0  # seconds for which the worker processes of a killed run may have its lock
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,15 @@ class Steps:
         place.check()
         try:
             place.folder.mkdir(parents=True, exist_ok=True)
-            lock = open(place.folder / LOCK, "a")  # noqa: SIM115 (closed below)
+            file = open(place.folder / LOCK, "a")  # noqa: SIM115 (closed below)
         except OSError as error:
             raise UserError(f"{place.folder}: cannot be written: {error.strerror or error}") from error
-        with lock:
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise UserError(
-                    f"{place.folder}: another run is preparing it: wait for it, or choose another folder"
-                ) from error
+        with file:
+            refusal = f"{place.folder}: another run is preparing it: wait for it, or choose another folder"
+            lock(file, refusal, PATIENCE)
             with unfinished_within(place.folder):
                 steps = cls(place)
-                steps._record.check(place)  # again, since another run may just have ended
+                steps._record.check(place)  # checked again, since another run may have ended in between
                 try:
                     yield steps
                 except BaseException:
@@ -104,7 +100,7 @@ class Steps:
             print(f"{step.name}: nothing changed, reused", flush=True)
             return done
         print(step.name, flush=True)
-        # Hours may have passed, and files of a user's may have come.
+        # Checked again: hours may have passed, and the user may have put files there.
         self._record.check(replace(self._place, outputs=step.outputs))
         self._record.claim(step.outputs)
         begun = time.monotonic()

@@ -9,7 +9,7 @@ from typing import Literal
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 
-REMEMBERED = 128 << 20  # bytes of words with their subwords that a process keeps at hand, about
+REMEMBERED = 128 << 20  # bytes, about, of words and their subwords that a process keeps in memory
 ENTRY = 110  # bytes that one of them takes in a dict
 
 
@@ -59,12 +59,12 @@ class Subwords:
         """The distribution that learns them."""
         return self.learner if self.kind == "bpe" else "sentencepiece"
 
-    def load(self, path: PathLike) -> "WordPieces | Pieces":
+    def load(self, path: PathLike) -> "BPESubwords | SentencePieces":
         """A function from words to subwords, both with single spaces between, as learned in ``path``."""
-        return WordPieces(path) if self.kind == "bpe" else Pieces(path)
+        return BPESubwords(path) if self.kind == "bpe" else SentencePieces(path)
 
 
-class WordPieces:
+class BPESubwords:
     """BPE codes as ``subword-nmt apply-bpe`` applies them, each word once.
 
     Attributes:
@@ -111,11 +111,11 @@ class _Words(dict[str, str]):
         return pieces
 
 
-class Pieces:
+class SentencePieces:
     """A sentencepiece model as fairseq's ``--bpe sentencepiece`` applies it.
 
     What the model does not know comes out as it stands in the text, run by run, which is why a dictionary has to be
-    told what the pieces are. Attributes as those of ``WordPieces``.
+    told what the pieces are. Attributes as those of ``BPESubwords``.
     """
 
     symbols: frozenset[str] | None

@@ -1,4 +1,4 @@
-"""What a preparation came to, for people."""
+"""The results of a preparation as text."""
 
 import os
 import shlex

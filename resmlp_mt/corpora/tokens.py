@@ -1,10 +1,10 @@
-"""From raw lines to words: settled characters, then Moses' tokenization rules by sacremoses."""
+"""From raw lines to words: cleaned characters, then Moses' tokenization rules by sacremoses."""
 
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from resmlp_mt.corpora.characters import Settler
+from resmlp_mt.corpora.characters import CharacterCleaner
 from resmlp_mt.corpora.moses import Tokenizer
 from resmlp_mt.corpora.parallel import Chunk
 from resmlp_mt.errors import UserError
@@ -20,7 +20,7 @@ class Words:
         tokenizer: ``"moses"``, or ``"none"`` where words are what stands between spaces (or sentencepiece decides)
         dash_splits: split hyphenated compounds as ``tokenizer.perl -a`` does (``well @-@ known``); the reference of
             tokenized BLEU with compound splitting must not be tokenized so
-        normalize: normalise punctuation first (fairseq's ``--tokenizer moses`` does not)
+        normalize: normalize punctuation first (fairseq's ``--tokenizer moses`` does not)
     """
 
     tokenizer: Literal["moses", "none"] = "moses"
@@ -38,12 +38,12 @@ class LineTokenizer:
     """
 
     def __init__(self, lang: str, words: Words, escape: bool = False):
-        self._settle = Settler(lang, punctuation=words.normalize)
+        self._clean = CharacterCleaner(lang, punctuation=words.normalize)
         self._moses = Tokenizer(lang) if words.tokenizer == "moses" else None
         self._options = {"aggressive_dash_splits": words.dash_splits, "return_str": True, "escape": escape}
 
     def __call__(self, line: str) -> str:
-        line = self._settle(line)
+        line = self._clean(line)
         return line if self._moses is None else self._moses.tokenize(line, **self._options)
 
 
@@ -115,7 +115,7 @@ class ChunkTokenizer:
 
 
 def _trouble(line: str | None) -> str | None:
-    """What keeps a line from being validated or tested with."""
+    """Why a line cannot be used in a validation or test set."""
     if line is None:
         return "not UTF-8"
     longest = max(map(len, line.split()), default=0)

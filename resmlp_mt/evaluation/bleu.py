@@ -32,7 +32,7 @@ def sacre_bleu(language: str) -> BLEU:
     """
     try:
         return BLEU(trg_lang=language)
-    except (RuntimeError, AssertionError) as error:  # sacrebleu's own; the second of another dictionary than it wants
+    except (RuntimeError, AssertionError) as error:  # the second for a dictionary of another version
         raise UserError(
             f"sacreBLEU for {language} needs MeCab and its dictionary: pip install 'sacrebleu[{language}]'"
         ) from error

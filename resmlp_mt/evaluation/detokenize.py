@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fairseq.data.data_utils import post_process
 from sacremoses import MosesDetokenizer
 
+from resmlp_mt.corpora.moses import detokenizer
 from resmlp_mt.corpora.tokens import LineTokenizer, Words
 from resmlp_mt.errors import UserError
 
@@ -46,7 +47,7 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
 
 
 def check_spaces(lines: Sequence[str], references: Sequence[str], what: str) -> None:
-    """Refuse words that run together, which joining subwords as another scheme's leaves.
+    """Refuse words that run together: subwords were joined by the rules of another scheme.
 
     Raises:
         UserError: most lines have no space where their references, which are not much longer, have several
@@ -73,7 +74,7 @@ def _short(text: str) -> str:
 
 
 def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None:
-    """Refuse tokens taken for running text and the reverse, with which every score would be wrong without a word.
+    """Refuse tokens given as running text and the reverse: every score would be wrong, silently.
 
     Raises:
         UserError: most lines end in a full stop of the other kind: its own token, or part of the last word
@@ -101,7 +102,9 @@ class Moses:
 
     def __init__(self, language: str, normalize: bool = False):
         self._tokenize = LineTokenizer(language, Words(normalize=normalize))
-        self._detokenizer = MosesDetokenizer(language)
+        self.text = detokenizer(language)
+        """Makes running text of tokens."""
+        self._unescape_xml = MosesDetokenizer(language).unescape_xml
 
     def tokens(self, text: str) -> str:
         """Tokenize running text."""
@@ -109,8 +112,4 @@ class Moses:
 
     def plain_tokens(self, tokens: str) -> str:
         """Undo escapes (``&apos;``) and the hyphens of aggressive splitting (`` @-@ ``) in tokenized text."""
-        return self._detokenizer.unescape_xml(tokens).replace(" @-@ ", "-")
-
-    def text(self, tokens: str) -> str:
-        """Make running text of tokens."""
-        return self._detokenizer.detokenize(tokens.split(), return_str=True)
+        return self._unescape_xml(tokens).replace(" @-@ ", "-")

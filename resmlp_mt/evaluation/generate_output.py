@@ -53,7 +53,7 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
             if _CLOSING_LINE.match(line):
                 finished = True
             elif is_sentence_line(line):
-                finished = False  # several runs in one file: each has to reach its end
+                finished = False  # a file may hold several runs: each must be complete
             if line.startswith("T-"):
                 target = line[2:].replace("<<unk>>", "<unk>")  # as a hypothesis has it
             elif line.startswith("D-") and rank == 1 and _SCORE.sub("", line[2:], count=1) == target:

@@ -1,1 +1,1 @@
-"""The model outside of Python: an encoder and a decoder step for ONNX Runtime."""
+"""The model without PyTorch: an encoder and a decoder step for ONNX Runtime."""

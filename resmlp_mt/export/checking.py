@@ -22,7 +22,7 @@ class Runtime:
     def __init__(self, graphs: Graphs):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 4  # a mistake comes as an exception too
+        options.log_severity_level = 4  # errors are raised as exceptions as well
         self._encoder, self._step = (
             onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
             for graph in (graphs.encoder, graphs.decoder_step)

@@ -1,4 +1,4 @@
-"""The folder that leaves Python: two graphs, what is to be known of them, and the dictionaries."""
+"""The exported folder: two graphs, their description, and the dictionaries."""
 
 import json
 import os

@@ -89,7 +89,7 @@ def _traced(module: nn.Module, example: tuple[Tensor, ...], inputs: Shapes, outp
                 opset_version=OPSET,
                 dynamo=False,
             )
-        except RuntimeError as error:  # the exporter's own are, too
+        except RuntimeError as error:  # the exporter raises them, too
             reason = str(error).strip().split("\n")[0]
             raise UserError(f"{type(module).__name__}: PyTorch cannot export it to ONNX: {reason}") from error
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""A checkpoint as a model, with its dictionaries where they are found, without them where they are not."""
+"""A checkpoint as a model, with its dictionaries where there are any."""
 
 from argparse import Namespace
 from collections.abc import Mapping

@@ -36,7 +36,7 @@ messages.tell_mistakes_in_one_line        missing data and checkpoints end a com
                                           without: a traceback
 raw_text.treat_raw_text_as_prepared       raw text is treated as data-bin's text.json says, where no option says how;
                                           mistakes in its options are one line;
-                                          without: unknown symbols for all that preparing settled or normalised
+                                          without: unknown symbols for all that preparing cleaned or normalized
 sentences.translate_nothing_to_nothing    a sentence without a word has an empty translation;
                                           without: an invented one
 """

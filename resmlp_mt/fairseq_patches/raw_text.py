@@ -100,7 +100,7 @@ def treat_raw_text_as_prepared() -> None:
 
 
 def choose_prepared(cfg: DictConfig) -> None:
-    """The same choice for ``from_pretrained``, among the options of its checkpoint and of its caller."""
+    """Choose prepared text for ``from_pretrained``, unless its checkpoint or its caller names a tokenizer or BPE."""
     if _name(cfg.tokenizer) is None and _name(cfg.bpe) is None and is_recorded(cfg.task.data):
         with open_dict(cfg):
             cfg.tokenizer = cfg.bpe = OmegaConf.structured(PreparedTextConfig(_name=PREPARED))

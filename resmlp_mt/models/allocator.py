@@ -1,6 +1,6 @@
-"""glibc's memory allocator told to keep what PyTorch gives back, because PyTorch will ask for it again at once.
+"""Makes glibc's allocator keep the memory that PyTorch frees, because PyTorch asks for it again at once.
 
-As it comes, it returns freed blocks of some megabytes to the system, which has to clear every page of the next one; on
+By default it returns freed blocks of some megabytes to the system, which has to clear every page of the next one; on
 a CPU that can be half of the time of a beam search, whose scores over the vocabulary are such blocks.
 """
 
@@ -13,9 +13,9 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 def keep_freed_memory() -> bool:
-    """Let this process keep freed memory for its next need; its peak stays the same, and it stays nearer to it.
+    """Make this process keep freed memory for later use: its peak stays the same, but less is given back in between.
 
-    Does nothing without glibc, or where an environment variable of glibc's (``MALLOC_...``) says what is wished.
+    Does nothing without glibc, or where an environment variable of glibc's (``MALLOC_...``) sets these limits.
 
     Returns:
         whether it was done

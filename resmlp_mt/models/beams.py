@@ -53,5 +53,5 @@ def order_of_sentences(incremental_state: IncrementalState, new_order: Tensor) -
 
 
 def keeps_order(order: Tensor, rows: int) -> bool:
-    """Whether ``order`` leaves all rows where they are; on a GPU, which would have to be waited for, not asked."""
+    """Whether ``order`` leaves all rows in place; always false on a GPU, where asking would wait for the device."""
     return order.is_cpu and order.numel() == rows and torch.equal(order, torch.arange(rows))

@@ -44,7 +44,7 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
 
     def __init__(self, cfg: Any, task: Any, models: list[nn.Module]):
         choose_prepared(cfg)
-        tokenizer, bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))  # in old versions of omegaconf None empties them
+        tokenizer, bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))  # old versions of omegaconf empty what None replaces
         cfg.tokenizer = cfg.bpe = None  # or fairseq builds them, without the languages that the task has found
         super().__init__(cfg, task, models)
         cfg.tokenizer, cfg.bpe = tokenizer, bpe
@@ -106,7 +106,7 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
         return super().generate(tokens, beam, verbose, **kwargs) if tokens else []
 
     def score(self, *args: Any, **kwargs: Any) -> Any:
-        """There is none for translations in fairseq.
+        """Not available: fairseq scores no translations through this interface.
 
         Raises:
             UserError: always
@@ -129,7 +129,7 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
         return tokens
 
     def _refuse(self, number: int, error: UserError, skip: bool) -> Tensor:
-        """Nothing in the place of a sentence, if that may be."""
+        """An empty sentence in the place of one that cannot be translated, if ``skip``; else the error."""
         if not skip:
             raise UserError(
                 f"sentences[{number}]: {error}; skip_invalid_size_inputs=True translates the others"
@@ -159,7 +159,7 @@ def from_pretrained(
         add_model_args: the model's ``add_args``
         folder: of the checkpoint. (An archive of one fairseq would delete once it is unpacked.)
         file: the checkpoint's name there; several, with ``:`` between, are an ensemble
-        data: folder of binarised data; with a dot in front, in ``folder`` if it is there, else as the user stands
+        data: folder of binarized data; with a dot in front, in ``folder`` if it is there, else as the user stands
         options: any option of the training or of generation in the place of the checkpoint's own
 
     Raises:
@@ -177,7 +177,7 @@ def from_pretrained(
         raise UserError(f"{folder}: no such folder: give that of the checkpoint, the checkpoint's name, the data")
     data = _folder_of_data(folder, data)
     given = options.get("source_lang"), options.get("target_lang")
-    if any(given):  # of a checkpoint that goes the other way, the other one would stay
+    if any(given):  # if one is given, the checkpoint's other one must not stay: it may be the same language
         options |= dict(zip(("source_lang", "target_lang"), completed(data, *given), strict=True))
     loaded = hub_utils.from_pretrained(folder, os.fspath(file), data, archive_map={}, **options)
     return TextTranslator(loaded["args"], loaded["task"], loaded["models"])
@@ -189,16 +189,16 @@ def _folder_of_data(folder: str, data: str) -> str:
     places.append(first)
     place = next((place for place in places if os.path.isdir(place)), None)
     if place is None:
-        raise UserError(f"{data}: no such folder: give that of the binarised data as the third argument")
+        raise UserError(f"{data}: no such folder: give that of the binarized data as the third argument")
     if not list(Path(place).glob("dict.*.txt")):
-        raise UserError(f"{place}: no dict.LANGUAGE.txt: give the folder of the binarised data as the third argument")
+        raise UserError(f"{place}: no dict.LANGUAGE.txt: give the folder of the binarized data as the third argument")
     return data if place == first and not first.startswith(".") else os.path.abspath(place)
 
 
 def _check_options(options: dict[str, Any], add_model_args: Any) -> None:
-    """Refuse what fairseq would take no notice of, or die of."""
+    """Refuse options that fairseq would ignore or fail on."""
     if "data" in options:
-        raise UserError("from_pretrained: data is no option: give the folder of binarised data as the third argument")
+        raise UserError("from_pretrained: data is no option: give the folder of binarized data as the third argument")
     parser = argparse.ArgumentParser()
     add_model_args(parser)
     gen_parser_from_dataclass(parser, TransformerConfig(), with_prefix="")  # layers_to_keep, for loading alone

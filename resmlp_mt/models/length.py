@@ -1,4 +1,4 @@
-"""Too long is an error: before any arithmetic, with the length, the limit and the option that raises it."""
+"""Sentences that are too long raise an error before any arithmetic, with length, limit and the option to raise."""
 
 from torch import Tensor
 
@@ -38,5 +38,5 @@ def leading_padding(tokens: Tensor, padding_idx: int, limit: int, side: str) -> 
 
 
 def nothing_to_move(shift: Tensor, length: int, limit: int) -> bool:
-    """Whether a batch is as the model reads it; on a GPU, which would have to be waited for, not asked."""
+    """Whether a batch is as the model reads it; always false on a GPU, where asking would wait for the device."""
     return length <= limit and shift.is_cpu and not bool(shift.any())

@@ -18,7 +18,7 @@ PRECISIONS = "fp32", "bf16", "int8"
 
 
 def lower_precision_(model: nn.Module, precision: str) -> None:
-    """Give a folded model the precision that it shall infer with, in place.
+    """Convert a folded model to the precision of inference, in place.
 
     Args:
         model: in fp32, on a CPU; ``fp32`` leaves any model as it is, on a GPU or in ``--fp16`` too
@@ -63,7 +63,7 @@ class BFloat16Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``... x C -> ... x C'``"""
-        rows = x.reshape(-1, x.size(-1)).to(torch.bfloat16)  # PyTorch's product of odd strides in 3 dimensions is slow
+        rows = x.reshape(-1, x.size(-1)).to(torch.bfloat16)  # 3 dimensions of some strides are slow in PyTorch
         return F.linear(rows, self.weight, self.bias).to(x.dtype).unflatten(0, x.shape[:-1])
 
 
@@ -95,6 +95,6 @@ class Int8Linear(nn.Module):
 
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """``R x C -> R x C`` of int8 and ``R x 1`` of scales whose product is the rows, nearly."""
+    """Round rows, ``R x C``, to int8, ``R x C``, and scales, ``R x 1``, whose product is nearly the rows."""
     scale = rows.abs().amax(1, keepdim=True).clamp_min(1e-30) / 127
     return torch.round(rows / scale).to(torch.int8), scale

@@ -178,7 +178,7 @@ class ResMLPTransformerModel(TransformerModelBase):
         Args:
             model_name_or_path: the checkpoint's folder
             checkpoint_file: its name there; several, with ``:`` between, are an ensemble
-            data_name_or_path: folder of binarised data; with a dot in front, in the checkpoint's folder if it is there
+            data_name_or_path: folder of binarized data; with a dot in front, in the checkpoint's folder if it is there
             kwargs: options in the place of the checkpoint's own, such as ``inference_precision="bf16"``
 
         Raises:
@@ -300,7 +300,7 @@ def check_options(args: Any, target_symbols: int) -> None:
     )
     cutoff = getattr(args, "adaptive_softmax_cutoff", None)
     if cutoff is not None:
-        # a list by now, unless a checkpoint or --model-overrides says otherwise; fairseq would run a string as Python
+        # a list, unless a checkpoint or --model-overrides gives a string, which fairseq would run as Python
         whole = isinstance(cutoff, list) and bool(cutoff) and all(type(each) is int for each in cutoff)
         require(whole, f"--adaptive-softmax-cutoff is {cutoff!r}: give whole numbers")
         require(

@@ -28,7 +28,7 @@ class Convolution(Mixing):
         self.before = size - 1 if causal else size // 2
         self.kernel = nn.Parameter(torch.empty(self.kernel_shape(dim, size)))
         self.bias = nn.Parameter(torch.zeros(dim))
-        bound = self.kernel[..., 0].numel() ** -0.5  # inputs of an output
+        bound = self.kernel[..., 0].numel() ** -0.5  # the number of inputs that an output has
         nn.init.uniform_(self.kernel, -bound, bound)
 
     @staticmethod
@@ -81,7 +81,7 @@ class DepthwiseConvolution(Convolution):
         return self.depthwise(window)
 
     def depthwise(self, window: Tensor) -> Tensor:
-        """The same"""
+        """``T+K-1 x B x C -> T x B x C``, without what a subclass adds to ``convolve``"""
         length = window.size(0) - self.size + 1
         y: Tensor = self.bias
         for k in range(self.size):

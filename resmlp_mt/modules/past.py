@@ -33,7 +33,7 @@ def append(past: list[Tensor], x: Tensor, limit: int, capacity: int = 16) -> lis
     end, width = start + steps, buffer.size(1)
     if end > limit:
         raise ValueError(f"{end} positions, but the mixing has {limit}")
-    if beams > width or 2 * beams <= width:  # a new search, or one of which half is finished
+    if beams > width or 2 * beams <= width:  # a new search, or half of the sentences are finished
         buffer = F.embedding(rows, buffer.view(-1, channels)).transpose(0, 1)
         rows, width = rows_in_order(0, start, beams, beams, x.device), beams
     if end > buffer.size(0):

@@ -13,7 +13,7 @@ from made_up_language import TRAIN, VALID  # noqa: E402
 
 RECIPE = """
 title: A table
-against: paper
+baseline: paper
 max_epoch: {max_epoch}
 updates_per_epoch: {updates_per_epoch}
 languages: de-en

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from resmlp_mt.ablations.recipe import read_recipe
-from resmlp_mt.ablations.running import Row, finish_rows
+from resmlp_mt.ablations.running import RowFolder, finish_rows
 from resmlp_mt.errors import UserError
 
 RECORD = {
@@ -21,7 +21,7 @@ RECORD = {
 @pytest.fixture
 def row(write_recipe, tmp_path):
     recipe = read_recipe(write_recipe(tmp_path / "recipe.yaml"))
-    return Row("paper", recipe, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper")
+    return RowFolder("paper", recipe, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper")
 
 
 def changed(**changes):

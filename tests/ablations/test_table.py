@@ -6,7 +6,7 @@ import pytest
 
 from resmlp_mt.ablations.plots import draw, whiskers
 from resmlp_mt.ablations.table import Figures, Table
-from resmlp_mt.ablations.training_log import Training
+from resmlp_mt.ablations.training_log import TrainingFigures
 
 
 def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.0):
@@ -25,7 +25,7 @@ def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.
             }
             for key, score in scores.items()
         }
-    training = Training(perplexity, 3_539_200, words)
+    training = TrainingFigures(perplexity, 3_539_200, words)
     return Figures(name, f"--token-mixing {name}", training, seconds, {"on": "today"}, scores, bootstrap)
 
 

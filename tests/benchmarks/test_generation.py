@@ -5,8 +5,9 @@ import importlib.util
 import pytest
 import torch
 
+from resmlp_mt.analysis.flops import ResMLP, Transformer
 from resmlp_mt.benchmarks.batches import Shape
-from resmlp_mt.benchmarks.comparison import Plan
+from resmlp_mt.benchmarks.comparison import Comparison
 from resmlp_mt.benchmarks.generation import (
     Piece,
     RealText,
@@ -20,20 +21,19 @@ from resmlp_mt.benchmarks.generation import (
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
 from resmlp_mt.benchmarks.training import Training
 from resmlp_mt.errors import UserError
-from resmlp_mt.flops import ResMLP, Transformer
 
 SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
 NAMES = ["transformer", "resmlp_transformer", "lightconv", "fconv", "lstm"]
 
 
-def plan(*names):
-    return Plan(tuple(map(System, names)), baseline=names[0], size=SIZE, memory=False)
+def comparison(*names):
+    return Comparison(tuple(map(System, names)), baseline=names[0], size=SIZE, memory=False)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("sentences", [1, 3])
 def test_outputs_are_as_long_as_told(name, sentences):
-    one = plan(name)
+    one = comparison(name)
     task = make_task(one, None)
     translator = build(one, System(name), task)
     for length in 2, 9, 5:
@@ -53,7 +53,7 @@ def collated(piece, task):
 @pytest.mark.parametrize("kind", ["float32", "int8"])
 def test_ctranslate2_writes_as_much(kind):
     pytest.importorskip("ctranslate2")
-    one = plan("transformer", f"ctranslate2:compute_type={kind}")
+    one = comparison("transformer", f"ctranslate2:compute_type={kind}")
     task = make_task(one, None)
     translator = build(one, one.systems[1], task)
     for length in 2, 9:
@@ -62,7 +62,7 @@ def test_ctranslate2_writes_as_much(kind):
 
 def test_ctranslate2_is_the_same_transformer():
     pytest.importorskip("ctranslate2")
-    one = plan("transformer", "ctranslate2:compute_type=float32")
+    one = comparison("transformer", "ctranslate2:compute_type=float32")
     task = make_task(one, None)
     ours, theirs = (build(one, system, task) for system in one.systems)
     piece = random_piece(Shape(6, 4), 0.2, task.source_dictionary)
@@ -87,7 +87,7 @@ def test_ctranslate2_is_the_same_transformer():
 )
 def test_a_bad_option_of_ctranslate2_is_one_line(name, message):
     pytest.importorskip("ctranslate2")
-    one = plan("transformer", name)
+    one = comparison("transformer", name)
     with pytest.raises(UserError, match=message) as error:
         build(one, one.systems[1], make_task(one, None))
     assert "\n" not in str(error.value)
@@ -95,13 +95,13 @@ def test_a_bad_option_of_ctranslate2_is_one_line(name, message):
 
 def test_only_a_transformer_can_be_converted():
     pytest.importorskip("ctranslate2")
-    one = plan("resmlp_transformer", "ctranslate2:compute_type=float32")
+    one = comparison("resmlp_transformer", "ctranslate2:compute_type=float32")
     with pytest.raises(UserError, match=r"of resmlp_transformer: .*not supported"):
         build(one, one.systems[1], make_task(one, None))
 
 
 def test_too_long_is_one_line():
-    one = plan("resmlp_transformer:max_source_positions=8,max_target_positions=8")
+    one = comparison("resmlp_transformer:max_source_positions=8,max_target_positions=8")
     translator = build(one, one.systems[0], make_task(one, None))
     sources = [torch.tensor([5, 2])]
     assert translator.prepare(Piece(sources, 8))() == [8]
@@ -110,7 +110,7 @@ def test_too_long_is_one_line():
 
 
 def test_a_checkpoint_is_a_system(tmp_path):
-    one = plan("transformer")
+    one = comparison("transformer")
     task = make_task(one, None)
     checkpoint = tmp_path / "trained.pt"
     trainer = Training(one.systems[0], SIZE, one.conditions).trainer
@@ -118,7 +118,7 @@ def test_a_checkpoint_is_a_system(tmp_path):
     trainer.save_checkpoint(str(checkpoint), {"train_iterator": {"epoch": 1}})
     piece = random_piece(Shape(6, 3), 0.2, task.source_dictionary)
     names = [str(checkpoint), f"{checkpoint}:max_target_positions=5"]
-    two = plan(*names)
+    two = comparison(*names)
     same, shorter = (build(two, system, task) for system in two.systems)
     assert same.prepare(piece)() == [6] * 3
     assert same.formula == Transformer(40, 16, 16, 2, 2)
@@ -138,7 +138,7 @@ def test_work_that_is_not_done_is_no_measurement():
 
 
 def test_real_sentences_are_batched_by_length(data_bin):
-    one, text = plan("resmlp_transformer"), RealText(str(data_bin))
+    one, text = comparison("resmlp_transformer"), RealText(str(data_bin))
     task = text.task(one)
     pieces = text.pieces(task, count=5, batch_size=2)
     assert [[len(source) for source in piece.sources] for piece in pieces] == [[4, 5], [6, 7], [8]]
@@ -149,7 +149,7 @@ def test_real_sentences_are_batched_by_length(data_bin):
 
 
 def test_bad_data_is_one_line(data_bin, tmp_path):
-    one = plan("transformer")
+    one = comparison("transformer")
     with pytest.raises(UserError, match="no folder of fairseq-preprocess") as error:
         RealText(str(tmp_path / "nowhere")).task(one)
     assert "\n" not in str(error.value)
@@ -161,7 +161,7 @@ def test_bad_data_is_one_line(data_bin, tmp_path):
 @pytest.mark.parametrize("name", NAMES[:3])
 def test_dictionaries_that_are_not_joined_are_one_line(data_bin, name):
     (data_bin / "dict.de.txt").write_text("another 1\n")
-    one = plan(name)
+    one = comparison(name)
     with pytest.raises(UserError, match=rf"^{name}: .*joined dictionary") as error:
         build(one, one.systems[0], RealText(str(data_bin)).task(one))
     assert "\n" not in str(error.value)
@@ -176,6 +176,6 @@ def test_flops_of_decoding_step_by_step():
     formula = Transformer(v, d, m, 2, 2)
     pieces = [Piece([torch.ones(s), torch.ones(s - 2)], t)]
     expected = 2 * (formula.encoder(s) + 3 * step_by_step(formula, s, t)) / (2 * t)
-    one = Plan((System("transformer"),), conditions=Conditions(beam=3))
+    one = Comparison((System("transformer"),), conditions=Conditions(beam=3))
     assert flops_per_token(one, formula, pieces) == expected
     assert flops_per_token(one, None, pieces) is None

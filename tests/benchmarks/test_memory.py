@@ -7,11 +7,11 @@ import torch
 
 from resmlp_mt.benchmarks import generation, memory, training
 from resmlp_mt.benchmarks.batches import Shape
-from resmlp_mt.benchmarks.comparison import Plan
+from resmlp_mt.benchmarks.comparison import Comparison
 from resmlp_mt.benchmarks.systems import TINY, Conditions, System
 
 MEGABYTE = 1_000_000
-PLAN = Plan((System("transformer"),), size=TINY)
+COMPARISON = Comparison((System("transformer"),), size=TINY)
 
 
 def fill(*megabytes):
@@ -26,12 +26,12 @@ def test_the_peak_of_a_process_of_its_own():
 
 
 def test_what_is_watched_runs():
-    training.two_steps(PLAN, PLAN.systems[0], Shape(4, 2))
-    generation.translate_alone(PLAN, PLAN.systems[0], None, generation.Piece([torch.tensor([5, 2])], 3))
+    training.two_steps(COMPARISON, COMPARISON.systems[0], Shape(4, 2))
+    generation.translate_alone(COMPARISON, COMPARISON.systems[0], None, generation.Piece([torch.tensor([5, 2])], 3))
 
 
 def test_every_system_has_a_peak(monkeypatch):
     peaks = iter([100, 50])
     monkeypatch.setattr(memory, "peak", lambda work, rehearsal, conditions: next(peaks))
-    plan = Plan((System("resmlp_transformer"), System("transformer")), size=TINY, rounds=1)
-    assert [row.memory for row in training.train(plan, [Shape(4, 2)])] == [100, 50]
+    comparison = Comparison((System("resmlp_transformer"), System("transformer")), size=TINY, rounds=1)
+    assert [row.memory for row in training.train(comparison, [Shape(4, 2)])] == [100, 50]

@@ -6,16 +6,18 @@ from dataclasses import replace
 import pytest
 
 from resmlp_mt.benchmarks import report
-from resmlp_mt.benchmarks.comparison import Row, Section
+from resmlp_mt.benchmarks.comparison import Measurement, Section
 from resmlp_mt.benchmarks.timing import Spread
 
 ROWS = [
-    Row(
+    Measurement(
         "new", "8x1", 8, 1, 8, Spread(200, 150, 250), Spread(2, 1.5, 2.5), 1.4, 10.0, 3_000_000, (0.04, 0.05), [[0.04]]
     ),
-    Row("old", "8x1", 8, 1, 8, Spread(100, 90, 110), Spread(1, 1, 1), 1.0, 14.0, 4_000_000, (0.08, 0.09), [[0.08]]),
-    Row("new", "16x4", 16, 4, 60, Spread(900, 800, 1000), Spread(3, 2, 4), None, None, None, None, [[0.07]]),
-    Row("old", "16x4", 16, 4, 60, Spread(300, 290, 310), Spread(1, 1, 1), None, None, None, None, [[0.21]]),
+    Measurement(
+        "old", "8x1", 8, 1, 8, Spread(100, 90, 110), Spread(1, 1, 1), 1.0, 14.0, 4_000_000, (0.08, 0.09), [[0.08]]
+    ),
+    Measurement("new", "16x4", 16, 4, 60, Spread(900, 800, 1000), Spread(3, 2, 4), None, None, None, None, [[0.07]]),
+    Measurement("old", "16x4", 16, 4, 60, Spread(300, 290, 310), Spread(1, 1, 1), None, None, None, None, [[0.21]]),
 ]
 SECTION = Section("A title", "generation", "length", "old", {"width": "8"}, {"torch": "2"}, ["A note."], ROWS)
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from resmlp_mt.analysis.flops import of_options
 from resmlp_mt.benchmarks.batches import Shape, random_batch
 from resmlp_mt.benchmarks.systems import (
     TINY,
@@ -15,7 +16,6 @@ from resmlp_mt.benchmarks.systems import (
 from resmlp_mt.benchmarks.training import Training
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
 from resmlp_mt.errors import UserError
-from resmlp_mt.flops import of_options
 
 SIZE = Size(width=16, mlp=24, layers=4, heads=2, vocabulary=40)
 

@@ -16,10 +16,10 @@ POSITIVE = st.floats(1e-6, 1e6)
 @given(st.lists(POSITIVE, min_size=1, max_size=20))
 def test_a_spread_is_median_and_quartiles(values):
     spread = Spread.of(values)
-    assert spread.median == statistics.median(values)
+    assert spread.median == pytest.approx(statistics.median(values))
     if len(values) > 1:
         low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-        assert (spread.low, spread.high) == (low, high)
+        assert (spread.low, spread.high) == pytest.approx((low, high))
     assert min(values) <= spread.low <= spread.high <= max(values)
 
 
@@ -50,11 +50,3 @@ def test_ratios_are_of_the_same_round(rounds):
     assert timing.speed_ratio(ours, theirs) == Spread.of(ratios)
     assert timing.speed_ratio(ours, ours) == Spread(1, 1, 1)
     assert timing.per_second(10, ours) == Spread.of([10 / (a + b) for a, b, _, _ in rounds])
-
-
-def test_percentiles():
-    values = [float(n) for n in range(101)]
-    assert timing.percentile(values, 50) == 50
-    assert timing.percentile(values, 99) == 99
-    assert timing.percentile([3.0], 99) == 3
-    assert timing.percentile([0.0, 1.0], 99) == pytest.approx(0.99)

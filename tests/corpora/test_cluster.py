@@ -25,15 +25,14 @@ from resmlp_mt.corpora import parallel
 from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.parallel import ordered_map
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.progress import Progress
-from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
-RECIPE = Recipe(Words(), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+RECIPE = CorpusRecipe(Words(), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +46,6 @@ def dask() -> Iterator[distributed.LocalCluster]:
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "CHUNK", 10)
     monkeypatch.setattr(clusters, "AT_ONCE", 1)
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in NOT_COMPARED)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 class Built:
@@ -90,6 +84,8 @@ def test_same_bytes_though_workers_are_killed(
     monkeypatch: pytest.MonkeyPatch,
     small_tasks: None,
 ) -> None:
+    from corpora.folders import contents  # here: workers import this file without the folder of tests
+
     prepare(corpus, RECIPE, tmp_path / "one")
     killed = []
     calls = itertools.count()
@@ -110,7 +106,7 @@ def test_same_bytes_though_workers_are_killed(
     ):
         prepare(corpus, RECIPE, Path("two"), cluster)  # a relative name: the workers run in another folder
     assert len(killed) == 2
-    assert _contents(tmp_path / "two") == _contents(tmp_path / "one")
+    assert contents(tmp_path / "two") == contents(tmp_path / "one")
     assert not list((tmp_path / "two").rglob("*.tmp"))
 
 

@@ -15,7 +15,7 @@ import pytest
 from corpora.misbehaving_server import Fault, Server, running
 
 from resmlp_mt.corpora.download import OVERLAP, PublicFile
-from resmlp_mt.corpora.part import FOLDER
+from resmlp_mt.corpora.partial_download import FOLDER
 from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]

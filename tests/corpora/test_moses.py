@@ -1,11 +1,11 @@
-"""The quick normaliser and tokenizer beside sacremoses' own, unmodified."""
+"""The quick normalizer and tokenizer beside sacremoses' own, unmodified."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from resmlp_mt.corpora.characters import Settler
+from resmlp_mt.corpora.characters import CharacterCleaner
 from resmlp_mt.corpora.moses import PunctuationNormalizer, Tokenizer, spelled_out
 
 LANGS = ["en", "de", "fr", "it", "cs", "fi"]
@@ -57,7 +57,7 @@ def test_shortcut_past_settling(text: str) -> None:
             return " "
         return MosesPunctNormalizer("en").remove_control_chars(char)
 
-    assert Settler("en", punctuation=False)(text) == " ".join("".join(map(fate, text)).split())
+    assert CharacterCleaner("en", punctuation=False)(text) == " ".join("".join(map(fate, text)).split())
 
 
 @pytest.mark.parametrize("lang", LANGS)

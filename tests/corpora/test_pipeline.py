@@ -13,22 +13,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from corpora.folders import contents
 
 from resmlp_mt import commands
 from resmlp_mt.commands import prepare_text
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, made_otherwise, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, made_otherwise, prepare
 from resmlp_mt.corpora.sources import PlainText
-from resmlp_mt.corpora.steps import NOT_COMPARED
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_lines
+from resmlp_mt.locks import lock
 
 ROOT = Path(__file__).parents[2]
-RECIPE = Recipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
 
 
 def _command(corpus: Corpus, out: Path, *options: str) -> list[str]:
@@ -44,17 +45,12 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in NOT_COMPARED)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
-
-def _binarised(out: Path) -> dict[str, bytes]:
+def _binarized(out: Path) -> dict[str, bytes]:
     """Of data-bin, what fairseq-preprocess makes too."""
-    contents = _contents(out / "data-bin")
-    assert contents.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
-    assert json.loads(contents.pop("text.json"))["learned"] == "bpe.codes"
-    return contents
+    files = contents(out / "data-bin")
+    assert files.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
+    assert json.loads(files.pop("text.json"))["learned"] == "bpe.codes"
+    return files
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +62,7 @@ def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def without_binarising(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_binarizing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Preparation ends before its slowest step."""
 
     def stop(self: Binarizing, *args: object) -> None:
@@ -85,7 +81,7 @@ def test_everything_is_there_and_counted(prepared: Path) -> None:
     assert not list(prepared.rglob("*.tmp")) and not list(prepared.rglob("*.log"))
 
 
-def test_binarised_sentences_are_those_of_fairseq_interactive(
+def test_binarized_sentences_are_those_of_fairseq_interactive(
     corpus: Corpus, prepared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from fairseq import options, tasks
@@ -145,7 +141,7 @@ def test_killed_at_any_rename_and_run_again(corpus: Corpus, prepared: Path, tmp_
     while _run_and_kill(corpus, out, runs, before):
         runs += 1
     assert runs > 10
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 def test_killed_with_two_workers_and_run_again(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
@@ -160,35 +156,35 @@ def test_killed_with_two_workers_and_run_again(corpus: Corpus, prepared: Path, t
     done = subprocess.run(command, capture_output=True, text=True, env=_environment())
     assert done.returncode == 0, done.stderr
     assert "tokenize train 1: nothing changed, reused\n" in done.stdout
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 def test_second_run_reuses_everything(
-    corpus: Corpus, prepared: Path, capsys: pytest.CaptureFixture[str], without_binarising: None
+    corpus: Corpus, prepared: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None
 ) -> None:
-    before = _contents(prepared)
+    before = contents(prepared)
     times = {path: path.stat().st_mtime_ns for path in (prepared / "data-bin").iterdir()}
     prepare(corpus, RECIPE, prepared, jobs=2)
     assert capsys.readouterr().out.count("nothing changed, reused") == 10
-    assert _contents(prepared) == before
+    assert contents(prepared) == before
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
-def _other_text(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+def _other_text(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
     changed = out.parent / "changed.en"
     changed.write_bytes(corpus.test[0].source.read_bytes().replace(b"man", b"boy"))
     return dataclasses.replace(corpus, test=[PlainText(changed, corpus.test[0].target)]), recipe
 
 
-def _other_symbols(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+def _other_symbols(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
     return corpus, dataclasses.replace(recipe, subwords=Subwords("bpe", 50))
 
 
-def _other_limit(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+def _other_limit(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
     return corpus, dataclasses.replace(recipe, pair_filter=PairFilter(max_length=20))
 
 
-def _damaged_result(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, Recipe]:
+def _damaged_result(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
     (out / "subwords" / "valid.de").write_text("")
     return corpus, recipe
 
@@ -196,9 +192,9 @@ def _damaged_result(corpus: Corpus, recipe: Recipe, out: Path) -> tuple[Corpus, 
 @pytest.mark.parametrize(
     ("change", "redone"),
     [
-        (_other_text, ["tokenize test 1", "split test", "binarise"]),
-        (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarise"]),
-        (_other_limit, ["split train", "binarise"]),
+        (_other_text, ["tokenize test 1", "split test", "binarize"]),
+        (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarize"]),
+        (_other_limit, ["split train", "binarize"]),
         (_damaged_result, ["split valid"]),
     ],
 )  # fmt: skip
@@ -207,19 +203,19 @@ def test_just_what_changed_is_done_again(
     prepared: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    without_binarising: None,
-    change: Callable[[Corpus, Recipe, Path], tuple[Corpus, Recipe]],
+    without_binarizing: None,
+    change: Callable[[Corpus, CorpusRecipe, Path], tuple[Corpus, CorpusRecipe]],
     redone: list[str],
 ) -> None:
     out = tmp_path / "out"
     subprocess.run(["cp", "-r", prepared, out], check=True)
     changed_corpus, changed_recipe = change(corpus, RECIPE, out)
-    if "binarise" in redone:
+    if "binarize" in redone:
         with pytest.raises(UserError, match="as far as"):
             prepare(changed_corpus, changed_recipe, out)
     else:
         prepare(changed_corpus, changed_recipe, out)
-        assert _contents(out) == _contents(prepared)
+        assert contents(out) == contents(prepared)
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if ":" not in line] == redone
 
@@ -241,7 +237,7 @@ def test_counts_outlive_the_learning(
     assert dict(line.split() for line in lines) == {word: str(count) for word, count in words.items()}
 
 
-def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarising: None) -> None:
+def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
     sides = tmp_path / "huge.en", tmp_path / "huge.de"
     for side in sides:
         side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n")
@@ -276,17 +272,17 @@ def test_options_of_the_command(corpus: Corpus, tmp_path: Path, monkeypatch: pyt
         prepare_text.main()
     bpe = Subwords("bpe", 60, "tokenizers")
     assert recipes == [
-        Recipe(RECIPE.words, bpe, RECIPE.pair_filter),
-        Recipe(RECIPE.words, Subwords("sentencepiece", 60, character_coverage=0.99), RECIPE.pair_filter),
+        CorpusRecipe(RECIPE.words, bpe, RECIPE.pair_filter),
+        CorpusRecipe(RECIPE.words, Subwords("sentencepiece", 60, character_coverage=0.99), RECIPE.pair_filter),
     ]
 
 
-def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarising: None) -> None:
-    recipe = Recipe(Words("none"), Subwords("sentencepiece", 120))
+def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
+    recipe = CorpusRecipe(Words("none"), Subwords("sentencepiece", 120))
     for name in ("one", "two"):
         with pytest.raises(UserError, match="as far as"):
             prepare(corpus, recipe, tmp_path / name)
-    assert _contents(tmp_path / "one") == _contents(tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
     tokenized = list(read_lines(tmp_path / "one" / "tokenized" / "test.1.de"))
     pieces = list(read_lines(tmp_path / "one" / "subwords" / "test.de"))
     assert [line.replace(" ", "").replace("▁", " ").strip() for line in pieces] == tokenized
@@ -321,9 +317,9 @@ def test_bad_text_is_one_line_and_leaves_nothing(
     with pytest.raises(UserError, match=message) as error:
         prepare(bad, RECIPE, tmp_path / "out", jobs)
     assert "\n" not in str(error.value)
-    left = {name for name in _contents(tmp_path / "out") if not name.startswith("tokenized/")}
+    left = {name for name in contents(tmp_path / "out") if not name.startswith("tokenized/")}
     assert left <= {".lock", "steps.json"}
-    assert not [name for name in _contents(tmp_path / "out") if split in name]
+    assert not [name for name in contents(tmp_path / "out") if split in name]
 
 
 def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
@@ -348,7 +344,7 @@ def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
     # Less again: no trace of what is no longer asked for
     prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "out")
     prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "anew")
-    assert _contents(tmp_path / "out") == _contents(tmp_path / "anew")
+    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
 
 
 def test_counts_are_those_of_the_files(prepared: Path) -> None:
@@ -362,7 +358,7 @@ def test_counts_are_those_of_the_files(prepared: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "3"])
-def test_binarised_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, workers: str) -> None:
+def test_binarized_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, workers: str) -> None:
     from fairseq import options
     from fairseq_cli import preprocess
 
@@ -371,7 +367,7 @@ def test_binarised_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, work
         command += [f"--{split}pref", str(prepared / "subwords" / split)]
     preprocess.main(options.get_preprocessing_parser().parse_args(command))
     (tmp_path / "preprocess.log").unlink()
-    assert _contents(tmp_path) == _binarised(prepared)
+    assert contents(tmp_path) == _binarized(prepared)
 
 
 @pytest.mark.parametrize("symbols", [9, 12, 65_495, 65_496])
@@ -412,10 +408,10 @@ def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbo
 def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resmlp_mt.corpora.binarize.BLOCK", 7)
     Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
-    assert _contents(tmp_path / "data-bin") == _binarised(prepared)
+    assert contents(tmp_path / "data-bin") == _binarized(prepared)
 
 
-def test_texts_of_another_length_are_not_binarised(prepared: Path, tmp_path: Path) -> None:
+def test_texts_of_another_length_are_not_binarized(prepared: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="subwords/train: 298 lines expected, 297 found"):
         Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 298})
     assert list(tmp_path.iterdir()) == []
@@ -439,14 +435,17 @@ def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Recipe(subwords=Subwords(symbols=0)), "--symbols 0"),
-        (lambda: Recipe(pair_filter=PairFilter(max_length=0)), "--max-length 0"),
-        (lambda: Recipe(pair_filter=PairFilter(max_ratio=0.5)), "--max-ratio 0.5"),
-        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("nan"))), "--max-ratio nan: must be 1 or more"),
-        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("inf"))), "--max-ratio inf: must be at most 1,000,000"),
-        (lambda: Recipe(pair_filter=PairFilter(max_ratio=float("-inf"))), "--max-ratio -inf: must be 1 or more"),
-        (lambda: Recipe(pair_filter=PairFilter(max_length=10**7)), "--max-length 10000000: must be at most"),
-        (lambda: Recipe(subwords=Subwords(symbols=2**31)), "--symbols 2147483648: must be at most 10,000,000"),
+        (lambda: CorpusRecipe(subwords=Subwords(symbols=0)), "--symbols 0"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_length=0)), "--max-length 0"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=0.5)), "--max-ratio 0.5"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("nan"))), "--max-ratio nan: must be 1 or more"),
+        (
+            lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("inf"))),
+            "--max-ratio inf: must be at most 1,000,000",
+        ),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("-inf"))), "--max-ratio -inf: must be 1 or more"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_length=10**7)), "--max-length 10000000: must be at most"),
+        (lambda: CorpusRecipe(subwords=Subwords(symbols=2**31)), "--symbols 2147483648: must be at most 10,000,000"),
         (lambda: Corpus(("en", "de"), [], [], [], sample=10**30), "--sample 10+: must be at most"),
         (lambda: Corpus(("", "de"), [], [], []), "--source-lang '': give letters, digits and _"),
         (lambda: Corpus(("en", "../en"), [], [], []), r"--target-lang '\.\./en': give letters"),
@@ -455,7 +454,7 @@ def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
         (lambda: Corpus(("en", "d" * 65), [], [], []), "--target-lang 'd+': give"),
     ],
 )
-def test_bad_options(make: Callable[[], Recipe], message: str) -> None:
+def test_bad_options(make: Callable[[], CorpusRecipe], message: str) -> None:
     with pytest.raises(UserError, match=message):
         make()
 
@@ -487,21 +486,15 @@ def test_full_disk_ends_the_command_in_one_line(corpus: Corpus, tmp_path: Path) 
     )
     assert done.returncode == 1
     assert re.fullmatch(r".*/out/tokenized/train\.1\.(en|de): cannot be written: File too large\n", done.stderr)
-    assert set(_contents(out)) == {".lock"}
+    assert set(contents(out)) == {".lock"}
 
 
-def test_two_runs_in_one_folder(corpus: Corpus, tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX);"
-         "print(flush=True); time.sleep(60)", str(tmp_path / ".lock")], stdout=subprocess.PIPE
-    )  # fmt: skip
-    try:
-        holder.stdout.readline()
+def test_two_runs_in_one_folder(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resmlp_mt.corpora.steps.PATIENCE", 0)
+    with open(tmp_path / ".lock", "w") as file:
+        lock(file, "")
         with pytest.raises(UserError, match="another run is preparing it"):
             prepare(corpus, RECIPE, tmp_path)
-    finally:
-        holder.kill()
-        holder.wait()
 
 
 # --- A folder with a user's own files in it
@@ -554,12 +547,12 @@ def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> 
     assert not (tmp_path / ".unfinished").exists()
     for path in own:
         path.unlink()
-    assert _contents(tmp_path) == _contents(prepared)
+    assert contents(tmp_path) == contents(prepared)
 
 
 @pytest.mark.parametrize("name", ["bpe.codes", "subwords/train.de", "data-bin/notes.txt", "summary.json"])
 def test_a_user_s_files_in_the_way_are_named(
-    corpus: Corpus, tmp_path: Path, without_binarising: None, name: str
+    corpus: Corpus, tmp_path: Path, without_binarizing: None, name: str
 ) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
@@ -579,7 +572,7 @@ def test_a_record_that_is_none_is_written_over_if_it_may_be(corpus: Corpus, prep
     with pytest.raises(UserError, match=r"steps\.json: is not of an earlier preparation"):
         prepare(corpus, RECIPE, out)
     prepare(corpus, RECIPE, out, overwrite=True)
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 def test_a_folder_of_an_earlier_version_is_prepared_again(
@@ -593,7 +586,7 @@ def test_a_folder_of_an_earlier_version_is_prepared_again(
         entry["made_from"]["rules"] = 1
     (out / "steps.json").write_text(json.dumps(record))
     prepare(corpus, RECIPE, out)
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 @pytest.mark.parametrize(
@@ -627,7 +620,7 @@ def test_inputs_in_the_folder_under_other_names(corpus: Corpus, prepared: Path, 
     for _ in range(2):
         prepare(inside, RECIPE, tmp_path)
     assert (tmp_path / "train.en").read_bytes() == corpus.train[0].source.read_bytes()
-    assert _contents(tmp_path / "data-bin") == _contents(prepared / "data-bin")
+    assert contents(tmp_path / "data-bin") == contents(prepared / "data-bin")
 
 
 @pytest.mark.parametrize("name", ["subwords", "data-bin", "bpe.codes", "tokenized/train.1.en"])
@@ -643,9 +636,9 @@ def test_nothing_is_written_outside_the_folder(corpus: Corpus, prepared: Path, t
 
 
 def test_what_the_same_step_wrote_by_other_options_goes(
-    corpus: Corpus, tmp_path: Path, without_binarising: None
+    corpus: Corpus, tmp_path: Path, without_binarizing: None
 ) -> None:
-    for recipe in (RECIPE, Recipe(RECIPE.words, Subwords("sentencepiece", 80))):
+    for recipe in (RECIPE, CorpusRecipe(RECIPE.words, Subwords("sentencepiece", 80))):
         with pytest.raises(UserError, match="as far as"):
             prepare(corpus, recipe, tmp_path)
     assert (tmp_path / "bpe.codes").exists()  # until a run ends well
@@ -686,7 +679,7 @@ def test_a_text_in_latin_1_is_refused(corpus: Corpus, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize(("share", "told"), [(0.1, True), (0.005, False)])
 def test_lines_that_are_not_utf8_are_told_where_they_are_many(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarising: None,
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None,
     share: float, told: bool,
 ) -> None:  # fmt: skip
     bad = _encoded(corpus, tmp_path, "train", "latin-1", share)
@@ -711,7 +704,7 @@ def test_lines_that_are_not_utf8_are_told_where_they_are_many(
     ],
 )
 def test_languages_without_rules_are_told(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarising: None,
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None,
     langs: tuple[str, str], words: Words, told: list[str],
 ) -> None:  # fmt: skip
     with pytest.raises(UserError, match="as far as"):
@@ -734,7 +727,7 @@ def test_names_without_a_language_are_refused_where_rules_need_one(
 # --- Ctrl-C
 
 
-@pytest.mark.parametrize(("step", "jobs"), [("tokenize train 1", 2), ("learn subwords", 1), ("binarise", 2)])
+@pytest.mark.parametrize(("step", "jobs"), [("tokenize train 1", 2), ("learn subwords", 1), ("binarize", 2)])
 def test_interrupted_in_one_line_and_run_again(
     corpus: Corpus, prepared: Path, tmp_path: Path, step: str, jobs: int
 ) -> None:
@@ -751,7 +744,7 @@ def test_interrupted_in_one_line_and_run_again(
     run.stderr.close()
     assert not (out / ".unfinished").exists()
     prepare(corpus, RECIPE, out)
-    assert _contents(out) == _contents(prepared)
+    assert contents(out) == contents(prepared)
 
 
 @pytest.mark.parametrize(

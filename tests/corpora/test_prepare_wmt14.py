@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from corpora import replicas
+from corpora.folders import contents
 from corpora.misbehaving_server import Fault, Server, running
 from corpora.prepare_command import Command, Finished
 from fairseq.data import Dictionary, data_utils
@@ -18,8 +19,7 @@ from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess as fairseq_preprocess
 
 from resmlp_mt.corpora.download import OVERLAP
-from resmlp_mt.corpora.part import FOLDER
-from resmlp_mt.corpora.steps import NOT_COMPARED
+from resmlp_mt.corpora.partial_download import FOLDER
 
 EUROPARL = "training-parallel-europarl-v7.tgz"
 SMALL = ("--symbols", 60)
@@ -51,14 +51,6 @@ def run(urls: dict[str, str], tmp_path: Path) -> Run:
         return Command(tmp_path, urls, arguments, kill).run()
 
     return run
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in NOT_COMPARED
-    }
 
 
 def _words(path: Path) -> list[str]:
@@ -147,7 +139,7 @@ def test_killed_at_every_turn(run: Run, urls: dict[str, str], server: Server, tm
     ranges = [(wanted, status) for name, wanted, status in server.requests if name == EUROPARL]
     assert ranges == [(None, 200), (f"bytes={4000 - OVERLAP}-", 206), (f"bytes={there - OVERLAP}-", 206)]
 
-    found, expected = _contents(broken), _contents(unbroken)
+    found, expected = contents(broken), contents(unbroken)
     assert found.keys() == expected.keys()
     assert [name for name in found if found[name] != expected[name]] == []
 
@@ -203,7 +195,7 @@ def test_zip_and_unpacked_text_for_archives(run: Run, server: Server, tmp_path: 
     done = run("en-fr", "--out", out, "--archives", others, *SMALL)
     assert (done.status, done.error) == (0, "")
     assert done.output.count("nothing tells its sums") == 3
-    assert _contents(out / "data-bin") == _contents(tmp_path / "expected" / "data-bin")
+    assert contents(out / "data-bin") == contents(tmp_path / "expected" / "data-bin")
     assert server.requests == []
 
 
@@ -259,7 +251,7 @@ def test_archives_in_the_folder_itself(run: Run, archives: Path, tmp_path: Path)
 def test_a_folder_of_an_earlier_version_is_prepared_again(run: Run, archives: Path) -> None:
     out = archives.parent
     assert run("en-de", "--out", out, "--archives", archives, *SMALL).status == 0
-    expected = _contents(out)
+    expected = contents(out)
     record = json.loads((out / "steps.json").read_text())
     old = {name: entry for name, entry in record.items() if not name.startswith("take ")}
     for entry in old.values():
@@ -268,7 +260,7 @@ def test_a_folder_of_an_earlier_version_is_prepared_again(run: Run, archives: Pa
     (out / "steps.json").write_text(json.dumps(old))
     done = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (done.status, done.error) == (0, "")
-    assert _contents(out) == expected
+    assert contents(out) == expected
 
 
 def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, Recipe, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
@@ -32,11 +32,11 @@ NASTY = [
     "unknown: 東京 🙂 ß ẞ İ",
 ]
 RECIPES = {
-    "bpe": Recipe(Words(), Subwords("bpe", 60)),
-    "bpe, dashes split": Recipe(Words(dash_splits=True), Subwords("bpe", 60)),
-    "bpe, punctuation kept": Recipe(Words(normalize=False), Subwords("bpe", 60)),
-    "sentencepiece": Recipe(Words("none", normalize=False), Subwords("sentencepiece", 80)),
-    "sentencepiece of Moses' words": Recipe(Words(), Subwords("sentencepiece", 80)),
+    "bpe": CorpusRecipe(Words(), Subwords("bpe", 60)),
+    "bpe, dashes split": CorpusRecipe(Words(dash_splits=True), Subwords("bpe", 60)),
+    "bpe, punctuation kept": CorpusRecipe(Words(normalize=False), Subwords("bpe", 60)),
+    "sentencepiece": CorpusRecipe(Words("none", normalize=False), Subwords("sentencepiece", 80)),
+    "sentencepiece of Moses' words": CorpusRecipe(Words(), Subwords("sentencepiece", 80)),
 }
 
 
@@ -50,7 +50,7 @@ def prepared(request, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) 
     recipe = RECIPES[request.param]
     prepare(
         Corpus(corpus.langs, corpus.train, corpus.valid, [nasty]),
-        Recipe(recipe.words, recipe.subwords, PairFilter()),
+        CorpusRecipe(recipe.words, recipe.subwords, PairFilter()),
         folder / "out",
     )
     made = {lang: (folder / "out" / "subwords" / f"test.{lang}").read_text().split("\n")[:-1] for lang in corpus.langs}

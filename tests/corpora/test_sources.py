@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt.corpora.sources import PlainText, Source, aligned_lines, check_text
+from resmlp_mt.corpora.sources import PairSource, PlainText, check_text
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import aligned, binary_lines
 
 LINE = st.binary(max_size=8).map(lambda line: line.replace(b"\n", b""))
 
@@ -23,14 +24,14 @@ def test_whatever_the_lines_hold(pairs: list[tuple[bytes, bytes]], last_newline:
     sides = [b"".join(line + b"\n" for line in side) for side in zip(*pairs, strict=True)] or [b"", b""]
     if not last_newline:
         sides[1] = sides[1].removesuffix(b"\n")
-    assert list(aligned_lines([io.BytesIO(side) for side in sides], "ab")) == pairs
+    assert list(aligned([binary_lines(io.BytesIO(side), "") for side in sides], "ab")) == pairs
 
 
 def test_plain_and_gzipped(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"eins\r\nzwei\xff\r")
     with gzip.open(tmp_path / "b.gz", "wb") as file:
         file.write("one\u2028\ntwo\n".encode())
-    source: Source = PlainText(tmp_path / "a", tmp_path / "b.gz")
+    source: PairSource = PlainText(tmp_path / "a", tmp_path / "b.gz")
     assert list(source.pairs()) == [(b"eins\r", "one\u2028".encode()), (b"zwei\xff\r", b"two")]
     assert (source.name, list(source.inputs)) == ("a", [tmp_path / "a", tmp_path / "b.gz"])
 

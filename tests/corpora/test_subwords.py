@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.corpora.characters import Settler
+from resmlp_mt.corpora.characters import CharacterCleaner
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.learning import WordCounter, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.corpora.parallel import CHUNK, Chunk, chunks
@@ -89,7 +89,7 @@ NASTY_LINES = [
 def learned(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Path]:
     """What is learned of each kind, from text with and without the nasty lines in it."""
     folder = tmp_path_factory.mktemp("learned")
-    settle = Settler("en", punctuation=False)
+    settle = CharacterCleaner("en", punctuation=False)
     files = {}
     for nasty in (False, True):
         lines = [*TEXT, *[line for line in map(settle, NASTY_LINES) for _ in range(3) if nasty]]
@@ -121,7 +121,7 @@ def fairseqs(kind: str, path: Path):
 def test_nasty_lines_come_back(learned: dict[tuple[str, bool], Path], kind: str, nasty: bool) -> None:
     split = Subwords(kind).load(learned[kind, nasty])
     theirs = fairseqs(kind, learned[kind, nasty])
-    settle = Settler("en", punctuation=False)
+    settle = CharacterCleaner("en", punctuation=False)
     for line in [*TEXT, *map(settle, NASTY_LINES), "unseen Wörter 123"]:
         assert split(line) == theirs.encode(line)
         assert theirs.decode(split(line)) == line
@@ -142,7 +142,7 @@ def test_any_settled_line_comes_back(learned: dict[tuple[str, bool], Path], kind
         assert pieces.replace(" ", "").replace("▁", " ").strip() == settled
 
 
-SETTLE = Settler("en", punctuation=False)
+SETTLE = CharacterCleaner("en", punctuation=False)
 
 
 @pytest.mark.parametrize(

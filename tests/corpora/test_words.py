@@ -7,7 +7,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.corpora.characters import Settler
+from resmlp_mt.corpora.characters import CharacterCleaner
 from resmlp_mt.corpora.parallel import Chunk
 from resmlp_mt.corpora.tokens import ChunkTokenizer, LineTokenizer, Words
 from resmlp_mt.errors import UserError
@@ -53,7 +53,7 @@ def test_settled_text_becomes_the_words_of_fairseq(text: str) -> None:
     assert TOKENIZE(text) == WRAPPER.encode(SETTLERS[False](text))
 
 
-SETTLERS = {punctuation: Settler("en", punctuation) for punctuation in (False, True)}
+SETTLERS = {punctuation: CharacterCleaner("en", punctuation) for punctuation in (False, True)}
 TOKENIZE = LineTokenizer("en", Words("moses", normalize=False))
 WRAPPER = wrapper("en", Words("moses", normalize=False))
 
@@ -93,15 +93,15 @@ def test_control_characters_are_dropped(char: str, punctuation: bool) -> None:
     ],
 )
 def test_spaces_and_punctuation(lang: str, raw: str, settled: str) -> None:
-    assert Settler(lang)(raw) == settled
+    assert CharacterCleaner(lang)(raw) == settled
 
 
 def test_settling() -> None:
-    settle = Settler("en")
+    settle = CharacterCleaner("en")
     assert settle("\ufeffa\rb\tc\u2028d \x00 e\u00adf\u00a0g") == "a b c d ef g"
     assert settle("▁a▁ \u200d\u200f") == "_a_"  # else sentencepiece would take it for a space
     assert settle("“It’s” – he said…") == '"It\'s" - he said...'
-    assert Settler("en", punctuation=False)("“It’s” – he said…") == "“It’s” – he said…"
+    assert CharacterCleaner("en", punctuation=False)("“It’s” – he said…") == "“It’s” – he said…"
 
 
 def test_no_escaping_and_no_dash_splits_by_default() -> None:

@@ -21,7 +21,7 @@ RESUMABLE = (
 
 
 def assert_equal(one, other, where="checkpoint"):
-    """The same structure with the same tensors, bit by bit."""
+    """Two checkpoints have one structure and equal tensors, bit by bit."""
     assert type(one) is type(other), where
     if isinstance(one, torch.Tensor):
         assert torch.equal(one, other), where

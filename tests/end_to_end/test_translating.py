@@ -60,7 +60,7 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared_and_trained(prepared, fairseq):
-    """The same, with a model that has hardly learned anything, and what preparing printed."""
+    """The prepared folder with a model that has hardly learned anything, and what preparing printed."""
     sets = [word for split in ("train", "valid", "test") for word in (f"--{split}", f"{split}.de", f"{split}.en")]
     command = [sys.executable, Path(USER_DIR).parent / "scripts" / "prepare_text.py", *sets, "--source-lang", "de"]
     done = subprocess.run(
@@ -293,7 +293,7 @@ CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
         (("checkpoints", "none.pt", CHECKPOINT[2]), {}, r"checkpoints/none\.pt"),
         (("checkpoints", ".", CHECKPOINT[2]), {}, "checkpoints/.: cannot be read"),
         (("checkpoints/checkpoint_best.pt",), {}, r"a file: .*from_pretrained\('checkpoints', 'checkpoint_best.pt', "),
-        ((*CHECKPOINT[:2], "nowhere"), {}, "nowhere: no such folder: give that of the binarised data"),
+        ((*CHECKPOINT[:2], "nowhere"), {}, "nowhere: no such folder: give that of the binarized data"),
         (CHECKPOINT[:2], {}, r"checkpoints/.: no dict.LANGUAGE.txt: give .* as the third argument"),
         ((*CHECKPOINT[:2], "my work"), {}, r"my work: no dict.LANGUAGE.txt"),
         ((None, *CHECKPOINT[1:]), {}, "from_pretrained: model_name_or_path is None"),

@@ -112,7 +112,7 @@ def test_a_baseline_adds_the_paired_bootstrap(test_set, score_bleu, kind):
         worst = generate_output(dict(enumerate(moses_tokens(worst))))
     args = ["--reference", test_set / "ref.de", "--target-lang", "de", "--baseline", write(test_set / "base", worst)]
     out = score_bleu(test_set / "gen.out", *args)
-    assert f"paired bootstrap against {test_set / 'base'}" in out
+    assert f"paired bootstrap, compared with {test_set / 'base'}" in out
     result = json.loads(score_bleu(test_set / "gen.out", *args, "--json"))
     for name, test in result["paired_bootstrap"].items():
         assert test["system"]["score"] == pytest.approx(result["scores"][name]["score"], abs=1e-4)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.corpora.pipeline import Recipe
+from resmlp_mt.corpora.pipeline import CorpusRecipe
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         content = gzip.compress(f"two old men see {name[:4]}\n".encode() * 9, mtime=0)
         (tmp_path / "public" / name).write_bytes(content)
         monkeypatch.setitem(prepare.SHA256, name, hashlib.sha256(content).hexdigest())
-    monkeypatch.setattr(prepare, "RECIPE", Recipe(Words(normalize=False), Subwords("bpe", 9)))
+    monkeypatch.setattr(prepare, "RECIPE", CorpusRecipe(Words(normalize=False), Subwords("bpe", 9)))
 
     def main(out: Path, *options: str) -> None:
         monkeypatch.setattr(

@@ -1,6 +1,7 @@
 """The shell scripts of the recipes and the demo, with commands that only tell how they were called."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -136,7 +137,7 @@ def test_data_that_is_missing_is_named_before_anything_is_made(run, tmp_path, sc
 def test_help_is_the_head_of_the_script(run, script, option):
     done = run(script, option, environment=False)
     assert (done.returncode, done.stderr) == (0, "")
-    head = (ROOT / script).read_text().split("\nset ")[0].splitlines()[1:]
+    head = (ROOT / re.sub("wmt14_en_..", "wmt14", script)).read_text().split("\nset ")[0].splitlines()[1:]
     assert done.stdout.splitlines() == [line.removeprefix("#").removeprefix(" ") for line in head]
 
 
@@ -188,6 +189,25 @@ def test_arguments_that_are_none_are_refused(run, script, arguments, variables, 
     assert done.returncode == 2
     assert done.stderr.startswith(f"{Path(script).name}: {message}")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("language", "sets"), [("de", ["13"]), ("fr", ["12", "13"])])
+def test_each_pair_has_its_validation_set_and_german_compounds_alone_are_split(run, calls, tmp_path, language, sets):
+    work = tmp_path / "here" / "work"
+    prepare(work)
+    for number in "12", "13":
+        (work / f"newstest20{number}.{language}").write_text(f"{number}\n")
+    done = run(f"examples/wmt14_en_{language}/evaluate.sh", "resmlp6", "work", "valid")
+    assert done.returncode == 0, done.stderr
+    assert (work / "resmlp6" / "valid.reference").read_text().split() == sets
+    assert ("--split-compounds" in calls()[-1]) == (language == "de")
+
+
+@pytest.mark.parametrize("script", ["train", "evaluate"])
+def test_the_recipe_of_both_pairs_wants_one_of_them(run, script):
+    done = run(f"examples/wmt14/{script}.sh", "resmlp6")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{script}.sh: no pair resmlp6: start {script}.sh of examples/wmt14_en_de or ")
 
 
 def test_the_demo_takes_its_folder_from_where_it_is_started(run, calls, tmp_path):

@@ -21,6 +21,6 @@ def training(folder, save_dir, *options, data="bin", validate=False):
 
 
 def change_options(state, **options):
-    """The same checkpoint with other options of the model."""
+    """A copy of a checkpoint with other options of the model."""
     model = Namespace(**{**vars(state["cfg"]["model"]), **options})
     return {**state, "cfg": {**state["cfg"], "model": model}}

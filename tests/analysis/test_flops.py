@@ -8,7 +8,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from resmlp_mt import flops
+from resmlp_mt.analysis import flops
 from resmlp_mt.errors import UserError
 
 VOCABULARY = 52

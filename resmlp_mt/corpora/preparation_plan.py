@@ -1,4 +1,4 @@
-"""What a preparation will need, said before it begins: files and disk."""
+"""What a preparation needs, told before it begins: files to download and disk space."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ WORK = {"tokenized": 1.1, "subwords": 1.2, "data-bin": 0.7}
 
 
 @dataclass(frozen=True)
-class Plan:
+class PreparationPlan:
     """Files to read, a folder to work in, and how much text there is.
 
     Attributes:

@@ -1,10 +1,26 @@
-# What evaluate.sh of both language pairs does: averages, translates, scores, shows the row of table 5.
-# Sourced behind recipe.sh with
-#   work       the folder that is taken where none is given
-#   target     the target language
-#   sets       by subset, test or valid, the names of the sets whose official text its references are, in order
-#   compounds  --split-compounds where the table's score splits them
-#   "$@"       the arguments of evaluate.sh
+#!/usr/bin/env bash
+# Average the last checkpoints of a system trained by train.sh, translate with beam 4, score, show the row of table 5.
+#
+#   bash examples/wmt14_en_de/evaluate.sh SYSTEM [WORK] [SUBSET] [-- more options of fairseq-generate]
+#   bash examples/wmt14_en_fr/evaluate.sh SYSTEM [WORK] [SUBSET] [-- more options of fairseq-generate]
+#
+# SYSTEM    resmlp6, resmlp12, transformer, convs2s or lstm
+# WORK      as for train.sh (default: work/wmt14_en_de or work/wmt14_en_fr); all results go to WORK/SYSTEM
+# SUBSET    test, which is newstest2014 (default), or valid
+#
+# AVERAGE=...   how many checkpoints to average (default: 10 for ResMLP, 5 for the Transformer)
+# LENPEN=...    the length penalty (default: 0.6); another than the default goes to files of its own
+set -euo pipefail
+pair=${1-}
+case $pair in en_de | en_fr) shift ;; esac
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+compounds=()
+case $pair in # valid: the sets whose official text are the references, in order
+  en_de) valid=newstest2013 compounds=(--split-compounds) ;; # as the paper's table scores German
+  en_fr) valid="newstest2012 newstest2013" ;;
+  *) die "no pair $pair: start evaluate.sh of examples/wmt14_en_de or examples/wmt14_en_fr" ;;
+esac
+work=${at}work/wmt14_$pair target=${pair#en_}
 system=${1-}
 [ $# -eq 0 ] || shift
 subset=test
@@ -24,7 +40,8 @@ case $system in
   *) die "no system $system: give resmlp6, resmlp12, transformer, convs2s or lstm" ;;
 esac
 case $subset in
-  test | valid) read -ra names <<< "${sets[$subset]}" ;;
+  test) names=(newstest2014) ;;
+  valid) read -ra names <<< "$valid" ;;
   *) die "no subset $subset: give test or valid" ;;
 esac
 references=()

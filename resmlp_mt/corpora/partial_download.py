@@ -1,7 +1,6 @@
-"""Files that are still coming: what has come of them outlives a killed run, and answers that are worse."""
+"""Partial downloads: the bytes that have arrived stay on disk when a run is killed or a server sends other bytes."""
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,12 +8,13 @@ from pathlib import Path
 from typing import IO
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.locks import lock
 
-FOLDER = ".downloads"  # beside the final names, and all that is ours there
+FOLDER = ".downloads"  # in the folder of the final files; nothing else there is ours
 
 
 class Differs(Exception):
-    """Bytes are not those that came before."""
+    """New bytes contradict those that arrived before."""
 
 
 @dataclass
@@ -31,11 +31,11 @@ class Part:
 
     @property
     def size(self) -> int:
-        """Bytes that have come."""
+        """Bytes that have arrived."""
         return os.fstat(self.file.fileno()).st_size
 
     def add(self, position: int, block: bytes) -> None:
-        """Take the file's bytes from ``position`` (at most ``size``) on; those that are there must be the same.
+        """Add the file's bytes from ``position`` (at most ``size``) on; where the file has bytes, they must be equal.
 
         Raises:
             Differs: they are not
@@ -61,13 +61,13 @@ class Part:
 
 
 def present(whole: Path) -> int:
-    """How many bytes of a file have come."""
+    """How many bytes of a file have arrived."""
     return max(path.stat().st_size if path.is_file() else 0 for path in _paths(whole))
 
 
 @contextlib.contextmanager
 def parts_of(whole: Path) -> Iterator[tuple[Part, Part]]:
-    """Two beginnings of a file, the longer one first: what contradicts the one can be taken by the other.
+    """Open two partial downloads of a file, the longer first: bytes that contradict the one may continue the other.
 
     They stay for the next run, unless they are empty. One run at a time has them.
 
@@ -92,14 +92,14 @@ def _opened(path: Path) -> Iterator[Part]:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = Part(path, open(path, "a+b", buffering=0))  # noqa: SIM115 (closed below)
     with part.file:
-        with _writing(path):
-            try:
-                fcntl.flock(part.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                ours = os.path.samestat(os.stat(path), os.fstat(part.file.fileno()))
-            except (BlockingIOError, FileNotFoundError):
-                ours = False  # (it is gone where another run ended in this moment)
-        if not ours:
-            raise UserError(f"{path}: another run is downloading it: wait for it")
+        refusal = f"{path}: another run is downloading it: wait for it"
+        lock(part.file, refusal)
+        try:
+            ours = os.path.samestat(os.stat(path), os.fstat(part.file.fileno()))
+        except FileNotFoundError:
+            ours = False
+        if not ours:  # another run removed it at its end, after it was opened here
+            raise UserError(refusal)
         try:
             yield part
         finally:
@@ -111,7 +111,7 @@ def _opened(path: Path) -> Iterator[Part]:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    # The network's errors are OSErrors too: those of writing must not be taken for them.
+    # Errors of the network are OSErrors too: errors of writing must be told apart from them.
     try:
         yield
     except OSError as error:

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from resmlp_mt.corpora.download import PublicFile
-from resmlp_mt.corpora.part import FOLDER
-from resmlp_mt.corpora.plan import WORK, Plan
+from resmlp_mt.corpora.partial_download import FOLDER
+from resmlp_mt.corpora.preparation_plan import WORK, PreparationPlan
 from resmlp_mt.errors import UserError
 
 MD5 = hashlib.md5(b"").hexdigest()
@@ -32,7 +32,7 @@ def _written(path: Path, content: bytes) -> Path:
 def test_the_plan_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _free(monkeypatch, 7_000_000_000)
     out = tmp_path / "new" / "out"
-    assert str(Plan(FILES, None, out, 2_000_000, mirrors=["https://example.com/wmt/"])).splitlines() == [
+    assert str(PreparationPlan(FILES, None, out, 2_000_000, mirrors=["https://example.com/wmt/"])).splitlines() == [
         f"archives in {out}/raw, downloaded where they are missing",
         "  a.tgz  3.0 MB, missing",
         "    https://example.com/wmt/a.tgz",
@@ -54,19 +54,19 @@ def test_what_is_there_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     _written(tmp_path / "raw" / "b.tgz", b"x" * 5000)
     _written(tmp_path / "subwords" / "train.en", b"x" * 300)
     _written(tmp_path / "resmlp6" / "checkpoint_last.pt", b"x" * 300)  # is not of the preparation
-    plan = Plan(FILES, None, tmp_path, 1000)
+    plan = PreparationPlan(FILES, None, tmp_path, 1000)
     assert (plan.download, plan.work) == (2_000_000, 3000 - 300)
     assert "  a.tgz  3.0 MB, 1.0 MB there\n" in str(plan)
     assert "  b.tgz  size unknown, there\n" in str(plan)
-    assert Plan(FILES, tmp_path / "raw", tmp_path, 10).download == 0
+    assert PreparationPlan(FILES, tmp_path / "raw", tmp_path, 10).download == 0
 
 
 def test_archives_of_the_wrong_size_are_not_there(tmp_path: Path) -> None:
     _written(tmp_path / "raw" / "a.tgz", b"x" * 2_999_999)
-    plan = Plan(FILES, None, tmp_path, 1000)
+    plan = PreparationPlan(FILES, None, tmp_path, 1000)
     assert plan.download == 3_000_000
     assert "  a.tgz  3.0 MB, 2,999,999 bytes, not 3,000,000: will be downloaded\n" in str(plan)
-    plan = Plan(FILES, tmp_path / "raw", tmp_path, 1000)
+    plan = PreparationPlan(FILES, tmp_path / "raw", tmp_path, 1000)
     assert "  a.tgz  3.0 MB, 2,999,999 bytes, not 3,000,000: get it again\n" in str(plan)
     _written(tmp_path / "raw" / "a.tgz", b"x" * 3_000_000)
     assert "  a.tgz  3.0 MB, there\n" in str(plan)
@@ -92,7 +92,7 @@ def test_what_is_made_anew_stands_beside_the_old(
     for name, size in zip(WORK, old, strict=True):
         with _written(tmp_path / name / "train.en", b"").open("r+b") as file:
             file.truncate(size * 1000)
-    plan = Plan(FILES, None, tmp_path, 1_000_000, anew)
+    plan = PreparationPlan(FILES, None, tmp_path, 1_000_000, anew)
     assert plan.work == expected * 1000
     assert ("; subwords, data-bin anew, beside the old)" in str(plan)) == (anew == ("subwords", "data-bin"))
 
@@ -103,12 +103,12 @@ def test_too_little_disk_is_said_first(tmp_path: Path, monkeypatch: pytest.Monke
         UserError,
         match=r"out: 4\.0 MB free on its disk, but about \d+\.\d MB needed \(3\.0 MB of downloads, .* --sample",
     ):
-        Plan(FILES, None, tmp_path / "out", 2_000_000).obtained()
+        PreparationPlan(FILES, None, tmp_path / "out", 2_000_000).obtained()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_zip_or_unpacked_files_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = Plan(FILES, tmp_path, tmp_path / "out", 1000)
+    plan = PreparationPlan(FILES, tmp_path, tmp_path / "out", 1000)
     _written(tmp_path / "b.tgz", b"")
     assert "  a.tgz  3.0 MB, missing\n    https://example.org/a.tgz\n    https://b.org/a\n    or https:" in str(plan)
     _written(tmp_path / "t" / "a.en", b"")
@@ -129,12 +129,12 @@ def test_a_zip_or_unpacked_files_instead(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize("mirror", ["ftp://example.org", "downloads", "", "http://", "http:///wmt", "http://a b/"])
 def test_mirrors_that_are_none(tmp_path: Path, mirror: str) -> None:
     with pytest.raises(UserError, match=f"^--mirror {mirror}: is no address of http or https"):
-        Plan(FILES, None, tmp_path, 1000, mirrors=[mirror])
+        PreparationPlan(FILES, None, tmp_path, 1000, mirrors=[mirror])
 
 
 def test_mirrors_are_of_no_use_with_archives(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--mirror: nothing is downloaded with --archives"):
-        Plan(FILES, tmp_path, tmp_path, 1000, mirrors=["https://example.org"])
+        PreparationPlan(FILES, tmp_path, tmp_path, 1000, mirrors=["https://example.org"])
 
 
 @pytest.mark.parametrize(
@@ -149,4 +149,4 @@ def test_mirrors_are_of_no_use_with_archives(tmp_path: Path) -> None:
 def test_folders_that_are_none(tmp_path: Path, archives: str | None, out: str, message: str) -> None:
     _written(tmp_path / "file", b"mine")
     with pytest.raises(UserError, match=message):
-        Plan(FILES, tmp_path / archives if archives else None, tmp_path / out, 1000)
+        PreparationPlan(FILES, tmp_path / archives if archives else None, tmp_path / out, 1000)

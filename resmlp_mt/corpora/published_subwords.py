@@ -1,7 +1,6 @@
-"""Text that others have split into subwords -> binarised data, as fairseq-preprocess makes it, nothing dropped."""
+"""Text that others have split into subwords -> binarized data, as fairseq-preprocess makes it, nothing dropped."""
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -17,11 +16,11 @@ from resmlp_mt.corpora.pipeline import Corpus, Work, check_number
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.raw_text import RawText, record
 from resmlp_mt.corpora.record import Place
-from resmlp_mt.corpora.sources import Source
+from resmlp_mt.corpora.sources import PairSource
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
-from resmlp_mt.files import atomic_write
+from resmlp_mt.files import atomic_write, write_json
 
 
 def place(
@@ -102,7 +101,7 @@ def prepare_subwords(
         )
         steps.run(step, partial(_take_codes, *codes, step.outputs[0]))
         step = Step(
-            "binarise",
+            "binarize",
             inputs=[*(path for split in SPLITS for path in texts[split]), binarizing.dictionary],
             outputs=binarizing.outputs,
             options={"langs": corpus.langs},
@@ -114,9 +113,7 @@ def prepare_subwords(
         record(steps, text, out / subwords.file_name)
         steps.finish()
         summary = {"pairs": pairs, "dictionary": binarized["dictionary"], "unknown": binarized["unknown"]}
-        with atomic_write(out / "summary.json") as file:
-            json.dump(summary, file, indent=1, sort_keys=True)
-            file.write("\n")
+        write_json(out / "summary.json", summary)
     return summary
 
 
@@ -129,14 +126,14 @@ def format_prepared(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _take(step: Step, source: Source, sample: int | None, symbols: int) -> dict[str, Any]:
+def _take(step: Step, source: PairSource, sample: int | None, symbols: int) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(atomic_write(path)) for path in step.outputs[:2]]
         progress = stack.enter_context(Progress(f"take {source.name}", sample))
         for pair in progress.over(islice(source.pairs(), sample)):
             for file, line in zip(files, pair, strict=True):
-                words = line.decode(errors="replace").split()  # at what fairseq takes for a space
+                words = line.decode(errors="replace").split()  # at the characters that fairseq takes for spaces
                 file.write(" ".join(words) + "\n")
                 counts.update(words)
     if len(step.outputs) > 2:
