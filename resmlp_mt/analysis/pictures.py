@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.sparsity import Sparsity
 
@@ -33,7 +33,7 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def overview(mixings: Sequence[Mixing]) -> Figure:
+def overview(mixings: Sequence[MixingMatrix]) -> Figure:
     """Every A, on one scale; the heads of a layer beside each other."""
     figure, axes = _panels(mixings, 2.5)
     scale = _scale(mixings)
@@ -45,7 +45,7 @@ def overview(mixings: Sequence[Mixing]) -> Figure:
     return figure
 
 
-def layer(mixing: Mixing) -> Figure:
+def layer(mixing: MixingMatrix) -> Figure:
     """One A, as large as it gets; every head a picture of its own."""
     heads = len(mixing.weights)
     columns = math.ceil(math.sqrt(heads))
@@ -68,7 +68,7 @@ def layer(mixing: Mixing) -> Figure:
     return figure
 
 
-def profile(mixings: Sequence[Mixing]) -> Figure:
+def profile(mixings: Sequence[MixingMatrix]) -> Figure:
     """The mean of each diagonal of each A, a line a head; with one head, its spread too."""
     figure, axes = _panels(mixings, 2.7)
     for axis, mixing in zip(axes, mixings, strict=True):
@@ -117,7 +117,7 @@ def sparsity(found: Sequence[Sparsity]) -> Figure:
     return figure
 
 
-def change(series: Sequence[Mixing], labels: Sequence[str]) -> Figure:
+def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
     """One A in several checkpoints, and below each picture what has changed since the checkpoint before.
 
     Args:
@@ -151,7 +151,7 @@ def change(series: Sequence[Mixing], labels: Sequence[str]) -> Figure:
     return figure
 
 
-def _panels(mixings: Sequence[Mixing], size: float) -> tuple[Figure, list[Axes]]:
+def _panels(mixings: Sequence[MixingMatrix], size: float) -> tuple[Figure, list[Axes]]:
     """A panel for each layer, in rows that start anew with the decoder."""
     sides = list(dict.fromkeys(mixing.side for mixing in mixings))
     count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}
@@ -170,14 +170,14 @@ def _panels(mixings: Sequence[Mixing], size: float) -> tuple[Figure, list[Axes]]
     return figure, chosen
 
 
-def _scale(mixings: Sequence[Mixing]) -> Normalize:
+def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
     """White at zero, equal on both sides; the one weight in two hundred that is largest may be beyond it."""
     sizes = np.concatenate([mixing.weights[:, mixing.counts].abs().flatten().numpy() for mixing in mixings])
     largest = float(np.quantile(sizes, 0.995)) or 1.0
     return Normalize(-largest, largest)
 
 
-def _show(axis: Axes, mixing: Mixing, scale: Normalize) -> None:
+def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize) -> None:
     heads, length = len(mixing.weights), mixing.length
     pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
     axis.set_facecolor(UNREAD)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt.analysis import page, pictures, sparsity, used_part
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.reading import Reading
 from resmlp_mt.analysis.sparsity import Sparsity
@@ -31,7 +31,7 @@ class Report:
         self.last = self.mixings_of(readings[-1])
         self.labels = labels([reading.path for reading in readings])
 
-    def mixings_of(self, reading: Reading) -> list[Mixing]:
+    def mixings_of(self, reading: Reading) -> list[MixingMatrix]:
         """The used part of each A."""
         return [self.used.of(mixing) for mixing in reading.mixings]
 
@@ -189,5 +189,5 @@ def labels(paths: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(path.with_suffix("")) for path in paths]
 
 
-def _file_name(mixing: Mixing) -> str:
+def _file_name(mixing: MixingMatrix) -> str:
     return mixing.name.replace(" ", "-")

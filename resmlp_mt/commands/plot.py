@@ -5,10 +5,12 @@ import importlib.util
 import json
 import os
 
+from resmlp_mt.analysis.matrices import SIDES
 from resmlp_mt.analysis.pruning import pruned
 from resmlp_mt.analysis.reading import Reading, read_series
 from resmlp_mt.checkpoints.averaging import save_checkpoint
 from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.checkpoints.model import model_of
 from resmlp_mt.commands import named
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, check_outputs
@@ -90,6 +92,9 @@ def main() -> None:
     report = Report(readings, args.length)
     for side, length in report.used.lengths.items():
         print(f"{side}: positions 1 to {length}")
+    for side in SIDES:
+        if side not in report.used.lengths:
+            print(f"{side}: its mixing is no matrix over positions, and is not drawn")
     print(f"({report.used.how})")
 
     drawn = report.draw()
@@ -108,6 +113,8 @@ def main() -> None:
         with atomic_write(out / name) as stream:
             stream.write(text)
     print(f"wrote {out / 'index.html'}")
+    last = args.checkpoints[-1]
     for text, share in pruning.items():
-        save_checkpoint(pruned(load_checkpoint(args.checkpoints[-1]), share, report.used), pruned_files[text])
+        checkpoint = load_checkpoint(last)
+        save_checkpoint(pruned(checkpoint, model_of(last, checkpoint), share, report.used), pruned_files[text])
         print(f"wrote {pruned_files[text]}")

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from resmlp_mt.analysis import pictures
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.sparsity import Sparsity
 
 
@@ -23,7 +23,7 @@ def mixings(layers=2, heads=1, length=9):
     for side in "encoder", "decoder":
         for number in range(layers):
             weights = torch.randn(heads, length, length)
-            found.append(Mixing(side, number + 1, "", weights.tril() if side == "decoder" else weights))
+            found.append(MixingMatrix(side, number + 1, "", weights.tril() if side == "decoder" else weights))
     return found
 
 
@@ -105,7 +105,7 @@ def test_sparsity_is_readable(layers):
 
 def test_zero_is_white_what_is_not_read_grey_and_the_rest_red_or_blue():
     weights = torch.tensor([[[0.0, 7.0], [2.0, -2.0]]])
-    figure = pictures.layer(Mixing("decoder", 1, "", weights))
+    figure = pictures.layer(MixingMatrix("decoder", 1, "", weights))
     axis, _ = figure.axes
     (image,) = axis.get_images()
     colours = image.to_rgba(image.get_array())
