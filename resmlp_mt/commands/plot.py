@@ -12,6 +12,7 @@ from resmlp_mt.checkpoints.averaging import save_checkpoint
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.checkpoints.model import model_of
 from resmlp_mt.commands import named
+from resmlp_mt.commands.arguments import add_user_dir, import_user_dir
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, check_outputs
 
@@ -54,6 +55,7 @@ def get_parser() -> argparse.ArgumentParser:
         help="also write the last checkpoint with the smallest SHARE of the weights of each A, such as 0.5, set to "
         "zero, one file a share",
     )
+    add_user_dir(parser)
     return parser
 
 
@@ -87,6 +89,7 @@ def main() -> None:
     out = args.out
     if os.path.lexists(out) and not out.is_dir():
         raise UserError(f"--out {out}: is no folder: choose another name")
+    import_user_dir(args.user_dir)
     readings = read_series(args.checkpoints)
     check_length(args.length, readings)
     report = Report(readings, args.length)
