@@ -22,8 +22,20 @@ SYSTEMS = {
 OTHERS = "#AA4499", "#44AA99", "#DDCC77", "#332288", "#88CCEE", "#117733", "#CC6677"
 """In the order of their appearance, for systems that are not listed."""
 
+PLAIN = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
+"""For what is no system."""
+
 
 def colors_of(names: Iterable[str]) -> dict[str, str]:
-    """The color of each system of a picture."""
-    others = itertools.cycle(OTHERS)
-    return {name: SYSTEMS.get(name.lower()) or next(others) for name in dict.fromkeys(names)}
+    """The color of each system of a picture; ``NAME, 1 process`` has a lighter one of NAME's."""
+    others, found = itertools.cycle(OTHERS), {}
+    for name in dict.fromkeys(names):
+        system, _, processes = name.lower().partition(", ")
+        color = SYSTEMS.get(system) or next(others)
+        found[name] = _lighter(color) if processes == "1 process" else color
+    return found
+
+
+def _lighter(color: str) -> str:
+    """Half-way to white."""
+    return "#" + "".join(f"{(int(color[at : at + 2], 16) + 255) // 2:02X}" for at in (1, 3, 5))

@@ -63,6 +63,8 @@ def test_everything_is_written_and_gathered_on_one_page(plot_mixing, saved, tmp_
     assert shown == {(out / name).read_bytes() for name in pictures}
     assert [address[1:] for address in page.addresses if address.startswith("#")] == page.anchors
     assert "encoder, 1 to 6 of 64; decoder, 1 to 8 of 64, found from the optimizer&#x27;s state" in text
+    assert text.count('<p class="found">Found here: ') == 4
+    assert "prefers-color-scheme: dark" in text
 
 
 def test_figures_are_those_of_the_weights(plot_mixing, saved, trained, tmp_path):
