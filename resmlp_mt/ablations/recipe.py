@@ -46,7 +46,7 @@ CLOSING = yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToke
 DEEPEST = 9
 """Levels of a recipe; it has two."""
 
-TABLE = ("table.md", "table.json", "table.png")
+TABLE = ("table.md", "table.json", "table.png", "training.png")
 """The table's files, beside the folders of its rows."""
 
 

@@ -6,7 +6,8 @@ import hashlib
 import math
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,11 +167,16 @@ class RowFolder:
         state.values["training"] = self._training
         earlier = state.values.setdefault("processor_seconds", [])
 
+        told = 0
+
         def tell(seconds: float) -> None:
+            nonlocal told
             state.values["processor_seconds"] = [*earlier, seconds]
             state.save()
-            if self.log.exists():
-                check_updates(self.log, self.recipe.updates_per_epoch)
+            epoch = check_updates(self.log, self.recipe.updates_per_epoch) if self.log.exists() else 0
+            if epoch > told:
+                told = epoch
+                print(f"{self.name}: epoch {epoch} of {self.recipe.max_epoch}", flush=True)
 
         tell(0.0)
         command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
@@ -237,6 +243,23 @@ def _by_name(options: list[str]) -> dict[str, str]:
         else:
             name = found[name.split()[0]] = f"{name} {word}"
     return found
+
+
+def time_left(waiting: Sequence[RowFolder], seconds: Mapping[str, float], jobs: int) -> float | None:
+    """About how many seconds rows will take.
+
+    Args:
+        waiting: the rows
+        seconds: that rows of the table took, by name; a row without takes their mean
+        jobs: rows at a time
+
+    Returns:
+        None where no row tells
+    """
+    if not seconds:
+        return None
+    usual = statistics.mean(seconds.values())
+    return sum(seconds.get(row.name, usual) for row in waiting) / jobs
 
 
 def finish_rows(

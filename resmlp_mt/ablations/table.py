@@ -79,7 +79,7 @@ class Table:
                 *(f"{row.scores[key]['score']:.1f}{'*' if row.differs(key) else ''}" for key in METRICS),
                 f"{row.training.parameters:,}",
                 f"{row.training.words_per_second:,.0f}",
-                _duration(row.processor_seconds),
+                duration(row.processor_seconds),
             ]
         return [heading, *lines.values()]
 
@@ -100,11 +100,11 @@ class Table:
         """For the terminal."""
         return "\n\n".join([self.title, text_table(self.cells()), "\n".join(self.notes())])
 
-    def as_markdown(self, picture: str | None = None) -> str:
+    def as_markdown(self, pictures: Sequence[str] = ()) -> str:
         """A document.
 
         Args:
-            picture: the name of a picture beside it
+            pictures: the names of pictures beside it
         """
         own = [["row", "its own options of fairseq-train"]]
         own += [[row.name, f"`{row.options}`" if row.options else ""] for row in self.figures]
@@ -114,8 +114,7 @@ class Table:
             circumstances.setdefault(facts(row.trained), []).append(row.name)
         parts += [f"Trained ({', '.join(names)}): {told}." for told, names in circumstances.items()]
         parts.append(f"{facts(self.about)}.")
-        if picture:
-            parts.append(f"![{self.title}]({picture})")
+        parts += [f"![{self.title}]({picture})" for picture in pictures]
         return "\n\n".join(parts) + "\n"
 
 
@@ -175,5 +174,6 @@ def running_text(path: Path, count: int, language: str) -> list[str]:
     return [moses.text(line) for line in words]
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """In hours or minutes."""
     return f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"

@@ -1,6 +1,10 @@
-"""What fairseq-train tells in its log with ``--log-format json``, over all runs that went on from one another."""
+"""What fairseq-train tells in its log, over all runs that went on from one another.
+
+Tables read ``--log-format json``, which their trainings have; curves ``simple``, too.
+"""
 
 import json
+import math
 import re
 import statistics
 from dataclasses import dataclass
@@ -15,6 +19,12 @@ _FIGURES: dict[str, dict[str, type[int] | type[float]]] = {
     "valid": {"epoch": int, "valid_ppl": float},
 }
 """What is read of each kind of line."""
+
+CURVES = "loss", "ppl", "lr", "wps"
+"""What is drawn of a training, by fairseq's names."""
+
+_CURVE = re.compile(r"\| INFO \| (train_inner|valid) \| (.*)$")
+_SIMPLE = re.compile(r"(\w+)[ =]([^\s,|=]+)(?=,| \||$)")
 
 _PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained: ([0-9,]+)\)")
 
@@ -34,20 +44,64 @@ class TrainingFigures:
     words_per_second: float
 
 
-def check_updates(path: PathLike, per_epoch: int) -> None:
+@dataclass(frozen=True)
+class Curves:
+    """A training from update to update.
+
+    Attributes:
+        training: figures of CURVES by the number of updates: ``loss`` in bits a subword (that of the criterion),
+            ``ppl``, ``lr`` and ``wps``, target subwords with ``</s>`` a second of the clock
+        validation: ``loss`` and ``ppl``, after an epoch or wherever there was a validation
+    """
+
+    training: dict[float, dict[str, float]]
+    validation: dict[float, dict[str, float]]
+
+
+def read_curves(path: PathLike) -> Curves:
+    """Read a training's log, finished or not, of ``--log-format simple`` or ``json``.
+
+    What was done twice, because the training was broken off after it, counts once: as it was the last time.
+
+    Raises:
+        UserError: it cannot be read, or no update is told in it
+    """
+    found: dict[str, dict[float, dict[str, float]]] = {"train_inner": {}, "valid": {}}
+    for line in read_lines(path):
+        if match := _CURVE.search(line):
+            figures = {name.removeprefix("valid_"): value for name, value in _numbers(match[2]).items()}
+            updates = figures.get("num_updates")
+            if updates is not None:
+                names = CURVES if match[1] == "train_inner" else CURVES[:2]
+                found[match[1]][updates] = {name: figures[name] for name in names if name in figures}
+    if not found["train_inner"]:
+        raise UserError(
+            f"{path}: no update is told in it: give what fairseq-train printed with --log-format simple or json and a "
+            "--log-interval that is shorter than the training"
+        )
+    return Curves(*(dict(sorted(each.items())) for each in found.values()))
+
+
+def check_updates(path: PathLike, per_epoch: int) -> int:
     """See that every epoch so far had so many updates.
+
+    Returns:
+        the last epoch that is finished, 0 before the first
 
     Raises:
         UserError: one had not
     """
+    last = 0
     for kind, figures in map(_figures, read_lines(path)):
         if kind == "train":
             epoch, updates = figures
+            last = int(epoch)
             if updates != epoch * per_epoch:
                 raise UserError(
                     f"{path}: {updates} updates after epoch {epoch}, not {epoch * per_epoch}: not the batches of the "
                     "table's other rows; or set its updates_per_epoch right"
                 )
+    return last
 
 
 def read_training(path: PathLike, last_epoch: int) -> TrainingFigures:
@@ -87,3 +141,20 @@ def _figures(line: str) -> tuple[str, list[float]]:
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
             pass
     return "", []
+
+
+def _numbers(told: str) -> dict[str, float]:
+    """The finite numbers in a line of either format, by name; none where a kill has cut it."""
+    try:
+        values = json.loads(told) if told.startswith("{") else dict(_SIMPLE.findall(told))
+    except (ValueError, RecursionError):
+        return {}
+    found = {}
+    for name, value in values.items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if math.isfinite(number):
+            found[name] = number
+    return found

@@ -1,31 +1,27 @@
-"""The matrices of a checkpoint: every A as the model applies it, and those of the MLPs and the cross-attention."""
+"""The matrices of a model: every A as the model applies it, and those of the MLPs and the cross-attention."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.models import ResMLPTransformerModel
+from resmlp_mt.modules import TokenMixing
 
-StateDict = Mapping[str, Tensor]
-
-_MIXING = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.mixing\.mixing\.weight")
-_DENSE = re.compile(
-    r"(encoder|decoder)\.layers\.(\d+)\.(?:mlp\.(fc[12])|cross_attention\.attention\.([qkv]|out)_proj)\.weight"
-)
-_SHOWN = {"fc1": "W1", "fc2": "W2"}
+SIDES = "encoder", "decoder"
 
 
 @dataclass(frozen=True)
-class Mixing:
+class MixingMatrix:
     """A of one layer.
 
     Attributes:
         side: ``"encoder"`` or ``"decoder"``
         layer: counted from 1
-        key: of its weight in the state dict
+        key: of its module in the model
         weights: H x T x T, one matrix for each head (H = 1: one for all channels); zero where a causal A is not read
     """
 
@@ -53,58 +49,34 @@ class Mixing:
         everywhere = torch.ones(self.length, self.length, dtype=torch.bool)
         return everywhere.tril() if self.causal else everywhere
 
-    def up_to(self, length: int) -> "Mixing":
+    def up_to(self, length: int) -> "MixingMatrix":
         """The first positions alone."""
         return replace(self, weights=self.weights[:, :length, :length])
 
 
-def mixing_matrices(model: StateDict) -> list[Mixing]:
+def matrix(mixing: TokenMixing) -> Tensor:
+    """H x N x N: A as a mixing applies it, all of its rows."""
+    rows = mixing.rows(0, mixing.max_positions).detach()
+    return rows.view(-1, *rows.shape[-2:])
+
+
+def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
     """Every A of a model, the encoder's first, layer by layer.
 
-    Args:
-        model: the state dict of a checkpoint
-
     Returns:
-        nothing for a model whose token mixing has no matrix over positions
-    """
-    found = []
-    for key in model:
-        match = _MIXING.fullmatch(key)
-        if match and model[key].dim() in (2, 3) and 0 < model[key].size(-1) == model[key].size(-2):
-            side, layer = match[1], int(match[2]) + 1
-            found.append(Mixing(side, layer, key, effective_matrix(model, key)))
-    return sorted(found, key=lambda mixing: (mixing.side == "decoder", mixing.layer))
-
-
-def effective_matrix(model: StateDict, key: str) -> Tensor:
-    """H x N x N: A as the mixing with this weight applies it.
-
-    Here belongs whatever else a mixing adds to its weight; see ``beside_the_weight``.
-    """
-    weight = model[key].float()
-    matrix = weight.view(-1, *weight.shape[-2:]) + beside_the_weight(model, key)
-    return matrix.tril() if key.startswith("decoder") else matrix
-
-
-def beside_the_weight(model: StateDict, key: str) -> Tensor:
-    """What a mixing adds to its weight before it is applied, H x N x N or of a shape that broadcasts to it.
+        nothing for a side whose token mixing is no matrix over positions (no ``TokenMixing``)
 
     Raises:
-        UserError: the mixing has a parameter that nothing here knows, so that A would be shown wrongly, or one that
-            does not fit its weight
+        UserError: an A is not finite
     """
-    mixing = key.removesuffix("weight")
-    for other in model:
-        if other.startswith(mixing) and other.removeprefix(mixing) not in ("weight", "bias", "relative"):
-            raise UserError(f"{other}: a parameter of the mixing that is not understood, and A may depend on it")
-    if f"{mixing}relative" not in model:
-        return torch.zeros(1, 1, 1)
-    relative, positions = model[f"{mixing}relative"].float(), model[key].size(-1)
-    if relative.shape not in [(*model[key].shape[:-2], distances) for distances in (positions, 2 * positions - 1)]:
-        raise UserError(f"{mixing}relative: does not fit {key} of {' x '.join(map(str, model[key].shape))}")
-    by_head = relative.view(-1, relative.size(-1))  # r of distances from 1 - N to N - 1, up to 0 in a decoder
-    distance = torch.arange(positions) - torch.arange(positions).unsqueeze(1)
-    return by_head[:, (distance + positions - 1).clamp(max=relative.size(-1) - 1)]
+    found = []
+    for side, number, layer in _layers(model):
+        if layer.mixing is not None and isinstance(layer.mixing.mixing, TokenMixing):
+            key = f"{side}.layers.{number - 1}.mixing.mixing"
+            found.append(MixingMatrix(side, number, key, matrix(layer.mixing.mixing)))
+            if not torch.isfinite(found[-1].weights).all():
+                raise UserError(f"A of {found[-1].name} is not finite (NaN or infinity)")
+    return found
 
 
 @dataclass(frozen=True)
@@ -121,19 +93,20 @@ class Dense:
     weight: Tensor
 
 
-def dense_matrices(model: StateDict) -> list[Dense]:
-    """Both matrices of every MLP, and the cross-attention's, layer by layer.
-
-    Raises:
-        UserError: one of them holds no numbers
-    """
+def dense_matrices(model: ResMLPTransformerModel) -> list[Dense]:
+    """Both matrices of every MLP, and the cross-attention's, layer by layer."""
     found = []
-    for key, weight in model.items():
-        match = _DENSE.fullmatch(key)
-        if match:
-            if not weight.is_floating_point() or not weight.numel() or not torch.isfinite(weight).all():
-                raise UserError(f"{key}: no finite weights: the training diverged, or the file is of another model")
-            side, layer, mlp, attention = match.groups()
-            found.append(Dense(side, int(layer) + 1, _SHOWN.get(mlp, attention), weight))
-    order = ["W1", "W2", "q", "k", "v", "out"]
-    return sorted(found, key=lambda dense: (dense.side == "decoder", dense.layer, order.index(dense.matrix)))
+    for side, number, layer in _layers(model):
+        matrices = {"W1": layer.mlp.fc1, "W2": layer.mlp.fc2}
+        if side == "decoder" and layer.cross_attention is not None:
+            attention = layer.cross_attention.attention
+            matrices |= {name: getattr(attention, f"{name}_proj") for name in ("q", "k", "v", "out")}
+        found += [Dense(side, number, name, linear.weight.detach()) for name, linear in matrices.items()]
+    return found
+
+
+def _layers(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
+    """Side, number and module of each layer."""
+    for side in SIDES:
+        for number, layer in enumerate(getattr(model, side).layers, start=1):
+            yield side, number, layer

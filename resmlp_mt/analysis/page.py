@@ -5,19 +5,29 @@ from collections.abc import Sequence
 from html import escape
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; }
+:root { color-scheme: light dark; --text: #222; --ground: #fff; --line: #bbb; --link: #0b57d0; }
+@media (prefers-color-scheme: dark) { :root { --text: #ddd; --ground: #16181c; --line: #555; --link: #8ab4f8; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--ground); }
 body { max-width: 70rem; margin: 0 auto; padding: 1rem; }
 h1, h2, h3 { line-height: 1.2; overflow-wrap: anywhere; }
-h2 { margin-top: 2.5rem; border-top: 1px solid #ccc; padding-top: 1rem; }
-p { max-width: 45rem; }
+h2 { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; }
+p { max-width: 45rem; overflow-wrap: anywhere; }
+p.found { border-left: 4px solid var(--link); padding-left: 0.7rem; }
+a { color: var(--link); }
 .wide { overflow-x: auto; margin: 1rem 0; }
-.wide img { display: block; max-width: 100%; height: auto; }
-@media (max-width: 45rem) { .wide img { max-width: none; width: 45rem; } .wide img.small { width: 100%; } }
+.wide img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
+@media (max-width: 45rem) {
+  body { padding: 0.7rem; }
+  h1 { font-size: 1.5rem; }
+  .wide img { max-width: none; width: 45rem; }
+  .wide img.small { width: 100%; }
+  table { font-size: 0.85rem; }
+}
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.2rem 0.8rem 0.2rem 0; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-th { border-bottom: 1px solid #999; }
-nav a { margin-right: 1rem; }
+th { border-bottom: 1px solid var(--line); }
+nav a { display: inline-block; margin-right: 1rem; padding: 0.2rem 0; }
 """
 
 
@@ -31,6 +41,11 @@ def subheading(text: str) -> str:
 
 def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
+
+
+def finding(text: str) -> str:
+    """A paragraph that stands out: what was found in this model."""
+    return f'<p class="found">Found here: {escape(text)}</p>'
 
 
 def picture(png: bytes, description: str, small: bool = False) -> str:

@@ -6,24 +6,28 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import matplotlib
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.sparsity import Sparsity
+from resmlp_mt.colors import PLAIN
 
 MOST_COLUMNS = 6
-COLOURS = "RdBu_r"  # zero is white
 UNREAD = "0.85"  # what a causal A does not read
+WEIGHTS = LinearSegmentedColormap.from_list(  # zero is white; without the ends, which are both nearly black
+    "weights", colormaps["RdBu_r"](np.linspace(0.1, 0.9, 256))
+).with_extremes(bad=UNREAD)
+READ, READS = "position j that is read", "position i that reads"
 
-Image = NDArray[np.float32]
+Image = NDArray[np.float64]
 
 
 def png(figure: Figure) -> bytes:
@@ -33,7 +37,7 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def overview(mixings: Sequence[Mixing]) -> Figure:
+def overview(mixings: Sequence[MixingMatrix]) -> Figure:
     """Every A, on one scale; the heads of a layer beside each other."""
     figure, axes = _panels(mixings, 2.5)
     scale = _scale(mixings)
@@ -41,11 +45,12 @@ def overview(mixings: Sequence[Mixing]) -> Figure:
         _show(axis, mixing, scale)
         axis.set_title(mixing.name)
         axis.tick_params(labelsize="small")
-    _colour_bar(figure, axes, scale, "weight")
+    _name_axes(figure, mixings)
+    _color_bar(figure, axes, scale, "weight")
     return figure
 
 
-def layer(mixing: Mixing) -> Figure:
+def layer(mixing: MixingMatrix) -> Figure:
     """One A, as large as it gets; every head a picture of its own."""
     heads = len(mixing.weights)
     columns = math.ceil(math.sqrt(heads))
@@ -62,34 +67,44 @@ def layer(mixing: Mixing) -> Figure:
             axis.set_title(f"head {head + 1}", fontsize="medium")
             axis.tick_params(labelsize="small")
     figure.suptitle(mixing.name)
-    figure.supxlabel("position j that is read")
-    figure.supylabel("position i that reads")
-    _colour_bar(figure, axes, scale, "weight")
+    _name_axes(figure, [])
+    _color_bar(figure, axes, scale, "weight")
     return figure
 
 
-def profile(mixings: Sequence[Mixing]) -> Figure:
-    """The mean of each diagonal of each A, a line a head; with one head, its spread too."""
+def profile(mixings: Sequence[MixingMatrix]) -> Figure:
+    """The mean of each diagonal of each A, all on one scale: a line a head, or with one head its spread too."""
     figure, axes = _panels(mixings, 2.7)
+    heads = max(len(mixing.weights) for mixing in mixings)
+    # no yellow, which is hardly seen on white
+    shades = LinearSegmentedColormap.from_list("heads", colormaps["viridis"](np.linspace(0, 0.88, 256)))
+    color_of = ScalarMappable(BoundaryNorm(np.arange(0.5, heads + 1), 256), shades)
     for axis, mixing in zip(axes, mixings, strict=True):
         found = profiles(mixing)
-        for each in found:
-            axis.plot(each.offsets, each.mean, linewidth=1.5 if len(found) == 1 else 0.8)
-        if len(found) == 1:
-            (only,) = found
-            axis.fill_between(only.offsets, only.mean - only.spread, only.mean + only.spread, alpha=0.25, linewidth=0)
+        for head, each in enumerate(found, start=1):
+            color = PLAIN[0] if heads == 1 else color_of.to_rgba(np.array([head]))[0]
+            axis.plot(each.offsets, each.mean, color=color, linewidth=1.5 if heads == 1 else 0.8)
+            if heads == 1:
+                low, high = each.mean - each.spread, each.mean + each.spread
+                axis.fill_between(each.offsets, low, high, color=color, alpha=0.25, linewidth=0)
         explained = [each.explained for each in found]
         share = f"{np.mean(explained):.0%}"
         if len(found) > 1:
-            share += f" ({min(explained):.0%} to {max(explained):.0%})"
-        axis.set_title(f"{mixing.name}\n{share} explained", fontsize="medium")
+            share += f" ({min(explained):.0%} - {max(explained):.0%})"
+        axis.set_title(f"{mixing.name}\ndiagonals explain {share}", fontsize="small")
         axis.axhline(0, color="0.6", linewidth=0.8, zorder=0)
         axis.axvline(0, color="0.6", linewidth=0.8, zorder=0)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.tick_params(labelsize="small")
         axis.grid(alpha=0.25)
-    figure.supxlabel("relative position j - i")
-    figure.supylabel("weight")
+    limits = [axis.get_ylim() for axis in axes]
+    for axis in axes:
+        axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+    if heads > 1:
+        ticks = range(1, heads + 1, max(heads // 8, 1))
+        figure.colorbar(color_of, ax=axes, label="head", ticks=list(ticks), aspect=40, shrink=0.8)
+    figure.supxlabel("relative position j - i (subwords)")
+    figure.supylabel("mean weight of the diagonal" + ("" if heads > 1 else "; band: standard deviation"))
     return figure
 
 
@@ -105,7 +120,9 @@ def sparsity(found: Sequence[Sparsity]) -> Figure:
             points = [(each.layer, each.share) for each in found if (each.side, each.matrix) == (side, name)]
             label = labels.get(name, f"{name} (cross-attention)")
             style = "o-" if name == "A" else "s--" if name.startswith("W") else "^:"
-            axis.plot(*zip(*points, strict=True) if points else ([], []), style, color=f"C{number}", label=label)
+            axis.plot(
+                *zip(*points, strict=True) if points else ([], []), style, color=PLAIN[number % len(PLAIN)], label=label
+            )
         axis.set_title(side)
         axis.set_xlabel("layer")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -117,7 +134,7 @@ def sparsity(found: Sequence[Sparsity]) -> Figure:
     return figure
 
 
-def change(series: Sequence[Mixing], labels: Sequence[str]) -> Figure:
+def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
     """One A in several checkpoints, and below each picture what has changed since the checkpoint before.
 
     Args:
@@ -145,13 +162,14 @@ def change(series: Sequence[Mixing], labels: Sequence[str]) -> Figure:
             changed.set_axis_on()
             changed.set_title(f"changed by {relative:.1%}", fontsize="small")
             _show(changed, step, step_scale)
-    _colour_bar(figure, axes.flat, scale, "weight")
-    _colour_bar(figure, axes.flat, step_scale, "change")
+    _name_axes(figure, series)
+    _color_bar(figure, axes.flat, scale, "weight")
+    _color_bar(figure, axes.flat, step_scale, "change of the weight (lower row)")
     figure.suptitle(series[0].name)
     return figure
 
 
-def _panels(mixings: Sequence[Mixing], size: float) -> tuple[Figure, list[Axes]]:
+def _panels(mixings: Sequence[MixingMatrix], size: float) -> tuple[Figure, list[Axes]]:
     """A panel for each layer, in rows that start anew with the decoder."""
     sides = list(dict.fromkeys(mixing.side for mixing in mixings))
     count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}
@@ -170,45 +188,58 @@ def _panels(mixings: Sequence[Mixing], size: float) -> tuple[Figure, list[Axes]]
     return figure, chosen
 
 
-def _scale(mixings: Sequence[Mixing]) -> Normalize:
+def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
     """White at zero, equal on both sides; the one weight in two hundred that is largest may be beyond it."""
     sizes = np.concatenate([mixing.weights[:, mixing.counts].abs().flatten().numpy() for mixing in mixings])
     largest = float(np.quantile(sizes, 0.995)) or 1.0
     return Normalize(-largest, largest)
 
 
-def _show(axis: Axes, mixing: Mixing, scale: Normalize) -> None:
+def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize) -> None:
+    """A, or its heads with their numbers; positions are counted from 1."""
     heads, length = len(mixing.weights), mixing.length
     pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
-    axis.set_facecolor(UNREAD)
     if heads == 1:
-        extent = (0.5, length + 0.5, length + 0.5, 0.5)  # positions are counted from 1
-        axis.imshow(pictures[0], cmap=COLOURS, norm=scale, extent=extent, interpolation="nearest")
+        extent = (0.5, length + 0.5, length + 0.5, 0.5)
+        axis.imshow(pictures[0], cmap=WEIGHTS, norm=scale, extent=extent, interpolation="nearest")
         for each in axis.xaxis, axis.yaxis:
             each.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
         axis.set_xlim(0.5, length + 0.5)
         axis.set_ylim(length + 0.5, 0.5)
-    else:
-        axis.imshow(_mosaic(pictures), cmap=COLOURS, norm=scale, interpolation="nearest")
-        axis.set_xticks([])
-        axis.set_yticks([])
+        return
+    tiled, corners = _mosaic(WEIGHTS(scale(np.ma.masked_invalid(pictures))))
+    axis.imshow(tiled, interpolation="nearest")
+    for head, (row, column) in enumerate(corners, start=1):
+        axis.text(column + length / 2, row - 1, str(head), fontsize=6, ha="center", va="bottom")
+    (top, left), bottom = corners[0], corners[-1][0]
+    axis.set_xticks([left, left + length - 1], ["1", str(length)])
+    axis.set_yticks([top, top + length - 1] if bottom == top else [bottom, bottom + length - 1], ["1", str(length)])
+    axis.spines[:].set_visible(False)
 
 
-def _mosaic(pictures: Image) -> Image:
-    """H x T x T as one picture, with gaps between the heads."""
-    heads, length, _ = pictures.shape
+def _mosaic(pictures: Image) -> tuple[Image, list[tuple[int, int]]]:
+    """H x T x T x 4 as one picture, with room above each head for its number, and the upper left corner of each."""
+    heads, length, _, channels = pictures.shape
     columns = math.ceil(math.sqrt(heads))
     rows = math.ceil(heads / columns)
-    gap = max(length // 12, 1)
-    step = length + gap
-    tiled = np.full((rows * step - gap, columns * step - gap), np.nan, pictures.dtype)
+    gap, room = max(length // 12, 1), max(length // 3, 1)
+    tiled = np.zeros((rows * (length + room), columns * (length + gap) - gap, channels))
+    corners = []
     for head, picture in enumerate(pictures):
         row, column = divmod(head, columns)
-        tiled[row * step : row * step + length, column * step : column * step + length] = picture
-    return tiled
+        top, left = row * (length + room) + room, column * (length + gap)
+        tiled[top : top + length, left : left + length] = picture
+        corners.append((top, left))
+    return tiled, corners
 
 
-def _colour_bar(figure: Figure, axes: Iterable[Axes], scale: Normalize, label: str) -> None:
-    mappable = ScalarMappable(scale, matplotlib.colormaps[COLOURS])
+def _name_axes(figure: Figure, mixings: Iterable[MixingMatrix]) -> None:
+    several = any(len(mixing.weights) > 1 for mixing in mixings)
+    figure.supxlabel(READ + (", in each head (numbered)" if several else ""))
+    figure.supylabel(READS)
+
+
+def _color_bar(figure: Figure, axes: Iterable[Axes], scale: Normalize, label: str) -> None:
+    mappable = ScalarMappable(scale, WEIGHTS)
     bar = figure.colorbar(mappable, ax=list(axes), extend="both", shrink=0.8, aspect=40, label=label)
     bar.ax.tick_params(labelsize="small")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.matrices import MixingMatrix
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class Profile:
     by_chance: float
 
 
-def profiles(mixing: Mixing) -> list[Profile]:
+def profiles(mixing: MixingMatrix) -> list[Profile]:
     """The profile of each head."""
     return [_profile(matrix.double().numpy(), mixing.causal) for matrix in mixing.weights]
 

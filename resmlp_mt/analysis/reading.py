@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.analysis import sparsity, used_part
-from resmlp_mt.analysis.matrices import Mixing, dense_matrices, mixing_matrices
+from resmlp_mt.analysis.matrices import MixingMatrix, dense_matrices, mixing_matrices
 from resmlp_mt.analysis.sparsity import Sparsity
 from resmlp_mt.analysis.used_part import Lengths
 from resmlp_mt.checkpoints.loading import architecture_of, load_checkpoint
+from resmlp_mt.checkpoints.model import model_of
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
+from resmlp_mt.models import ResMLPTransformerModel
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Reading:
     path: Path
     architecture: str
     updates: int
-    mixings: list[Mixing]
+    mixings: list[MixingMatrix]
     dense: list[Sparsity]
     by_gradient: Lengths | None
     by_bias: Lengths
@@ -45,32 +48,27 @@ def read(path: PathLike) -> Reading:
         UserError: it cannot be loaded, is of another model, or its weights are not finite or do not fit together
     """
     checkpoint = load_checkpoint(path)
-    model, architecture = checkpoint["model"], architecture_of(checkpoint)
-    try:
-        mixings, dense = mixing_matrices(model), dense_matrices(model)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
-    if not mixings:
+    architecture = architecture_of(checkpoint)
+    if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
         raise UserError(
             f"{path}: no matrix A over positions in this {architecture}: give a checkpoint of a resmlp_transformer "
             "with linear token mixing"
         )
-    for mixing in mixings:
-        if not model[mixing.key].is_floating_point():
-            raise UserError(f"{path}: {mixing.key} is of {model[mixing.key].dtype}: A was not trained so")
-        bias = used_part.bias_of(mixing)
-        if bias not in model or model[bias].shape != (*model[mixing.key].shape[:-2], mixing.length):
-            raise UserError(f"{path}: lacks the parameter {bias}, of the shape that A has")
-        if not torch.isfinite(mixing.weights).all():
-            raise UserError(f"{path}: A of {mixing.name} is not finite (NaN or infinity): the training diverged")
+    model = model_of(path, checkpoint)
+    try:
+        mixings = mixing_matrices(model)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    if not mixings:
+        raise UserError(f"{path}: --token-mixing {model.cfg.token_mixing} is no matrix over positions: no A to draw")
     return Reading(
         Path(path),
         architecture,
         checkpoint["optimizer_history"][-1].get("num_updates", 0),
         mixings,
-        sparsity.of_dense(dense),
+        sparsity.of_dense(dense_matrices(model)),
         used_part.by_gradient(checkpoint, mixings),
-        used_part.by_bias(model, mixings),
+        used_part.by_bias(checkpoint["model"], mixings),
     )
 
 

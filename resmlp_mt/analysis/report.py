@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from resmlp_mt.analysis import page, pictures, sparsity, used_part
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis import findings, page, pictures, sparsity, used_part
+from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.reading import Reading
 from resmlp_mt.analysis.sparsity import Sparsity
@@ -31,7 +31,7 @@ class Report:
         self.last = self.mixings_of(readings[-1])
         self.labels = labels([reading.path for reading in readings])
 
-    def mixings_of(self, reading: Reading) -> list[Mixing]:
+    def mixings_of(self, reading: Reading) -> list[MixingMatrix]:
         """The used part of each A."""
         return [self.used.of(mixing) for mixing in reading.mixings]
 
@@ -103,14 +103,16 @@ class Report:
         sections = {
             "Checkpoints": self._checkpoints(),
             "Overview": [
+                page.finding(findings.reach(self.last)),
                 page.paragraph(
                     "What position i (row) takes from position j (column), layer by layer, all on one scale with zero "
                     "in white; the few largest weights may lie beyond it. Grey is what a causal A does not read."
-                    + (" The heads of a layer stand beside each other." if heads > 1 else "")
+                    + (" The heads of a layer have numbers, row by row." if heads > 1 else "")
                 ),
                 page.picture(drawn["overview"], "Every A, layer by layer"),
             ],
             "Profiles": [
+                page.finding(findings.explained(self.last)),
                 page.paragraph(
                     "The mean weight of each diagonal of A"
                     + (", a line a head. " if heads > 1 else ", and its standard deviation as a band. ")
@@ -121,6 +123,7 @@ class Report:
                 page.table(self._explained()),
             ],
             "Sparsity": [
+                page.finding(findings.small_weights(self.sparsities_of(self.readings[-1]))),
                 page.paragraph(
                     "The share of weights whose magnitude is below 5% of the largest of their matrix: A (its used "
                     "part), the two matrices of the MLP, and those of the cross-attention. The paper's figures 3 and "
@@ -129,21 +132,12 @@ class Report:
                 page.picture(drawn["sparsity"], "Share of small weights, layer by layer", small=True),
                 page.table(self._sparsities()),
             ],
-            "Change": [
-                page.paragraph(
-                    "Each A in each checkpoint and, below, what has changed since the checkpoint before, on a scale of "
-                    "its own; in the title the norm of the change over that of A."
-                ),
-                *(
-                    page.picture(png, f"Change of A, {name.removeprefix('change-')}")
-                    for name, png in drawn.items()
-                    if name.startswith("change-")
-                ),
+            **(self._changes(drawn) if len(self.readings) > 1 else {}),
+            "Layers": [
+                page.finding(findings.largest(self.last)),
+                *(page.picture(drawn[_file_name(each)], f"A of {each.name}", heads == 1) for each in self.last),
             ],
-            "Layers": [page.picture(drawn[_file_name(each)], f"A of {each.name}", heads == 1) for each in self.last],
         }
-        if len(self.readings) == 1:
-            del sections["Change"]
         parts = [line for title, body in sections.items() for line in [page.heading(title, title.lower()), *body]]
         return page.page(f"Token mixing of {self.labels[-1]}", parts, [(title, title.lower()) for title in sections])
 
@@ -153,6 +147,22 @@ class Report:
         whole = {mixing.side: mixing.length for mixing in self.readings[-1].mixings}
         shown = "; ".join(f"{side}, 1 to {used} of {whole[side]}" for side, used in self.used.lengths.items())
         return [page.table(rows), page.paragraph(f"Positions shown: {shown}, {self.used.how}.")]
+
+    def _changes(self, drawn: dict[str, bytes]) -> dict[str, list[str]]:
+        return {
+            "Change": [
+                page.finding(findings.changes(*map(self.mixings_of, self.readings[-2:]))),
+                page.paragraph(
+                    "Each A in each checkpoint and, below, what has changed since the checkpoint before, on a scale of "
+                    "its own; in the title the norm of the change over that of A."
+                ),
+                *(
+                    page.picture(png, f"Change of A, {name.removeprefix('change-')}")
+                    for name, png in drawn.items()
+                    if name.startswith("change-")
+                ),
+            ]
+        }
 
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]
@@ -189,5 +199,5 @@ def labels(paths: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(path.with_suffix("")) for path in paths]
 
 
-def _file_name(mixing: Mixing) -> str:
+def _file_name(mixing: MixingMatrix) -> str:
     return mixing.name.replace(" ", "-")

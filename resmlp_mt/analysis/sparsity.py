@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from resmlp_mt.analysis.matrices import Dense, Mixing
+from resmlp_mt.analysis.matrices import Dense, MixingMatrix
 
 BELOW = 0.05
 """Of the largest weight's magnitude: the paper's threshold."""
@@ -32,7 +32,7 @@ def share_of_small(weights: Tensor) -> float:
     return magnitude.lt(BELOW * magnitude.max()).double().mean().item()
 
 
-def of_mixing(mixing: Mixing) -> Sparsity:
+def of_mixing(mixing: MixingMatrix) -> Sparsity:
     """Of the entries that count: in the decoder those of the lower triangle."""
     shares = [share_of_small(matrix[mixing.counts]) for matrix in mixing.weights]
     return Sparsity(mixing.side, mixing.layer, "A", sum(shares) / len(shares))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.matrices import MixingMatrix
 
 SHARE = 0.01
 """Used are the positions before the first whose bias had less than this share of the largest squared gradients."""
@@ -33,16 +33,16 @@ class UsedPart:
     lengths: Lengths
     how: str
 
-    def of(self, mixing: Mixing) -> Mixing:
+    def of(self, mixing: MixingMatrix) -> MixingMatrix:
         return mixing.up_to(self.lengths[mixing.side])
 
 
-def given(length: int, mixings: Iterable[Mixing]) -> UsedPart:
+def given(length: int, mixings: Iterable[MixingMatrix]) -> UsedPart:
     """A length that the user chose; a side with fewer positions is used whole."""
     return UsedPart({mixing.side: min(length, mixing.length) for mixing in mixings}, "as given by --length")
 
 
-def found(lengths_by_gradient: Lengths | None, lengths_by_bias: Lengths, mixings: Iterable[Mixing]) -> UsedPart:
+def found(lengths_by_gradient: Lengths | None, lengths_by_bias: Lengths, mixings: Iterable[MixingMatrix]) -> UsedPart:
     """The best that there is to go by."""
     if lengths_by_gradient:
         return UsedPart(
@@ -63,7 +63,7 @@ def found(lengths_by_gradient: Lengths | None, lengths_by_bias: Lengths, mixings
     )
 
 
-def by_gradient(checkpoint: Mapping[str, Any], mixings: Iterable[Mixing]) -> Lengths | None:
+def by_gradient(checkpoint: Mapping[str, Any], mixings: Iterable[MixingMatrix]) -> Lengths | None:
     """The positions of each side that sentences of the training reached often.
 
     Args:
@@ -77,6 +77,8 @@ def by_gradient(checkpoint: Mapping[str, Any], mixings: Iterable[Mixing]) -> Len
         return None
     lengths: Lengths = {}
     for mixing in mixings:
+        if bias_of(mixing) not in squared:  # a mixing of one's own may have none
+            continue
         by_position = squared[bias_of(mixing)].reshape(-1, mixing.length).sum(0)
         if by_position.max() > 0:
             often = by_position >= SHARE * by_position.max()  # a single sentence far behind may be loud, too
@@ -84,21 +86,23 @@ def by_gradient(checkpoint: Mapping[str, Any], mixings: Iterable[Mixing]) -> Len
     return lengths if {mixing.side for mixing in mixings} == lengths.keys() else None
 
 
-def by_bias(model: Mapping[str, Tensor], mixings: Iterable[Mixing]) -> Lengths:
+def by_bias(model: Mapping[str, Tensor], mixings: Iterable[MixingMatrix]) -> Lengths:
     """The positions of each side that any sentence of the training reached; nothing for an untrained model.
 
     b starts at zero, and b of a position gets a gradient just where a sentence has that position.
     """
     lengths: Lengths = {}
     for mixing in mixings:
+        if bias_of(mixing) not in model:
+            continue
         reached = model[bias_of(mixing)].reshape(-1, mixing.length).ne(0).any(0).nonzero()
         if len(reached):
             lengths[mixing.side] = max(lengths.get(mixing.side, 0), int(reached.max()) + 1)
     return lengths if {mixing.side for mixing in mixings} == lengths.keys() else {}
 
 
-def bias_of(mixing: Mixing) -> str:
-    return mixing.key.removesuffix("weight") + "bias"
+def bias_of(mixing: MixingMatrix) -> str:
+    return f"{mixing.key}.bias"
 
 
 def squared_gradients(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.benchmarks.comparison import Measurement, Section
 from resmlp_mt.benchmarks.timing import Spread
+from resmlp_mt.colors import colors_of
 from resmlp_mt.files import atomic_write
 
 
@@ -27,15 +28,13 @@ def draw(section: Section, path: Path) -> None:
         figure.savefig(stream, format="png", dpi=120)
 
 
-def colours(section: Section) -> dict[str, str]:
-    """The baseline is grey, the others differ."""
-    names = list(dict.fromkeys(row.system for row in section.rows))
-    others = itertools.cycle(f"C{number}" for number in range(10) if number != 7)  # C7 is grey
-    return {name: "0.45" if name == section.baseline else next(others) for name in names}
+def colors(section: Section) -> dict[str, str]:
+    """By system."""
+    return colors_of(row.system for row in section.rows)
 
 
 def legend(figure: Any, axis: Any, title: str) -> None:
-    """The names below all panels, since they can be long."""
+    """The names below all panels, since they can be long, and what the marks mean."""
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small", title=title)
 
 
@@ -75,17 +74,17 @@ def by_length(section: Section) -> Any:
     axes = figure.subplots(deep, 2)
     lengths = sorted({row.length for row in section.rows})
     for axis, panel in zip(axes.flat, panels, strict=True):
-        for (name, colour), marker in zip(colours(section).items(), itertools.cycle("osD^vP*X")):
+        for (name, color), marker in zip(colors(section).items(), itertools.cycle("osD^vP*X")):
             rows = sorted((row for row in section.rows if row.system == name), key=lambda row: row.length)
-            line(axis, panel, rows, color=colour, marker=marker, label=name)
+            line(axis, panel, rows, color=color, marker=marker, label=name)
         axis.set_xscale("log", base=2)
         axis.set_xticks(lengths, map(str, lengths))
         axis.xaxis.set_minor_locator(NullLocator())
         plain_log(axis)
-        axis.set_xlabel("length (subwords)")
-        axis.set_title(panel.title)
+        axis.set_xlabel("length (subwords, logarithmic)")
+        axis.set_ylabel(f"{panel.title}, logarithmic")
         axis.grid(alpha=0.3)
-    legend(figure, axes.flat[0], "dashed: what FLOPs alone predict")
+    legend(figure, axes.flat[0], "whiskers: quartiles of the rounds; dashed: what FLOPs alone predict")
     return figure
 
 
@@ -113,6 +112,8 @@ def plain_log(axis: Any) -> None:
     axis.set_yscale("log")
     low, high = axis.get_ylim()
     steps: list[float] = [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, *range(3, 10)]
+    if high < 1.7 * low:
+        steps = [*(tenths / 10 for tenths in range(10, 50)), *(halves / 2 for halves in range(10, 20))]
     if high > 12 * low:
         steps = [1, 2, 3, 5] if high < 100 * low else [1]
     axis.yaxis.set_major_locator(LogLocator(subs=steps))
@@ -125,16 +126,16 @@ def by_sentences(section: Section) -> Any:
     workloads = list(dict.fromkeys(row.workload for row in section.rows))
     figure = Figure(figsize=(13, 5), layout="constrained")
     axes = figure.subplots(1, 2)
-    shades = colours(section)
+    shades = colors(section)
     width = 0.8 / len(shades)
     highest = max(max(row.ratio.high, row.flop_ratio or 0) for row in section.rows)
-    for axis, label in zip(axes, ("times as fast as " + section.baseline, "tokens a second"), strict=True):
-        for place, (name, colour) in enumerate(shades.items()):
+    for axis, label in zip(axes, ("times as fast as " + section.baseline, "target tokens a second"), strict=True):
+        for place, (name, color) in enumerate(shades.items()):
             rows = [row for row in section.rows if row.system == name]
             spreads = [row.ratio if axis is axes[0] else row.rate for row in rows]
             left = [workloads.index(row.workload) - 0.4 + (place + 0.5) * width for row in rows]
             medians = [spread.median for spread in spreads]
-            axis.bar(left, medians, 0.92 * width, yerr=whiskers(spreads), color=colour, capsize=2, label=name)
+            axis.bar(left, medians, 0.92 * width, yerr=whiskers(spreads), color=color, capsize=2, label=name)
             if axis is axes[0]:
                 axis.margins(y=0.2)
                 for x, row in zip(left, rows, strict=True):
@@ -152,7 +153,7 @@ def by_sentences(section: Section) -> Any:
                         fontsize="small",
                     )
         axis.set_xticks(range(len(workloads)), workloads)
-        axis.set_xlabel("length x sentences")
-        axis.set_title(label)
-    legend(figure, axes[0], "black: FLOPs alone")
+        axis.set_xlabel("length (subwords) x sentences of a batch")
+        axis.set_ylabel(label)
+    legend(figure, axes[0], "whiskers: quartiles of the rounds; black lines: what FLOPs alone predict")
     return figure

@@ -18,6 +18,7 @@ COMMANDS = {
     "table5": "the paper's table 5 beside what was measured",
     "cost": "what training the systems of table 5 costs, by formula",
     "plot": "look at the mixing matrices of a trained model",
+    "plot-training": "loss, perplexity, learning rate and speed of trainings from their logs",
     "ablate": "train, translate and score a table of variants",
     "distill": "make training data of what a teacher translated",
     "export-onnx": "a trained model for ONNX Runtime",

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import json
 import shlex
 import signal
 import sys
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.ablations.recipe import TABLE, Recipe, read_recipe
-from resmlp_mt.ablations.running import RowFolder, digests, finish_rows
-from resmlp_mt.ablations.table import Table, make_table
+from resmlp_mt.ablations.running import RowFolder, digests, finish_rows, time_left
+from resmlp_mt.ablations.table import Table, duration, make_table
+from resmlp_mt.ablations.training_log import read_curves
 from resmlp_mt.benchmarks.machine import describe
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser
@@ -22,7 +24,10 @@ EPILOG = """
 Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
 from its last checkpoint, to the weights of an unbroken run; a finished row is not run again, and one whose options or
 data have changed since is refused unless named by --anew. The table is OUT/table.md, table.json and, with matplotlib,
-table.png.
+table.png and training.png, which has a curve a row.
+
+How long it will take is told at the start and after each row, by the rows that are finished and by the table of an
+earlier run beside the recipe (variants.json beside variants.yaml).
 
 examples:
   python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --jobs 2
@@ -61,19 +66,38 @@ def known(recipe: Recipe, names: list[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def save(table: Table, out: Path) -> None:
+def save(table: Table, rows: list[RowFolder], out: Path) -> None:
     """Write the table's files."""
-    picture = None
+    pictures = []
     if importlib.util.find_spec("matplotlib"):
+        from resmlp_mt.ablations.curves import draw_curves
         from resmlp_mt.ablations.plots import draw
 
-        picture = TABLE[2]
-        draw(table, out / picture)
+        pictures = list(TABLE[2:])
+        draw(table, out / pictures[0])
+        draw_curves({row.name: read_curves(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
     else:
-        print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
+        print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
     write_json(out / TABLE[1], table.as_json())
     with atomic_write(out / TABLE[0]) as stream:
-        stream.write(table.as_markdown(picture))
+        stream.write(table.as_markdown(pictures))
+
+
+def recorded(recipe: Path) -> dict[str, float]:
+    """Processor seconds of each row, by the table of an earlier run beside the recipe; nothing without one."""
+    try:
+        rows = json.loads(recipe.with_suffix(".json").read_text(encoding="utf-8"))["figures"]
+        return {str(row["name"]): float(row["processor_seconds"]) for row in rows}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def tell_time(waiting: list[RowFolder], seconds: dict[str, float], jobs: int) -> None:
+    """Print how many rows are ahead and how long they take."""
+    left = time_left(waiting, seconds, jobs)
+    how_long = "how long they take is known when one is finished" if left is None else f"about {duration(left)}"
+    if waiting:
+        print(f"to run: {len(waiting)} of the rows, {jobs} at a time, {how_long}", flush=True)
 
 
 def check_data_path(path: Path) -> None:
@@ -109,13 +133,22 @@ def main() -> None:
     if not args.table:
         machine = {name: value for name, value in describe(threads=1).items() if name != "ctranslate2"}
         signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
-        for row, error in finish_rows([row for row in rows if row.name in only], args.jobs, anew, machine):
+        chosen = [row for row in rows if row.name in only]
+        waiting = [row for row in chosen if row.name in anew or not row.finished]
+        seconds = recorded(args.recipe) | {row.name: row.processor_seconds for row in rows if row.finished}
+        tell_time(waiting, seconds, args.jobs)
+        for row, error in finish_rows(chosen, args.jobs, anew, machine):
             print(f"{row.name}: {error or 'finished'}", file=sys.stderr if error else sys.stdout, flush=True)
+            if row in waiting:
+                waiting.remove(row)
+                if not error:
+                    seconds[row.name] = row.processor_seconds
+                tell_time(waiting, seconds, args.jobs)
             if error:
                 failed.append(row.name)
     command = shlex.join(["python", "scripts/ablate.py", *sys.argv[1:]])
     table = make_table(recipe, rows, reference, {"Made by": f"`{command}`"})
-    save(table, out)
+    save(table, rows, out)
     print(table.as_text())
     if failed:
         raise UserError(f"not finished: {', '.join(failed)}")

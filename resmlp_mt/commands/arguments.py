@@ -1,7 +1,9 @@
-"""What the commands' options have in common, for argparse."""
+"""Types of options, for argparse, and what several commands have in common."""
 
 import argparse
 from collections.abc import Callable
+
+from resmlp_mt.errors import UserError
 
 
 def command_parser(description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:
@@ -20,3 +22,26 @@ def positive(most: int, least: int = 1) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def add_user_dir(parser: argparse.ArgumentParser) -> None:
+    """Add ``--user-dir``."""
+    parser.add_argument(
+        "--user-dir", metavar="FOLDER", help="code of your own that the model needs, such as a mixing; as for fairseq"
+    )
+
+
+def import_user_dir(folder: str | None) -> None:
+    """Import the code of a user's own that an option names.
+
+    Raises:
+        UserError: there is none, or its name is that of another module
+    """
+    from fairseq.utils import import_user_module
+
+    try:
+        import_user_module(argparse.Namespace(user_dir=folder))
+    except FileNotFoundError as error:
+        raise UserError(f"--user-dir {folder}: no such folder") from error
+    except ImportError as error:
+        raise UserError(f"--user-dir {folder}: cannot be imported: {error}") from error

@@ -4,7 +4,7 @@ import argparse
 import importlib.util
 
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import command_parser
+from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import check_new, write_folder
 from resmlp_mt.export.graphs import graphs_of
@@ -36,6 +36,7 @@ def get_parser() -> argparse.ArgumentParser:
         metavar="DATA_BIN",
         help="folder with the dictionaries (default: where the training had them)",
     )
+    add_user_dir(parser)
     return parser
 
 
@@ -47,6 +48,7 @@ def main() -> None:
     from resmlp_mt.export.checking import TOLERANCE, largest_difference
 
     check_new(args.out)
+    import_user_dir(args.user_dir)
     trained = load(args.checkpoint, args.data)
     graphs = graphs_of(trained.model)
     difference = largest_difference(trained.model, graphs)

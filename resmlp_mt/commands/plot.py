@@ -5,12 +5,14 @@ import importlib.util
 import json
 import os
 
+from resmlp_mt.analysis.matrices import SIDES
 from resmlp_mt.analysis.pruning import pruned
 from resmlp_mt.analysis.reading import Reading, read_series
 from resmlp_mt.checkpoints.averaging import save_checkpoint
 from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.checkpoints.model import model_of
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import command_parser
+from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, check_outputs
 
@@ -51,6 +53,7 @@ def get_parser() -> argparse.ArgumentParser:
         help="also write the last checkpoint with the smallest SHARE of the weights of each A, such as 0.5, set to "
         "zero, one file a share",
     )
+    add_user_dir(parser)
     return parser
 
 
@@ -84,11 +87,15 @@ def main() -> None:
     out = args.out
     if os.path.lexists(out) and not out.is_dir():
         raise UserError(f"--out {out}: is no folder: choose another name")
+    import_user_dir(args.user_dir)
     readings = read_series(args.checkpoints)
     check_length(args.length, readings)
     report = Report(readings, args.length)
     for side, length in report.used.lengths.items():
         print(f"{side}: positions 1 to {length}")
+    for side in SIDES:
+        if side not in report.used.lengths:
+            print(f"{side}: its mixing is no matrix over positions, and is not drawn")
     print(f"({report.used.how})")
 
     drawn = report.draw()
@@ -107,6 +114,8 @@ def main() -> None:
         with atomic_write(out / name) as stream:
             stream.write(text)
     print(f"wrote {out / 'index.html'}")
+    last = args.checkpoints[-1]
     for text, share in pruning.items():
-        save_checkpoint(pruned(load_checkpoint(args.checkpoints[-1]), share, report.used), pruned_files[text])
+        checkpoint = load_checkpoint(last)
+        save_checkpoint(pruned(checkpoint, model_of(last, checkpoint), share, report.used), pruned_files[text])
         print(f"wrote {pruned_files[text]}")

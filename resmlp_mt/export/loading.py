@@ -1,30 +1,18 @@
 """A checkpoint as a model, with its dictionaries where there are any."""
 
-from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq import models as fairseq_models
 from fairseq.data import data_utils
-from fairseq.models import ARCH_MODEL_REGISTRY
-from torch import Tensor
 
 from resmlp_mt.checkpoints.loading import architecture_of, load_checkpoint, options_of
-from resmlp_mt.checkpoints.parameters import DoesNotFit
-from resmlp_mt.corpora.dictionaries import made_up_dictionary, read_dictionary
+from resmlp_mt.checkpoints.model import dictionary_sizes, model_of
+from resmlp_mt.corpora.dictionaries import read_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.models import ResMLPTransformerModel
-
-PLAIN = {
-    "inference_precision": "fp32",
-    "cpu_matmul": "blas",
-    "checkpoint_activations": False,
-    "offload_activations": False,
-}
-"""Options of a model that is exported, whatever it was trained with."""
 
 
 @dataclass(frozen=True)
@@ -58,28 +46,12 @@ def load(path: PathLike, data: PathLike | None = None) -> Trained:
             not hold its dictionaries
     """
     state = load_checkpoint(path)
-    options, task = options_of(state, "model"), options_of(state, "task")
-    architecture = architecture_of(state)
-    if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
-        raise UserError(f"{path}: holds a {architecture}: give a checkpoint of a resmlp_transformer")
+    task = options_of(state, "task")
+    sizes = dictionary_sizes(path, state)
     languages = _languages(path, task, data)
-    sizes = tuple(_symbols(path, state["model"], side) for side in ("encoder", "decoder"))
     files = _find(data, languages, sizes) if data else _look_for(_training_data(task), languages, sizes)
-    source, target = map(read_dictionary, files) if files else map(made_up_dictionary, sizes)
-    args = Namespace(**{**{str(name): options[name] for name in options}, **PLAIN})
-    model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
-    try:
-        model.load_state_dict(state["model"], strict=True, model_cfg=args)
-    except DoesNotFit as error:
-        raise UserError(f"{path}: {error}") from error
-    return Trained(Path(path), architecture, model.float().eval(), languages, files)
-
-
-def _symbols(path: PathLike, model: dict[str, Tensor], side: str) -> int:
-    name = f"{side}.embed_tokens.weight"
-    if name not in model or not model[name].dim():
-        raise UserError(f"{path}: lacks the parameter {name}: give a checkpoint of a resmlp_transformer")
-    return len(model[name])
+    dictionaries = (read_dictionary(files[0]), read_dictionary(files[1])) if files else None
+    return Trained(Path(path), architecture_of(state), model_of(path, state, dictionaries), languages, files)
 
 
 def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike | None) -> tuple[str, str]:

@@ -101,7 +101,7 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
         default=BASE["layerscale_init"],
         metadata={"help": "start of the scale that ends each residual branch (the paper's translation models: 0.2)"},
     )
-    token_mixing: ChoiceEnum(list(TOKEN_MIXINGS)) = field(  # type: ignore[valid-type]
+    token_mixing: str = field(
         default=BASE["token_mixing"],
         metadata={
             "help": "what stands where a Transformer has self-attention, over positions: a linear layer (the paper), "
@@ -150,6 +150,12 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
             "exact and faster"
         },
     )
+
+    def _get_type(self, attribute_name: str) -> Any:
+        """fairseq's hook; the choices of token mixing are those at the time, which ``register_mixing`` adds to."""
+        return (
+            ChoiceEnum(list(TOKEN_MIXINGS)) if attribute_name == "token_mixing" else super()._get_type(attribute_name)
+        )
 
 
 @register_model("resmlp_transformer")
@@ -320,7 +326,8 @@ def _check_mixing(args: Any, require: Callable[[bool, str], None]) -> None:
     """The options of token mixing and of what is beside it; --model-overrides may say anything."""
     for option, choices in ("token_mixing", TOKEN_MIXINGS), ("norm", NORMS), ("activation_fn", ACTIVATIONS):
         value = getattr(args, option)
-        require(value in choices, f"--{option.replace('_', '-')} {value}: give one of {', '.join(choices)}")
+        own = ", or the --user-dir that registers it" if option == "token_mixing" else ""
+        require(value in choices, f"--{option.replace('_', '-')} {value}: give one of {', '.join(choices)}{own}")
     heads, kernel, expansion = args.mixing_heads, args.mixing_kernel, args.mixing_expansion
     for side in "encoder", "decoder":
         dim = getattr(args, f"{side}_embed_dim")
@@ -330,7 +337,7 @@ def _check_mixing(args: Any, require: Callable[[bool, str], None]) -> None:
         require(not idle, f"--{side}-learned-pos needs --token-positional-embeddings")
     given = {f"--mixing-heads {heads}": heads != 1, "--mixing-relative": args.mixing_relative}
     for option, asked in given.items():
-        wrong = asked and args.token_mixing != "linear"
+        wrong = asked and args.token_mixing in ("none", "mlp", "conv", "depthwise", "separable")
         require(not wrong, f"{option} is for --token-mixing linear, not {args.token_mixing}")
     require(kernel >= 1 and kernel % 2 == 1, f"--mixing-kernel is {kernel}: give an odd number from 1")
     require(expansion >= 1, f"--mixing-expansion is {expansion}: give 1 or more")

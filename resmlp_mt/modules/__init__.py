@@ -5,6 +5,7 @@ Nothing here imports anything but torch and this room, by relative imports: the 
 
 from .affine import Aff
 from .layers import DecoderLayer, EncoderLayer, LayerConfig
+from .mixing_kinds import register_mixing
 from .token_mixing import Mixing, TokenMixing
 
-__all__ = ["Aff", "DecoderLayer", "EncoderLayer", "LayerConfig", "Mixing", "TokenMixing"]
+__all__ = ["Aff", "DecoderLayer", "EncoderLayer", "LayerConfig", "Mixing", "TokenMixing", "register_mixing"]

@@ -1,7 +1,7 @@
 """What may stand where a Transformer has self-attention, by the name that ``--token-mixing`` gives it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from .convolution import Convolution, DepthwiseConvolution, SeparableConvolution
 from .mlp_token_mixing import MLPTokenMixing
@@ -16,3 +16,21 @@ TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
     "separable": lambda cfg: SeparableConvolution(cfg.dim, cfg.mixing_kernel, cfg.causal),
 }
 """How each is made of a ``LayerConfig``; none at all where that is None."""
+
+Class = TypeVar("Class", bound=type[Mixing])
+
+
+def register_mixing(name: str) -> Callable[[Class], Class]:
+    """Make a class of one's own a choice of ``--token-mixing``; it is called with a ``LayerConfig``.
+
+    Raises:
+        ValueError: there is a mixing of this name
+    """
+    if name in TOKEN_MIXINGS:
+        raise ValueError(f"there is a token mixing of the name {name!r}: choose another one")
+
+    def register(mixing: Class) -> Class:
+        TOKEN_MIXINGS[name] = mixing
+        return mixing
+
+    return register

@@ -76,7 +76,11 @@ class TokenMixing(Mixing):
             self.register_buffer(name, torch.zeros(0), persistent=False)
 
     def rows(self, start: int, end: int) -> Tensor:
-        """Rows ``start`` to ``end`` of ``A[:end,:end]``, lower-triangular if causal: S x T, with heads H x S x T."""
+        """Rows ``start`` to ``end`` of ``A[:end,:end]``: S x T, with heads H x S x T; for another A, override this."""
+        return self.learned_rows(start, end)
+
+    def learned_rows(self, start: int, end: int) -> Tensor:
+        """These rows as the parameters give them, lower-triangular if causal. (TorchScript knows no ``super()``.)"""
         rows = self.weight[..., start:end, :end]
         relative = self.relative
         if relative is not None:

@@ -2,12 +2,13 @@
 
 import json
 import os
+from dataclasses import replace
 from threading import Event
 
 import pytest
 
 from resmlp_mt.ablations.recipe import read_recipe
-from resmlp_mt.ablations.running import RowFolder, finish_rows
+from resmlp_mt.ablations.running import RowFolder, finish_rows, time_left
 from resmlp_mt.errors import UserError
 
 RECORD = {
@@ -85,3 +86,10 @@ def test_what_a_kill_leaves_before_the_record_is_nobody_s(row, monkeypatch):
     os.mkdir(row.folder / "checkpoints")
     with pytest.raises(UserError):
         row._check_folder()
+
+
+def test_the_time_that_is_left_is_that_of_the_rows_before(row):
+    other = replace(row, name="relu")
+    assert time_left([row, other], {}, 1) is None
+    assert time_left([row, other], {"paper": 60.0, "broken": 30.0}, 2) == (60 + 45) / 2
+    assert time_left([], {"paper": 60.0}, 2) == 0

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from resmlp_mt.ablations.training_log import check_updates, read_training
+from resmlp_mt.ablations.training_log import check_updates, read_curves, read_training
 from resmlp_mt.errors import UserError
 
 HEAD = "2026-01-01 00:00:00 | INFO |"
@@ -70,3 +70,41 @@ def test_an_unfinished_log_is_refused(log):
 def test_other_batches_are_refused(log):
     with pytest.raises(UserError, match="41 updates after epoch 2, not 40"):
         check_updates(log(*epoch(1, 9.5, 20), *epoch(2, 9.5, 41)), 20)
+
+
+SIMPLE = [
+    f"{HEAD} train_inner | epoch 001:     10 / 273 loss=9.366, nll_loss=9.24, ppl=619.1, wps=608.1, ups=1.5, wpb=386, "
+    "bsz=21.4, num_updates=10, lr=0.0088, gnorm=9.898, clip=100, train_wall=6, wall=11",
+    f"{HEAD} valid | epoch 001 | valid on 'valid' subset | loss 8.5 | ppl 270.2 | wps 100 | num_updates 20",
+    f"{HEAD} train | epoch 001 | loss 9.1 | ppl 500 | wps 1 | num_updates 20 | lr 0.01",
+    f"{HEAD} train_inner | epoch 002: 10 / 273 loss=7.5, nll_loss=nan, ppl=81, wps=0, num_updates=30, lr=2e-05, gno",
+]
+
+
+def test_curves_are_read_from_both_formats(log):
+    curves = read_curves(log(*SIMPLE))
+    assert curves.training == {
+        10: {"loss": 9.366, "ppl": 619.1, "lr": 0.0088, "wps": 608.1},
+        30: {"loss": 7.5, "ppl": 81, "lr": 2e-05, "wps": 0},
+    }
+    assert curves.validation == {20: {"loss": 8.5, "ppl": 270.2}}
+
+    told = {"loss": "5.5", "ppl": "45.3", "lr": "0.1", "wps": "700", "num_updates": "10"}
+    valid = {"valid_loss": "4.5", "valid_ppl": "22.6", "valid_num_updates": "10", "valid_wps": "9"}
+    curves = read_curves(log(f"{HEAD} train_inner | {json.dumps(told)}", f"{HEAD} valid | {json.dumps(valid)}"))
+    assert curves.training == {10: {"loss": 5.5, "ppl": 45.3, "lr": 0.1, "wps": 700}}
+    assert curves.validation == {10: {"loss": 4.5, "ppl": 22.6}}
+
+
+def test_curves_have_what_was_done_twice_as_it_was_the_last_time_and_nothing_of_cut_lines(log):
+    again = SIMPLE[0].replace("loss=9.366", "loss=9.1")
+    cut = f'{HEAD} train_inner | {{"num_updates": "40", "lo'
+    curves = read_curves(log(*SIMPLE, again, cut))
+    assert list(curves.training) == [10, 30]
+    assert curves.training[10]["loss"] == 9.1
+
+
+@pytest.mark.parametrize("lines", [[], ["a text"], SIMPLE[1:3], [f"{HEAD} train_inner | [1]"]])
+def test_a_log_without_updates_is_refused(log, lines):
+    with pytest.raises(UserError, match=r"train\.log: no update is told in it: give what fairseq-train printed"):
+        read_curves(log(*lines))

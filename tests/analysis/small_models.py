@@ -5,14 +5,19 @@ from argparse import Namespace
 import builders
 import torch
 
+from resmlp_mt.models.presets import PRESETS, apply_preset
+
 HISTORY = {"criterion_name": "C", "optimizer_name": "Adagrad", "num_updates": 7}
 
 
-def checkpoint(model, optimizer=None, arch="resmlp_transformer_tiny", **more):
-    """What fairseq's trainer saves, in little."""
+def checkpoint(model, optimizer=None, arch="resmlp_transformer_tiny", options=None, **more):
+    """What fairseq's trainer saves, in little; ``options`` are those that the preset does not set."""
+    args = Namespace(arch=arch, share_all_embeddings=True, **(options or {}))
+    if arch in PRESETS:
+        apply_preset(args, arch)
     return {
         "args": None,
-        "cfg": {"model": Namespace(arch=arch)},
+        "cfg": {"model": args},
         "model": model if isinstance(model, dict) else model.state_dict(),
         "criterion": None,
         "optimizer_history": [dict(HISTORY)],

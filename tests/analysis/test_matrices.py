@@ -2,8 +2,10 @@ import pytest
 import torch
 from small_models import untrained
 
-from resmlp_mt.analysis.matrices import dense_matrices, mixing_matrices
+from resmlp_mt.analysis.matrices import MixingMatrix, dense_matrices, mixing_matrices
 from resmlp_mt.errors import UserError
+from resmlp_mt.modules import TokenMixing
+from resmlp_mt.modules.mlp_token_mixing import MLPTokenMixing
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
@@ -15,7 +17,7 @@ def test_a_is_what_the_mixing_does_to_unit_vectors(side, heads, relative):
         for name, parameter in model.named_parameters():
             if ".mixing.mixing." in name:
                 parameter.normal_()  # above the diagonal of a causal A too
-    found = {mixing.name: mixing for mixing in mixing_matrices(model.state_dict())}
+    found = {mixing.name: mixing for mixing in mixing_matrices(model)}
     assert list(found) == ["encoder 1", "encoder 2", "encoder 3", "decoder 1", "decoder 2"]
     for number, layer in enumerate(getattr(model, side).layers):
         mixing = layer.mixing.mixing
@@ -24,32 +26,46 @@ def test_a_is_what_the_mixing_does_to_unit_vectors(side, heads, relative):
         assert torch.allclose(found[f"{side} {number + 1}"].weights, expected, atol=1e-5)
 
 
-def test_heads_come_first_and_the_first_positions_are_cut_out():
-    weight = torch.randn(3, 5, 5)
-    encoder, decoder = mixing_matrices(
-        {"decoder.layers.0.mixing.mixing.weight": weight, "encoder.layers.10.mixing.mixing.weight": weight.half()}
-    )
+def test_the_first_positions_are_cut_out():
+    weights = torch.randn(3, 5, 5)
+    encoder, decoder = MixingMatrix("encoder", 11, "", weights), MixingMatrix("decoder", 1, "", weights.tril())
     assert (encoder.name, decoder.name) == ("encoder 11", "decoder 1")
-    assert torch.equal(decoder.up_to(4).weights, weight[:, :4, :4].tril())
-    assert encoder.weights.dtype == torch.float32
+    assert torch.equal(decoder.up_to(4).weights, weights[:, :4, :4].tril())
     assert decoder.up_to(4).counts.sum() == 10 and encoder.counts.all()
 
 
-def test_other_models_have_none():
-    convolution = {"encoder.layers.0.mixing.mixing.weight": torch.randn(8, 8, 3)}
-    attention = {"encoder.layers.0.self_attn.q_proj.weight": torch.randn(8, 8)}
-    assert mixing_matrices(convolution) == mixing_matrices(attention) == []
+@pytest.mark.parametrize("kind", ["none", "mlp", "conv", "depthwise", "separable"])
+def test_other_kinds_have_none(kind):
+    assert mixing_matrices(untrained(token_mixing=kind)) == []
 
 
-def test_what_is_not_understood_is_not_shown():
-    key = "encoder.layers.0.mixing.mixing.weight"
-    with pytest.raises(UserError, match=r"mixing\.mixing\.other: a parameter of the mixing that is not understood"):
-        mixing_matrices({key: torch.randn(8, 8), key.replace("weight", "other"): torch.randn(8)})
+class Halved(TokenMixing):
+    """A of its own without a parameter of its own."""
+
+    def rows(self, start, end):
+        return super().rows(start, end) / 2
+
+
+def test_a_mixing_of_its_own_is_asked_for_its_rows():
+    model = untrained()
+    decoder = model.decoder.layers[1].mixing
+    decoder.mixing = Halved(64, causal=True)
+    model.encoder.layers[0].mixing.mixing = MLPTokenMixing(64, 2)
+    found = {mixing.name: mixing for mixing in mixing_matrices(model)}
+    assert list(found) == ["encoder 2", "decoder 1", "decoder 2"]
+    assert torch.equal(found["decoder 2"].weights[0], decoder.mixing.weight.tril() / 2)
+
+
+def test_an_a_that_is_not_finite_is_refused():
+    model = untrained()
+    model.encoder.layers[1].mixing.mixing.weight.data[3, 3] = float("inf")
+    with pytest.raises(UserError, match="A of encoder 2 is not finite"):
+        mixing_matrices(model)
 
 
 def test_dense_matrices_are_the_linear_layers_of_mlp_and_cross_attention():
     model = untrained()
-    found = {(each.side, each.layer, each.matrix): each.weight for each in dense_matrices(model.state_dict())}
+    found = {(each.side, each.layer, each.matrix): each.weight for each in dense_matrices(model)}
     mlp = {(side, layer, name) for side in ("encoder", "decoder") for layer in (1, 2) for name in ("W1", "W2")}
     assert found.keys() == mlp | {("decoder", layer, name) for layer in (1, 2) for name in ("q", "k", "v", "out")}
     layer = model.decoder.layers[1]

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from resmlp_mt.analysis import pictures
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.sparsity import Sparsity
 
 
@@ -23,7 +24,7 @@ def mixings(layers=2, heads=1, length=9):
     for side in "encoder", "decoder":
         for number in range(layers):
             weights = torch.randn(heads, length, length)
-            found.append(Mixing(side, number + 1, "", weights.tril() if side == "decoder" else weights))
+            found.append(MixingMatrix(side, number + 1, "", weights.tril() if side == "decoder" else weights))
     return found
 
 
@@ -105,22 +106,46 @@ def test_sparsity_is_readable(layers):
 
 def test_zero_is_white_what_is_not_read_grey_and_the_rest_red_or_blue():
     weights = torch.tensor([[[0.0, 7.0], [2.0, -2.0]]])
-    figure = pictures.layer(Mixing("decoder", 1, "", weights))
+    figure = pictures.layer(MixingMatrix("decoder", 1, "", weights))
     axis, _ = figure.axes
     (image,) = axis.get_images()
     colours = image.to_rgba(image.get_array())
     assert colours[0, 0, :3].min() > 0.95
-    assert colours[0, 1, 3] == 0  # transparent: the grey behind it
+    assert colours[0, 1] == pytest.approx([0.85, 0.85, 0.85, 1])
     assert colours[1, 0, 0] > 2 * colours[1, 0, 2]
     assert colours[1, 1, 2] > 2 * colours[1, 1, 0]
     assert (image.norm.vmin, image.norm.vmax) == pytest.approx((-2, 2))
 
 
-def test_heads_are_laid_side_by_side():
-    tiled = pictures._mosaic(np.arange(5 * 4, dtype=np.float32).reshape(5, 2, 2))
-    assert tiled.shape == (5, 8)
-    assert np.array_equal(tiled[3:, 3:5], [[16, 17], [18, 19]])
-    assert np.isnan(tiled[3:, 6:]).all() and np.isnan(tiled[:, 2]).all()
+def test_the_ends_of_the_scale_are_not_nearly_black():
+    for end in pictures.WEIGHTS(0.0), pictures.WEIGHTS(1.0):
+        assert max(end[:3]) > 0.6
+
+
+def test_heads_are_laid_side_by_side_with_room_for_their_numbers():
+    heads = np.arange(5 * 4, dtype=float).reshape(5, 2, 2, 1) + 1
+    tiled, corners = pictures._mosaic(heads)
+    assert tiled.shape == (6, 8, 1)
+    assert corners == [(1, 0), (1, 3), (1, 6), (4, 0), (4, 3)]
+    for head, (row, column) in zip(heads, corners, strict=True):
+        assert np.array_equal(tiled[row : row + 2, column : column + 2], head)
+    assert tiled.sum() == heads.sum()
+
+
+def test_axes_and_heads_are_named():
+    figure = pictures.overview(mixings(2, 5, 9))
+    assert figure.get_supxlabel().startswith("position j") and figure.get_supylabel().startswith("position i")
+    for axis in figure.axes[:4]:
+        assert [text.get_text() for text in axis.texts] == ["1", "2", "3", "4", "5"]
+        assert [label.get_text() for label in axis.get_xticklabels()] == ["1", "9"]
+
+
+def test_profiles_that_are_compared_have_one_scale():
+    found = mixings(2, 3, 9)
+    found[0] = replace(found[0], weights=9 * found[0].weights)
+    *panels, bar = pictures.profile(found).axes
+    assert len({axis.get_ylim() for axis in panels}) == 1
+    assert bar.get_ylabel() == "head"
 
 
 def test_a_picture_is_a_png_and_the_same_each_time():

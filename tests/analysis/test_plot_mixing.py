@@ -63,6 +63,8 @@ def test_everything_is_written_and_gathered_on_one_page(plot_mixing, saved, tmp_
     assert shown == {(out / name).read_bytes() for name in pictures}
     assert [address[1:] for address in page.addresses if address.startswith("#")] == page.anchors
     assert "encoder, 1 to 6 of 64; decoder, 1 to 8 of 64, found from the optimizer&#x27;s state" in text
+    assert text.count('<p class="found">Found here: ') == 4
+    assert "prefers-color-scheme: dark" in text
 
 
 def test_figures_are_those_of_the_weights(plot_mixing, saved, trained, tmp_path):
@@ -148,7 +150,10 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tra
     attention = {"encoder.layers.0.self_attn.q_proj.weight": torch.randn(8, 8)}
     torch.save(checkpoint(attention, arch="transformer_iwslt_de_en"), tmp_path / "transformer.pt")
     torch.save(checkpoint(attention, cfg={"model": {"_name": "fconv"}}), tmp_path / "fconv.pt")
-    torch.save(checkpoint(untrained(max_source_positions=9)), tmp_path / "smaller.pt")
+    shorter = {"max_source_positions": 9}
+    torch.save(checkpoint(untrained(**shorter), options=shorter), tmp_path / "smaller.pt")
+    for kind in "mlp", "none", "depthwise":
+        torch.save(checkpoint(untrained(token_mixing=kind), options={"token_mixing": kind}), tmp_path / f"{kind}.pt")
     torch.save({"weights": torch.ones(2)}, tmp_path / "other.pt")
     broken = {**trained["model"], "decoder.layers.1.mixing.mixing.weight": torch.full((64, 64), float("nan"))}
     torch.save(checkpoint(broken), tmp_path / "broken.pt")
@@ -161,9 +166,11 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tra
     refused(r"fconv\.pt: no matrix A over positions in this fconv", "fconv.pt")
     refused(r"smaller\.pt: not the matrices of .*checkpoint9\.pt", saved.name, "smaller.pt")
     refused(r"other\.pt: not loaded: not a checkpoint of fairseq-train", "other.pt")
-    refused(r"broken\.pt: A of decoder 2 is not finite", "broken.pt")
+    for kind in "mlp", "none", "depthwise":
+        refused(rf"{kind}\.pt: --token-mixing {kind} is no matrix over positions", f"{kind}.pt")
+    refused(r"broken\.pt: decoder.layers.1.mixing.mixing.weight is not finite", "broken.pt")
     refused(r"integers\.pt: decoder.layers.1.mixing.mixing.weight is of torch.int32", "integers.pt")
-    refused(r"shorter\.pt: lacks the parameter decoder.layers.1.mixing.mixing.bias, of the shape", "shorter.pt")
+    refused(r"shorter\.pt: decoder.layers.1.mixing.mixing.bias is 63 in it, but 64 in the model", "shorter.pt")
     refused(r"half\.pt: not loaded: truncated", "half.pt")
     refused(r"nowhere\.pt: cannot be read: No such file", "nowhere.pt")
     refused(r"--length 65: the model has 64 positions: give 2 to 64", saved.name, options=("--length", 65))
@@ -176,19 +183,25 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tra
     "name", ["encoder.layers.0.mlp.fc1.weight", "decoder.layers.1.cross_attention.attention.q_proj.weight"]
 )
 @pytest.mark.parametrize(
-    "value", [torch.full((3, 3), float("nan")), torch.ones(3, 3, dtype=torch.int64), torch.ones(0, 3)]
+    ("change", "message"),
+    [
+        (lambda weight: torch.full_like(weight, float("nan")), "is not finite"),
+        (lambda weight: weight.long(), "is of torch.int64"),
+        (lambda weight: weight[:0], "is 0 x 64 in it"),
+    ],
 )
-def test_matrices_without_numbers_are_refused(plot_mixing, trained, tmp_path, name, value):
-    torch.save(checkpoint({**trained["model"], name: value}), tmp_path / "bad.pt")
-    with pytest.raises(UserError, match=rf"bad\.pt: {name}: no finite weights"):
+def test_matrices_without_numbers_are_refused(plot_mixing, trained, tmp_path, name, change, message):
+    torch.save(checkpoint({**trained["model"], name: change(trained["model"][name])}), tmp_path / "bad.pt")
+    with pytest.raises(UserError, match=rf"bad\.pt: {name} {message}"):
         plot_mixing(tmp_path / "bad.pt", "--out", tmp_path / "out")
 
 
 @pytest.mark.parametrize("shape", [(3,), (0,), (2, 64), (2, 2, 2)])
-def test_a_relative_term_that_does_not_fit_is_refused(plot_mixing, trained, tmp_path, shape):
-    name = "encoder.layers.0.mixing.mixing.relative"
-    torch.save(checkpoint({**trained["model"], name: torch.ones(shape)}), tmp_path / "bad.pt")
-    with pytest.raises(UserError, match=rf"bad\.pt: {name}: does not fit .*weight of 64 x 64"):
+def test_a_relative_term_that_does_not_fit_is_refused(plot_mixing, tmp_path, shape):
+    name, options = "encoder.layers.0.mixing.mixing.relative", {"mixing_relative": True}
+    weights = {**untrained(**options).state_dict(), name: torch.ones(shape)}
+    torch.save(checkpoint(weights, options=options), tmp_path / "bad.pt")
+    with pytest.raises(UserError, match=rf"bad\.pt: {name} is .* in it, but 127 in the model"):
         plot_mixing(tmp_path / "bad.pt", "--out", tmp_path / "out")
 
 

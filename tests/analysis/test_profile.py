@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.analysis.matrices import Mixing
+from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.sparsity import of_mixing, share_of_small
 
@@ -12,7 +12,7 @@ SIDES = pytest.mark.parametrize("side", ["encoder", "decoder"])
 
 
 def mixing(side, weights):
-    return Mixing(side, 1, "", weights.tril() if side == "decoder" else weights)
+    return MixingMatrix(side, 1, "", weights.tril() if side == "decoder" else weights)
 
 
 def entries(side, length):

@@ -2,10 +2,14 @@ import copy
 
 import pytest
 import torch
+from small_models import checkpoint, untrained
 
 from resmlp_mt.analysis.matrices import mixing_matrices
 from resmlp_mt.analysis.pruning import pruned
 from resmlp_mt.analysis.used_part import UsedPart
+from resmlp_mt.checkpoints.model import model_of
+from resmlp_mt.errors import UserError
+from resmlp_mt.modules import TokenMixing
 
 USED = UsedPart({"encoder": 10, "decoder": 12}, "")
 
@@ -13,7 +17,7 @@ USED = UsedPart({"encoder": 10, "decoder": 12}, "")
 @pytest.mark.parametrize("share", [0.29, 0.5, 1.0])
 def test_exactly_the_smallest_weights_of_the_used_part_are_zero(trained, share):
     before = copy.deepcopy(trained["model"])
-    after = pruned(trained, share, USED)["model"]
+    after = pruned(trained, model_of("", trained), share, USED)["model"]
     assert all(torch.equal(trained["model"][key], before[key]) for key in before)
     assert after.keys() == before.keys()
     for key in before:
@@ -32,21 +36,55 @@ def test_exactly_the_smallest_weights_of_the_used_part_are_zero(trained, share):
             assert after[key][tuple(place)].item() == expected
 
 
-def test_each_head_loses_its_own_and_ties_do_not_matter(trained):
-    key = "encoder.layers.0.mixing.mixing.weight"
-    heads = torch.ones(2, 6, 6, dtype=torch.float16)
-    heads[1] = torch.arange(36).view(6, 6) + 100
-    saved = {**trained, "model": {key: heads}}
-    after = pruned(saved, 0.5, UsedPart({"encoder": 4}, ""))["model"][key]
+def test_each_head_loses_its_own_and_ties_do_not_matter():
+    model = untrained(mixing_heads=2)
+    weight = model.encoder.layers[0].mixing.mixing.weight
+    weight.data[:, :6, :6] = torch.ones(2, 6, 6)
+    weight.data[1, :6, :6] = torch.arange(36).view(6, 6) + 100
+    model.half()
+    saved = checkpoint(model, options={"mixing_heads": 2})
+    after = pruned(saved, model_of("", saved), 0.5, UsedPart({"encoder": 4, "decoder": 4}, ""))["model"]
+    after = after["encoder.layers.0.mixing.mixing.weight"]
     assert after.dtype == torch.float16
     assert (after == 0).sum((1, 2)).tolist() == [8, 8]
     assert (after[1, :2, :4] == 0).all()
-    assert torch.equal(mixing_matrices({key: after})[0].weights, after.float())
+
+
+def test_with_a_relative_term_it_is_a_that_is_zero_and_the_model_is_left_as_it_was():
+    model = untrained(mixing_heads=4, mixing_relative=True)
+    for name, parameter in model.named_parameters():
+        if name.endswith("relative"):
+            torch.nn.init.normal_(parameter)
+    saved = checkpoint(model, options={"mixing_heads": 4, "mixing_relative": True})
+    before = mixing_matrices(model)
+    after = mixing_matrices(model_of("", pruned(saved, model, 0.5, USED)))
+    for old, same, new in zip(before, mixing_matrices(model), after, strict=True):
+        assert torch.equal(old.weights, same.weights)
+        gone = new.weights != old.weights
+        used = USED.of(old)
+        assert gone.sum((1, 2)).tolist() == [used.counts.sum() // 2] * 4
+        assert (new.weights[gone] == 0).all()
+        assert old.weights[gone].abs().max() < old.weights.abs().max()
+
+
+class Mean(TokenMixing):
+    """Every row is the mean of the weight's."""
+
+    def rows(self, start, end):
+        return super().rows(start, end).mean(0, keepdim=True).expand(end - start, end)
+
+
+def test_an_a_that_no_weight_makes_zero_is_refused():
+    model = untrained()
+    saved = checkpoint(model)
+    model.encoder.layers[1].mixing.mixing = Mean(64)
+    with pytest.raises(UserError, match="A of encoder 2 cannot be pruned"):
+        pruned(saved, model, 0.5, USED)
 
 
 def test_a_pruned_checkpoint_is_for_inference(trained):
     trained = {**trained, "extra_state": {"epoch": 3, "ema": {}, "ema_fp32_params": {}}}
-    result = pruned(trained, 0.5, USED)
+    result = pruned(trained, model_of("", trained), 0.5, USED)
     assert result["last_optimizer_state"] == {}
     assert result["optimizer_history"][-1]["optimizer_name"] == "none (pruned checkpoint)"
     assert result["extra_state"] == {"epoch": 3}

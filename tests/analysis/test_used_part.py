@@ -4,6 +4,7 @@ from small_models import checkpoint, train, untrained
 
 from resmlp_mt.analysis import used_part
 from resmlp_mt.analysis.matrices import mixing_matrices
+from resmlp_mt.checkpoints.model import model_of
 
 
 def changed(before, after):
@@ -19,9 +20,9 @@ def changed(before, after):
 
 def test_biases_tell_what_the_training_reached(before_training, trained):
     model = trained["model"]
-    found = used_part.by_bias(model, mixing_matrices(model))
+    found = used_part.by_bias(model, mixing_matrices(model_of("", trained)))
     assert found == changed(before_training, model) == {"encoder": 11, "decoder": 13}
-    assert used_part.by_bias(before_training, mixing_matrices(before_training)) == {}
+    assert used_part.by_bias(before_training, mixing_matrices(untrained())) == {}
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.Adagrad, torch.optim.Adam])
@@ -44,7 +45,7 @@ def test_the_optimizers_state_is_told_apart_by_parameter(optimizer):
 
 
 def test_gradients_tell_what_the_training_reached_often(trained):
-    assert used_part.by_gradient(trained, mixing_matrices(trained["model"])) == {"encoder": 6, "decoder": 8}
+    assert used_part.by_gradient(trained, mixing_matrices(model_of("", trained))) == {"encoder": 6, "decoder": 8}
 
 
 @pytest.mark.parametrize(
@@ -59,17 +60,17 @@ def test_gradients_tell_what_the_training_reached_often(trained):
 )
 def test_other_optimizers_tell_nothing(trained, state):
     saved = {**trained, "last_optimizer_state": state}
-    assert used_part.by_gradient(saved, mixing_matrices(trained["model"])) is None
+    assert used_part.by_gradient(saved, mixing_matrices(model_of("", trained))) is None
 
 
 def test_a_training_without_a_gradient_tells_nothing(before_training):
     state = {"state": {0: {"sum": torch.zeros(sum(p.numel() for p in untrained().parameters()))}}}
     saved = checkpoint(before_training, state)
-    assert used_part.by_gradient(saved, mixing_matrices(before_training)) is None
+    assert used_part.by_gradient(saved, mixing_matrices(untrained())) is None
 
 
 def test_the_best_that_there_is(trained):
-    mixings = mixing_matrices(trained["model"])
+    mixings = mixing_matrices(model_of("", trained))
     few, all_of_them = {"encoder": 6, "decoder": 8}, {"encoder": 64, "decoder": 64}
     assert used_part.found(few, {"encoder": 11, "decoder": 13}, mixings).lengths == few
     assert "optimizer" in used_part.found(few, {}, mixings).how

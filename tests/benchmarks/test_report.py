@@ -100,7 +100,11 @@ def test_pictures_show_the_cost_of_a_token_beside_what_flops_predict():
     short, *_ = ROWS
     long = replace(short, length=16, batch_tokens=16, rate=Spread(100, 80, 125), flops=15.0, flop_ratio=1.6)
     figure = by_length(replace(SECTION, rows=[long, short]))
-    drawn = {axis.get_title(): [list(line.get_ydata()) for line in axis.lines] for axis in figure.axes}
+    assert all(axis.get_ylabel().endswith(", logarithmic") for axis in figure.axes)
+    drawn = {
+        axis.get_ylabel().removesuffix(", logarithmic"): [list(line.get_ydata()) for line in axis.lines]
+        for axis in figure.axes
+    }
     assert list(figure.axes[0].lines[0].get_xdata()) == [8, 16]
     ratios, times = drawn["times as fast as old"], drawn["time a token (microseconds)"]
     assert (ratios[0], ratios[-1]) == ([2, 2], [1.4, 1.6])

@@ -1,0 +1,158 @@
+"""examples/your_own_mixing: registered from outside, trained, generated with, drawn, pruned, exported; its promises."""
+
+import importlib.util
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import fairseq_cli.generate
+import fairseq_cli.preprocess
+import fairseq_cli.train
+import pytest
+import torch
+from builders import batch, build, decode_in_steps, logits, pairs, shifted
+from fairseq.utils import import_user_module
+
+from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.checkpoints.model import model_of
+from resmlp_mt.errors import UserError
+from resmlp_mt.modules import TokenMixing, register_mixing
+from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
+from scripts import printed
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "your_own_mixing"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    """The mixing, for the tests of this file alone."""
+    import_user_module(Namespace(user_dir=str(EXAMPLE)))
+    yield
+    del TOKEN_MIXINGS["window"]
+
+
+@pytest.fixture(scope="module")
+def run():
+    """fairseq's commands, in this process."""
+
+    def run_command(command, *arguments):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
+            command.cli_main()
+
+    return run_command
+
+
+@pytest.fixture(scope="module")
+def trained(run, tmp_path_factory):
+    """A folder with ``bin`` and ``checkpoint_last.pt``."""
+    folder = tmp_path_factory.mktemp("window")
+    for language in "de", "en":
+        (folder / f"text.{language}").write_text("".join(f"a{i % 5} b{i % 3} c d e f g\n" for i in range(16)))
+    text = folder / "text"
+    run(
+        fairseq_cli.preprocess, "-s", "de", "-t", "en", "--joined-dictionary", "--destdir", folder / "bin",
+        *("--trainpref", text, "--validpref", text, "--testpref", text),
+    )  # fmt: skip
+    run(
+        fairseq_cli.train, folder / "bin", "--save-dir", folder, "--user-dir", EXAMPLE, "--token-mixing", "window",
+        *("--arch", "resmlp_transformer_tiny", "--optimizer", "adagrad", "--lr", 0.01, "--batch-size", 8, "--cpu"),
+        *("--max-update", 3, "--num-workers", 0, "--log-format", "none", "--no-epoch-checkpoints"),
+    )  # fmt: skip
+    return folder
+
+
+def test_it_is_trained_and_generated_with(run, trained, capsys):
+    checkpoint = load_checkpoint(trained / "checkpoint_last.pt")
+    assert checkpoint["optimizer_history"][-1]["num_updates"] == 3
+    mixing = model_of("", checkpoint).decoder.layers[1].mixing.mixing
+    assert type(mixing).__name__ == "WindowMixing"
+    capsys.readouterr()
+    run(
+        fairseq_cli.generate, trained / "bin", "--path", trained / "checkpoint_last.pt", "--user-dir", EXAMPLE,
+        *("--beam", 2, "--max-len-b", 9, "--cpu", "--num-workers", 0, "--required-batch-size-multiple", 1),
+    )  # fmt: skip
+    assert sum(line.startswith("H-") for line in capsys.readouterr().out.splitlines()) == 16
+
+
+def test_it_is_drawn_and_pruned(trained, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    plot = printed("plot", monkeypatch, capsys)
+    plot(trained / "checkpoint_last.pt", "--out", tmp_path, "--user-dir", EXAMPLE, "--length", 8, "--prune", 0.9)
+    (one,) = json.loads((tmp_path / "mixing.json").read_text())["checkpoints"]
+    for layer in one["mixing"]:
+        (profile,) = layer["heads"]
+        means = dict(zip(profile["offsets"], profile["mean"], strict=True))
+        assert all((mean != 0) == (abs(offset) <= 3) for offset, mean in means.items())
+    pruned = load_checkpoint(tmp_path / "pruned-0.9.pt")
+    a = model_of("", pruned).encoder.layers[0].mixing.mixing.rows(0, 8)
+    assert a.count_nonzero() == 7  # of 64
+
+
+def test_it_is_exported(trained, tmp_path, monkeypatch, capsys):
+    if not (importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxruntime")):
+        pytest.skip("needs ONNX Runtime")
+    export = printed("export_onnx", monkeypatch, capsys)
+    assert "wrote" in export(trained / "checkpoint_last.pt", "--out", tmp_path / "onnx", "--user-dir", EXAMPLE)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build(token_mixing="window")
+
+
+def assert_same(got, expected):
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_a_sentence_is_alone(model):
+    sources, targets = pairs((5, 4), (12, 9), (7, 1))
+    alone = [logits(model, [source], [target])[0] for source, target in zip(sources, targets, strict=True)]
+    for left_pad in False, True:
+        assert_same(logits(model, sources, targets, left_pad, extra=3), alone)
+
+
+def test_nothing_looks_ahead(model):
+    embedded = []
+    hook = model.decoder.embed_tokens.register_forward_hook(lambda *args: embedded.append(args[-1]))
+    source, target = pairs((5, 12))
+    out, _ = model(batch(source), None, batch(shifted(target)))
+    hook.remove()
+    (gradient,) = torch.autograd.grad(out[:, 6].sum(), embedded[-1])
+    assert gradient.abs().sum((0, 2)).nonzero().flatten().tolist() == list(range(7))
+
+
+def test_one_step_at_a_time_equals_all_at_once_and_folding_changes_nothing(model):
+    sources, targets = pairs((5, 9), (3, 12))
+    expected = logits(model, sources, targets)
+    folded = build(token_mixing="window").eval()
+    folded.make_generation_fast_()
+    assert_same(logits(folded, sources, targets), expected)
+    for each in model.eval(), folded:
+        scores, _ = decode_in_steps(each, sources, targets, left_pad=True, drop_at=99)
+        assert_same([scores[i, 0][: len(target)] for i, target in enumerate(targets)], expected)
+
+
+def test_it_can_be_scripted(model):
+    assert_same(*(logits(each, *pairs((5, 9))) for each in (torch.jit.script(model), model)))
+
+
+def test_a_name_that_is_taken_is_refused():
+    with pytest.raises(ValueError, match="there is a token mixing of the name 'linear'"):
+        register_mixing("linear")(TokenMixing)
+
+
+def test_without_its_code_a_checkpoint_is_refused(trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.delitem(TOKEN_MIXINGS, "window")
+    with pytest.raises(UserError, match=r"checkpoint_last\.pt: --token-mixing window: give one of .*--user-dir"):
+        printed("plot", monkeypatch, capsys)(trained / "checkpoint_last.pt", "--out", tmp_path / "out")
+    monkeypatch.setitem(TOKEN_MIXINGS, "window", TokenMixing)  # for the fixture's end
+
+
+def test_a_user_dir_that_is_none_is_refused(trained, tmp_path, monkeypatch, capsys):
+    with pytest.raises(UserError, match="--user-dir nowhere: no such folder"):
+        printed("plot", monkeypatch, capsys)(
+            trained / "checkpoint_last.pt", "--out", tmp_path / "out", "--user-dir", "nowhere"
+        )

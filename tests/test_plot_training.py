@@ -1,0 +1,65 @@
+"""scripts/plot_training.py: curves of trainings from their logs."""
+
+import pytest
+
+from resmlp_mt.errors import UserError
+from scripts import printed
+
+pytest.importorskip("matplotlib")
+
+from resmlp_mt.ablations.curves import figure_of
+from resmlp_mt.ablations.training_log import Curves
+
+LINE = "2026-01-01 00:00:00 | INFO | train_inner | epoch 001: 1 / 9 loss=9, ppl=600, wps=500, num_updates={}, lr=0.1\n"
+
+
+@pytest.fixture
+def logs(tmp_path):
+    paths = []
+    for run in "one", "other":
+        (tmp_path / run).mkdir()
+        paths.append(tmp_path / run / "train.log")
+        paths[-1].write_text(LINE.format(10) + LINE.format(20))
+    return paths
+
+
+@pytest.fixture
+def plot_training(monkeypatch, capsys):
+    return printed("plot_training", monkeypatch, capsys)
+
+
+def test_runs_are_drawn_by_the_names_of_their_folders(plot_training, logs, tmp_path):
+    out = plot_training(*logs, "--out", tmp_path / "new" / "both.png")
+    assert out.splitlines()[:2] == ["one: 20 updates", "other: 20 updates"]
+    assert (tmp_path / "new" / "both.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("number", [1, 17])
+def test_every_panel_has_an_axis_with_its_unit_and_every_run_a_line_of_its_own(number):
+    training = {10.0 * i: {"loss": 9.0 / i, "ppl": 2 ** (9 / i), "lr": 0.1, "wps": 500.0} for i in range(1, 5)}
+    figure = figure_of({f"run {i}": Curves(training, {}) for i in range(number)})
+    assert all(axis.get_ylabel() for axis in figure.axes)
+    assert [axis.get_xlabel() for axis in figure.axes] == [""] * 3 + ["updates"] * 3
+    loss, perplexity, *_ = figure.axes
+    assert perplexity.get_yscale() == "log" and "logarithmic" in perplexity.get_ylabel()
+    assert list(loss.lines[0].get_ydata()) == [9.0, 4.5, 3.0, 2.25]
+    assert len({(line.get_color(), line.get_linestyle()) for line in loss.lines}) == number
+    assert sum("not in the log" in text.get_text() for axis in figure.axes for text in axis.texts) == 2  # validation
+
+
+def test_mistakes_are_told_in_one_line(plot_training, logs, tmp_path):
+    def refused(message, *arguments):
+        with pytest.raises(UserError, match=message) as error:
+            plot_training(*arguments)
+        assert "\n" not in str(error.value)
+
+    (tmp_path / "empty.log").write_text("")
+    (tmp_path / "binary.log").write_bytes(b"\xff\xfe")
+    out = tmp_path / "out.png"
+    refused(r"nowhere\.log: no such file", tmp_path / "nowhere.log", "--out", out)
+    refused(r"empty\.log: no update is told in it", logs[0], tmp_path / "empty.log", "--out", out)
+    refused(r"binary\.log:1: not UTF-8", tmp_path / "binary.log", "--out", out)
+    refused("a log is given twice", logs[0], logs[0], "--out", out)
+    refused("is no file: choose another name", *logs, "--out", tmp_path)
+    refused("would be written over the input", *logs, "--out", logs[0])
+    assert not out.exists()
