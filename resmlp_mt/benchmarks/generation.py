@@ -118,7 +118,7 @@ class CTranslate2Translator:
                 raise UserError(f"{system.name}, of {comparison.baseline}: {str(error).splitlines()[0]}") from error
 
     def prepare(self, piece: Piece) -> Callable[[], list[int]]:
-        """As fairseq's; the last step, its ``</s>``, gives a word here."""
+        """As for fairseq's translator; the last step, its ``</s>``, gives a word here."""
         words = [[self.dictionary[index] for index in source[:-1]] for source in piece.sources]
         return lambda: [len(best) for best in self.translate(words, piece.length)]
 

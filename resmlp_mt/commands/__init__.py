@@ -12,7 +12,7 @@ from resmlp_mt.errors import told_in_one_line
 COMMANDS = {
     # subcommand: what it is for
     "prepare-text": "parallel text of your own -> subwords -> data for fairseq",
-    "prepare-wmt14": "the same from WMT14's public archives, En-De or En-Fr",
+    "prepare-wmt14": "WMT14's public archives, En-De or En-Fr -> subwords -> data for fairseq",
     "average": "average checkpoints",
     "score": "sacreBLEU, chrF2 and tokenized BLEU of what fairseq-generate printed",
     "table5": "the paper's table 5 beside what was measured",
