@@ -19,7 +19,7 @@ SYSTEMS = {
 }
 """By the name that a picture has for it, in lower case; architectures and names of rows."""
 
-OTHERS = "#AA4499", "#44AA99", "#DDCC77", "#332288", "#88CCEE", "#117733", "#CC6677"
+OTHERS = "#AA4499", "#44AA99", "#DDCC77", "#332288", "#661100", "#117733", "#CC6677"
 """In the order of their appearance, for systems that are not listed."""
 
 PLAIN = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"

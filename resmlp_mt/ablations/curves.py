@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.ablations.training_log import Curves
 from resmlp_mt.colors import colors_of
@@ -56,6 +56,9 @@ def figure_of(runs: Mapping[str, Curves], title: str = "") -> Figure:
             )  # fmt: skip
         if name == "ppl" and any(name in told for curves in runs.values() for told in getattr(curves, part).values()):
             axis.set_yscale("log")
+            axis.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+            axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+            axis.yaxis.set_minor_locator(NullLocator())
         if name == "wps":
             axis.set_ylim(bottom=0)
         if not any(len(line.get_xdata()) for line in axis.lines):
