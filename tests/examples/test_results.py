@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.benchmarks.comparison import Row, Section
+from resmlp_mt.benchmarks.comparison import Measurement, Section
 from resmlp_mt.benchmarks.report import Run, as_markdown
 from resmlp_mt.benchmarks.timing import Spread
 
@@ -53,12 +53,29 @@ def test_every_table_of_results_is_shown():
         assert {(file, name) for name in json.loads(file.read_text(encoding="utf-8"))} <= shown
 
 
+@pytest.mark.parametrize("name", ["variants", "table5"])
+def test_the_tables_of_variants_are_those_of_their_files(name):
+    folder = ROOT / "examples" / "ablations"
+    section = (folder / "README.md").read_text(encoding="utf-8").split(f"### {name}.yaml\n")[1].split("\n![")[0]
+    shown = [cells(row) for row in section.split("\n") if re.match(r"\| \S.*\|$", row) and "---" not in row]
+    expected = []
+    for row in json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["figures"]:
+        training, scores = row["training"], []
+        for metric in "sacrebleu", "chrf2":
+            differs = row["bootstrap"] is not None and row["bootstrap"][metric]["p_value"] < 0.05
+            scores.append(f"{row['scores'][metric]['score']:.1f}{'*' if differs else ''}")
+        numbers = f"{training['parameters']:,}", f"{training['words_per_second']:,.0f}"
+        minutes = f"{row['processor_seconds'] / 60:.1f} min"
+        expected.append([row["name"], f"{training['perplexity']:.2f}", *scores, *numbers, minutes])
+    assert shown == expected
+
+
 def benchmark(path: Path) -> Run:
     found = json.loads(path.read_text(encoding="utf-8"))
     for section in found["sections"]:
         for row in section["rows"]:
             row |= {"rate": Spread(**row["rate"]), "ratio": Spread(**row["ratio"])}
-        section["rows"] = [Row(**row) for row in section["rows"]]
+        section["rows"] = [Measurement(**row) for row in section["rows"]]
     return Run(found["command"], found["date"], [Section(**section) for section in found["sections"]])
 
 
