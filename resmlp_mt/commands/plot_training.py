@@ -7,6 +7,7 @@ from pathlib import Path
 
 from resmlp_mt.ablations.training_log import read_curves
 from resmlp_mt.commands import named
+from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_outputs
 
@@ -21,9 +22,7 @@ examples:
 
 
 def get_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_parser(__doc__, EPILOG)
     parser.add_argument("logs", nargs="+", type=named, metavar="LOG", help="one a training")
     parser.add_argument(
         "--out", type=named, default=Path("training.png"), metavar="FILE", help="a PNG file (default: training.png)"
