@@ -171,6 +171,22 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> No
                 raise UserError(f"{output}: would be written over the input {path}: choose another name")
 
 
+def check_can_be_written(path: PathLike) -> None:
+    """See, before long work, that a file can be written at its end.
+
+    Raises:
+        UserError: something else has its name, or no folder can be made or written there
+    """
+    place = Path(os.path.abspath(path))
+    if place.exists() and not place.is_file():
+        raise UserError(f"{path}: is not a regular file: choose another name")
+    folder = next(each for each in place.parents if os.path.lexists(each))
+    if not folder.is_dir():
+        raise UserError(f"{path}: {folder} is not a folder: choose another name")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{path}: {folder} cannot be written: choose another place")
+
+
 def read_lines(path: PathLike) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their line ends, as a stream.
 

@@ -77,6 +77,8 @@ _LEGACY_PICKLES = 5
 """in a file of PyTorch before 1.6, one behind the other"""
 _DEEPEST, _MOST = 100, 1_000_000
 """levels and values of a checkpoint; those of large models have 8 and some ten thousand"""
+_LARGEST_TUPLE = 1000
+"""values in a tuple and in those that it holds; shapes and strides of tensors are tuples, and little else is"""
 _MOST_COUNTED = 2**31
 """updates, epochs or batches"""
 
@@ -188,8 +190,9 @@ def _check_file(stream: IO[bytes]) -> None:
 
 
 def _check_names(pickled: IO[bytes]) -> None:
-    text = ""
+    text, tuples = "", _Tuples()
     for operation, argument, _ in pickletools.genops(pickled):
+        tuples.check(operation, argument)
         if operation.name == "BINUNICODE" and argument != "storage":
             text = str(argument)
         elif operation.name == "GLOBAL":
@@ -197,6 +200,38 @@ def _check_names(pickled: IO[bytes]) -> None:
             if name not in _NAMES:
                 near = f" (near {text[:100]!r})" if text else ""
                 raise UserError(f"it holds {name}{near}, which no checkpoint of fairseq needs: do not trust it")
+
+
+class _Tuples:
+    """How many values the tuples of a pickle hold, those of inner tuples as often as these are held.
+
+    A few bytes can hold a tuple twice in the next one, again and again. As the key of a dictionary it would be hashed
+    for ever.
+    """
+
+    def __init__(self) -> None:
+        self._stack: list[int] = []  # numbers of values
+        self._marks: list[int] = []  # where parts of it begin
+        self._known: dict[Any, int] = {}
+
+    def check(self, operation: pickletools.OpcodeInfo, argument: Any) -> None:
+        """Follow the next operation of the pickle."""
+        name, stack = operation.name, self._stack
+        if name == "MARK":
+            self._marks.append(len(stack))
+        elif "PUT" in name:
+            self._known[argument] = stack[-1]
+        elif "GET" in name:
+            stack.append(self._known[argument])
+        else:
+            inputs = [kind for kind in operation.stack_before if kind is not pickletools.stackslice]
+            has_mark = pickletools.markobject in inputs
+            first = self._marks.pop() - inputs.index(pickletools.markobject) if has_mark else len(stack) - len(inputs)
+            held = sum(stack[first:])
+            del stack[first:]
+            stack += [1 + held if "TUPLE" in name else 1 for _ in operation.stack_after]
+            if "TUPLE" in name and held > _LARGEST_TUPLE:
+                raise UserError("one of its tuples holds more than any in a checkpoint of fairseq: do not trust it")
 
 
 def _check_values(checkpoint: Any) -> None:

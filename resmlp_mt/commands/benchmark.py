@@ -20,7 +20,7 @@ from resmlp_mt.benchmarks.processes import quiet
 from resmlp_mt.benchmarks.systems import Conditions, System
 from resmlp_mt.commands.arguments import positive
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs
+from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs
 
 EPILOG = """
 systems:
@@ -166,9 +166,8 @@ def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
     outputs += [picture_of(job, args) for job in chosen if args.plots]
     if len(set(map(os.path.realpath, outputs))) < len(outputs):
         raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")
-    for path in map(Path, outputs):
-        if path.exists() and not path.is_file():  # found now rather than at the end
-            raise UserError(f"{path}: is not a regular file: choose another name")
+    for path in outputs:
+        check_can_be_written(path)
     if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
         raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
     systems = [system for job in chosen for system in (*job.plan.systems, System(job.plan.baseline))]

@@ -12,6 +12,7 @@ from typing import IO, Any, Protocol, cast
 from resmlp_mt.errors import UserError
 
 BEGINNING = 1 << 16  # bytes that tell whether it is text
+LONGEST_LINE = 1 << 26  # bytes; a little compressed file can hold a line of many times the memory
 MOST_ZEROS = 0.05  # of them; UTF-16 has about a half in most alphabets
 MOST_BROKEN = 0.3  # of them are not UTF-8: accents in Latin-1 are few, but other alphabets are all such bytes
 _MARKS = {
@@ -136,15 +137,18 @@ def aligned_lines(streams: Sequence[IO[bytes]], names: Sequence[str]) -> Iterato
         names: what they are called in messages
 
     Raises:
-        UserError: a stream ends before the others, or cannot be read on (cut off, broken compression, ...)
+        UserError: a stream ends before the others, has a line that is none, or cannot be read on (cut off, broken
+            compression, ...)
     """
     for number in count():
         lines = []
         for stream, name in zip(streams, names, strict=True):
             try:
-                lines.append(stream.readline())
+                lines.append(stream.readline(LONGEST_LINE))
             except (OSError, EOFError, zlib.error) as error:
                 raise UserError(f"{name}: cannot be read after line {number}: {error}") from error
+            if len(lines[-1]) == LONGEST_LINE:
+                raise UserError(f"{name}:{number + 1}: {LONGEST_LINE:,} bytes or more: give text, a sentence a line")
         if not all(lines):
             break
         yield tuple(line.removesuffix(b"\n") for line in lines)

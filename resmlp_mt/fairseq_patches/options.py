@@ -60,6 +60,8 @@ LIMITS: dict[str, Limit] = {
     "momentum": SHARE,
     "num_batch_buckets": FROM_0,
     "num_workers": FROM_0,
+    "quant_noise_pq": SHARE,
+    "quant_noise_scalar": SHARE,
     "required_batch_size_multiple": FROM_1,
     "required_seq_len_multiple": FROM_1,
     "save_interval": FROM_1,
@@ -136,6 +138,12 @@ def check_command_line(args: argparse.Namespace) -> None:
     _check_limits(given, LIMITS)
     if "path" in given and not args.path:
         raise UserError("--path is missing: give a checkpoint, or several with : between them")
+    spawned = given.get("distributed_init_method") and not given.get("distributed_no_spawn")
+    if spawned and not torch.cuda.is_available():
+        raise UserError(
+            "--distributed-init-method with no GPU that PyTorch sees: fairseq starts a process a GPU, and would do "
+            "nothing: start each process yourself, with --distributed-no-spawn and its --distributed-rank"
+        )
     if given.get("constraints") and "buffer_size" not in given:
         raise UserError("--constraints: fairseq-generate's data has none: use fairseq-interactive")
     if "restore_file" in given and "lr_scheduler" in given and "beam" not in given:
@@ -149,6 +157,10 @@ def _check_training(args: argparse.Namespace) -> None:
     if args.fp16 and (args.cpu or not torch.cuda.is_available()):
         why = "--cpu" if args.cpu else "no GPU that PyTorch sees"
         raise UserError(f"--fp16 with {why}: fairseq trains in 16 bits on a GPU alone: leave it out")
+    if args.profile and not torch.cuda.is_available():
+        raise UserError("--profile with no GPU that PyTorch sees: fairseq profiles a GPU alone: leave it out")
+    if args.optimizer == "composite":
+        raise UserError("--optimizer composite: takes its groups from a file of fairseq-hydra-train: give another")
     warmup, total = getattr(args, "warmup_updates", 0), getattr(args, "total_num_update", None)
     if args.lr_scheduler == "inverse_sqrt" and warmup < 1:
         raise UserError("--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more")

@@ -103,6 +103,14 @@ def test_no_array_is_made_of_pointers_from_the_file(tmp_path):
         assert "not loaded" in refused(program.write(tmp_path / "a.pt"))
 
 
+def test_a_tuple_that_holds_another_twice_again_and_again_is_no_key(tmp_path):
+    doubled = [pickle.BINPUT + b"\xc8", pickle.BINGET + b"\xc8", pickle.TUPLE2]
+    deep = Program().add(pickle.EMPTY_DICT, pickle.EMPTY_TUPLE, *doubled * 60, pickle.NONE, pickle.SETITEM)
+    assert "one of its tuples holds more than any" in refused(deep.write(tmp_path / "a.pt"))
+    shallow = Program().add(pickle.EMPTY_DICT, pickle.EMPTY_TUPLE, *doubled * 4, pickle.NONE, pickle.SETITEM)
+    assert isinstance(load_checkpoint(shallow.write(tmp_path / "b.pt"))["extra_state"]["here"], dict)
+
+
 def test_nothing_in_a_file_changes_the_types_of_numpy(tmp_path):
     # numpy would take these flags for an array of objects and then read pointers from the file
     dtype = Call(np.dtype, "i8", False, True)
