@@ -162,14 +162,14 @@ def picture_of(job: Job | Section, args: argparse.Namespace) -> Path:
 
 def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
     """See that no file is written over what is read, nor over another one."""
+    if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
+        raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
     outputs = [path for path in (args.json, args.markdown) if path is not None]
     outputs += [picture_of(job, args) for job in chosen if args.plots]
     if len(set(map(os.path.realpath, outputs))) < len(outputs):
         raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")
     for path in outputs:
         check_can_be_written(path)
-    if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
-        raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
     systems = [system for job in chosen for system in (*job.plan.systems, System(job.plan.baseline))]
     checkpoints = [system.arch for system in systems if system.is_checkpoint]
     check_outputs(outputs, [*checkpoints, *(Path(args.data).glob("*") if args.data else ())])
