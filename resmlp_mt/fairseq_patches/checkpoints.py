@@ -17,6 +17,7 @@ from fairseq.tasks import TASK_REGISTRY
 from resmlp_mt.checkpoints.loading import load_parts, one_line
 from resmlp_mt.checkpoints.parameters import DoesNotFit
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_patches.options import check_names, known_options
 from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
 
 
@@ -81,6 +82,9 @@ def _file_by_file(load: Callable[..., Any]) -> Callable[..., Any]:
             if state is None and num_shards == 1 and PathManager.exists(file):
                 state = checkpoint_utils.load_checkpoint_to_cpu(file, arg_overrides)
                 architecture = _architecture(file, state, task is None)
+                if arg_overrides and ARCH_MODEL_REGISTRY.get(architecture) is ResMLPTransformerModel:
+                    known = known_options(ResMLPTransformerModel.add_args)
+                    check_names("--model-overrides", arg_overrides, {*known, "generation_args"})
             try:
                 models, config, task = load([filename], arg_overrides, task, strict, suffix, num_shards, state)
             except UserError as error:
