@@ -283,12 +283,14 @@ def _check_parts(checkpoint: Any) -> None:
             raise UserError(
                 f"its options of the {part} are a {type(options).__name__}: not a checkpoint of fairseq-train"
             )
+    extra = checkpoint.get("extra_state") or {}
+    for name in "previous_training_time", "best", "val_loss":
+        value = extra.get(name)
+        if type(value) not in (int, float, type(None)):
+            raise UserError(f"its {name} is {value!r:.100}, not a number: not a checkpoint of fairseq-train")
     counts = [
         *((entry, "num_updates") for entry in checkpoint.get("optimizer_history") or []),
-        *(
-            ((checkpoint.get("extra_state") or {}).get("train_iterator") or {}, name)
-            for name in ("epoch", "iterations_in_epoch")
-        ),
+        *((extra.get("train_iterator") or {}, name) for name in ("epoch", "iterations_in_epoch")),
     ]
     for entry, name in counts:
         number = entry.get(name, 0) if isinstance(entry, dict) else f"in {entry!r:.80}"

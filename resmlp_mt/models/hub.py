@@ -4,7 +4,7 @@ import copy
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +175,12 @@ def from_pretrained(
     if any(given):  # of a checkpoint that goes the other way, the other one would stay
         options |= dict(zip(("source_lang", "target_lang"), completed(data, *given), strict=True))
     loaded = hub_utils.from_pretrained(folder, os.fspath(file), data, archive_map={}, **options)
+    for part in "common", "dataset", "generation":
+        if not isinstance(loaded["args"].get(part), Mapping):
+            raise UserError(f"{file}: its options lack those of {part}: give a checkpoint of fairseq-train")
+    most = loaded["args"].dataset.get("max_tokens")
+    if most is not None:
+        _check_number("max_tokens", most)
     return TextTranslator(loaded["args"], loaded["task"], loaded["models"])
 
 
