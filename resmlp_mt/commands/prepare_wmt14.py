@@ -122,7 +122,8 @@ def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str:
         **{official.archive: () for official in sets},  # what is scored on is the official text and nothing else
     }
     anew = pipeline.made_otherwise(args.out, task.langs, recipe, args.sample)
-    plan = Plan(files, args.archives, args.out, round(share * task.text_bytes), anew, args.mirror)
+    made_already = pipeline.made_already(args.out, anew, len(task.train))
+    plan = Plan(files, args.archives, args.out, round(share * task.text_bytes), anew, made_already, args.mirror)
     if args.dry_run:
         return str(plan)
     made = [path for official in sets for path in official.paths(args.out, task.langs)]

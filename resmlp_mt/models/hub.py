@@ -175,7 +175,7 @@ def from_pretrained(
     if any(given):  # of a checkpoint that goes the other way, the other one would stay
         options |= dict(zip(("source_lang", "target_lang"), completed(data, *given), strict=True))
     loaded = hub_utils.from_pretrained(folder, os.fspath(file), data, archive_map={}, **options)
-    for part in "common", "dataset", "generation":
+    for part in "dataset", "generation":
         if not isinstance(loaded["args"].get(part), Mapping):
             raise UserError(f"{file}: its options lack those of {part}: give a checkpoint of fairseq-train")
     most = loaded["args"].dataset.get("max_tokens")
