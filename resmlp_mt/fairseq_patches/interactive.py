@@ -50,6 +50,10 @@ def _check(given: Namespace) -> None:
     for option in "print_step", "retain_iter_history":
         if getattr(given, option) and TASK_REGISTRY.get(given.task) is TranslationTask:
             raise UserError(f"--{option.replace('_', '-')}: for models that refine in steps: leave it out")
+    if given.num_shards != 1:
+        raise UserError(
+            f"--num-shards {given.num_shards}: fairseq takes no notice of it, and would translate all: leave it out"
+        )
     try:
         post_process("", given.post_process)
     except NotImplementedError as error:

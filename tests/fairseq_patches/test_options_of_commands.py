@@ -104,6 +104,11 @@ def test_constraints_are_for_lines_that_are_put_in(parse):
         parse("generation", "--constraints")
 
 
+def test_shards_that_fairseq_does_not_make_are_refused(parse):
+    with pytest.raises(UserError, match="--num-shards 2: fairseq takes no notice of it"):
+        parse("generation", "--num-shards", 2)
+
+
 def test_subwords_are_joined_in_a_way_that_there_is(parse):
     for command in "generation", "interactive_generation":
         parse(command, "--post-process")
