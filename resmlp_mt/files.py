@@ -19,6 +19,7 @@ from resmlp_mt.errors import UserError
 PathLike = str | os.PathLike[str]
 Line = TypeVar("Line", str, bytes)
 LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
+LONGEST_LINE = 1 << 26  # bytes; a little compressed file can hold a line of many times the memory
 UNFINISHED = ".unfinished"  # the folder that holds all unfinished files while its parent folder is being prepared
 _MARK = "resmlp_mt"  # a file in it, which shows that the folder is ours
 
@@ -191,6 +192,22 @@ def opened(path: PathLike) -> IO[bytes]:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def check_can_be_written(path: PathLike) -> None:
+    """See, before long work, that a file can be written at its end.
+
+    Raises:
+        UserError: something else has its name, or no folder can be made or written there
+    """
+    place = Path(os.path.abspath(path))
+    if place.exists() and not place.is_file():
+        raise UserError(f"{path}: is not a regular file: choose another name")
+    folder = next(each for each in place.parents if os.path.lexists(each))
+    if not folder.is_dir():
+        raise UserError(f"{path}: {folder} is not a folder: choose another name")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{path}: {folder} cannot be written: choose another place")
+
+
 def read_lines(path: PathLike) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their line ends, as a stream.
 
@@ -218,11 +235,14 @@ def binary_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
         name: what it is called in messages
 
     Raises:
-        UserError: it cannot be read on (cut off, broken compression, ...)
+        UserError: it cannot be read on (cut off, broken compression, ...), or has a line that is none
     """
     number = 0
     try:
-        for number, line in enumerate(stream, start=1):
+        while line := stream.readline(LONGEST_LINE):
+            number += 1
+            if len(line) == LONGEST_LINE:
+                raise UserError(f"{name}:{number}: {LONGEST_LINE:,} bytes or more: give text, a sentence a line")
             yield line.removesuffix(b"\n")
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{name}: cannot be read after line {number}: {error}") from error

@@ -27,6 +27,7 @@ output=
 
 say() { echo "set-up: $*" >&2; }
 die() { say "error: $*"; exit 1; }
+(($# == 0)) || die "takes no arguments, not $1: its settings are variables (PYTHON, VENV, ...), see its first lines"
 
 # ---- choosing and checking
 

@@ -53,6 +53,12 @@ def test_what_cannot_be_estimated_is_refused(estimate_cost, words):
         estimate_cost(*words)
 
 
+def test_it_can_be_started_anywhere(estimate_cost, monkeypatch, tmp_path):
+    here = estimate_cost("en-fr")
+    monkeypatch.chdir(tmp_path)
+    assert estimate_cost("en-fr") == here
+
+
 def test_a_pair_counts_once(estimate_cost):
     assert estimate_cost("en-de", "en-de") == estimate_cost("en-de")
 

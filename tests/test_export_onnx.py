@@ -121,16 +121,11 @@ def test_what_pytorch_cannot_export_is_one_line(model, monkeypatch):
 # The command, and the example that translates with what it wrote
 
 
-def save(path, model, data=None, languages=("en", "de"), **options):
+def save(path, model, languages=("en", "de"), **options):
     """A checkpoint as fairseq-train writes it, of a model of ``build``."""
     args = Namespace(arch="resmlp_transformer_tiny", _name="resmlp_transformer_tiny", **options)
     apply_preset(args, "resmlp_transformer_tiny")
-    task = {
-        "_name": "translation",
-        "data": data and str(data),
-        "source_lang": languages[0],
-        "target_lang": languages[1],
-    }
+    task = {"_name": "translation", "data": "/gone", "source_lang": languages[0], "target_lang": languages[1]}
     state = {"args": None, "cfg": {"model": args, "task": task}, "model": model.state_dict()}
     torch.save({**state, "optimizer_history": [HISTORY], "extra_state": {}, "last_optimizer_state": None}, path)
     return path
@@ -145,8 +140,8 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def checkpoint(model, data, tmp_path_factory):
-    return save(tmp_path_factory.mktemp("trained") / "model.pt", model, data, share_all_embeddings=True)
+def checkpoint(model, tmp_path_factory):
+    return save(tmp_path_factory.mktemp("trained") / "model.pt", model, share_all_embeddings=True)
 
 
 @pytest.fixture
@@ -155,10 +150,10 @@ def export(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def exported(checkpoint, tmp_path_factory):
+def exported(checkpoint, data, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         out = tmp_path_factory.mktemp("exported") / "onnx"
-        in_process("export_onnx", monkeypatch)(checkpoint, "--out", out)
+        in_process("export_onnx", monkeypatch)(checkpoint, "--data", data, "--out", out)
     return out
 
 
@@ -182,11 +177,10 @@ def test_what_is_written(exported, data, model):
         assert about["sha256"][name] == hashlib.sha256((exported / name).read_bytes()).hexdigest()
 
 
-def test_without_dictionaries(model, export, tmp_path, capsys):
-    path = save(tmp_path / "model.pt", model, tmp_path / "nowhere", share_all_embeddings=True)
-    export(path, "--out", tmp_path / "onnx")
-    assert "no dictionaries found" in capsys.readouterr().out
-    assert {path.name for path in (tmp_path / "onnx").iterdir()} == {"encoder.onnx", "decoder_step.onnx", "model.json"}
+def test_the_data_has_to_be_named(checkpoint, export, tmp_path, capsys):
+    with pytest.raises(SystemExit):  # what a checkpoint says of it would open any file
+        export(checkpoint, "--out", tmp_path / "onnx")
+    assert "required: --data" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -197,32 +191,28 @@ def binarized(data, tmp_path):
     return tmp_path / "data-bin"
 
 
-@pytest.mark.parametrize("named", ["by the checkpoint", "by --data"])
-def test_languages_that_the_training_was_not_told_are_those_of_its_data(model, binarized, export, tmp_path, named):
-    where, options = (f"{binarized}:more", []) if named == "by the checkpoint" else ("gone", ["--data", binarized])
-    path = save(tmp_path / "model.pt", model, where, (None, None), share_all_embeddings=True)
-    export(path, "--out", tmp_path / "onnx", *options)
+def test_languages_that_the_training_was_not_told_are_those_of_its_data(model, binarized, export, tmp_path):
+    path = save(tmp_path / "model.pt", model, (None, None), share_all_embeddings=True)
+    export(path, "--out", tmp_path / "onnx", "--data", binarized)
     about = json.loads((tmp_path / "onnx" / "model.json").read_text())
     assert (about["source_language"], about["target_language"]) == ("en", "de")
     assert (about["source_dictionary"], about["target_dictionary"]) == ("dict.en.txt", "dict.de.txt")
     assert (tmp_path / "onnx" / "dict.de.txt").exists()
 
 
-@pytest.mark.parametrize("where", ["gone", "dictionaries", None])
-def test_without_languages_nothing_is_written(model, data, export, tmp_path, where):
-    where = data if where == "dictionaries" else where
-    path = save(tmp_path / "model.pt", model, where, (None, None), share_all_embeddings=True)
-    for options in [], ["--data", data], ["--data", tmp_path / "model.pt"]:
+def test_without_languages_nothing_is_written(model, data, export, tmp_path):
+    path = save(tmp_path / "model.pt", model, (None, None), share_all_embeddings=True)
+    for folder in data, tmp_path / "model.pt":
         with pytest.raises(UserError, match=r"model\.pt: the training was not told its languages, and .* with --data$"):
-            export(path, "--out", tmp_path / "onnx", *options)
+            export(path, "--out", tmp_path / "onnx", "--data", folder)
     assert not (tmp_path / "onnx").exists()
 
 
 @pytest.mark.parametrize("language", ["../en", 5, "e\nn"])
 def test_a_language_that_leaves_the_folder_is_refused(model, export, tmp_path, language):
-    path = save(tmp_path / "model.pt", model, tmp_path, (language, "de"), share_all_embeddings=True)
+    path = save(tmp_path / "model.pt", model, (language, "de"), share_all_embeddings=True)
     with pytest.raises(UserError, match="is no part of a file's name") as error:
-        export(path, "--out", tmp_path / "onnx")
+        export(path, "--out", tmp_path / "onnx", "--data", tmp_path)
     assert repr(language) in str(error.value) and "\n" not in str(error.value)
 
 
@@ -232,24 +222,23 @@ def test_a_language_that_leaves_the_folder_is_refused(model, export, tmp_path, l
     ids=lambda options: next(iter(options)),
 )
 def test_options_of_the_training_that_do_not_matter(model, data, export, trained_with, tmp_path):
-    export(
-        save(tmp_path / "model.pt", model, data, share_all_embeddings=True, **trained_with), "--out", tmp_path / "onnx"
-    )
+    path = save(tmp_path / "model.pt", model, share_all_embeddings=True, **trained_with)
+    export(path, "--data", data, "--out", tmp_path / "onnx")
 
 
-def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, model, export, tmp_path, monkeypatch):
-    def refused(message, *arguments, path=checkpoint, out=tmp_path / "onnx"):
+def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, model, data, export, tmp_path, monkeypatch):
+    def refused(message, folder=data, path=checkpoint, out=tmp_path / "onnx"):
         with pytest.raises(UserError, match=message) as error:
-            export(path, "--out", out, *arguments)
+            export(path, "--out", out, "--data", folder)
         assert "\n" not in str(error.value)
         assert not (tmp_path / "onnx").exists()
 
     refused("exists already", out=tmp_path)
-    refused("dict.en.txt: no such file", "--data", tmp_path)
+    refused("dict.en.txt: no such file", tmp_path)
     dictionary(words=7).save(str(tmp_path / "dict.en.txt"))
-    refused("has 11 entries, the model has 44", "--data", tmp_path)
+    refused("has 11 entries, the model has 44", tmp_path)
     (tmp_path / "dict.en.txt").write_text("no count\n")
-    refused("not a dictionary", "--data", tmp_path)
+    refused("not a dictionary", tmp_path)
     refused("cannot be read", path=tmp_path / "missing.pt")
     other = tmp_path / "other.pt"
     state = load_checkpoint(checkpoint)
@@ -439,7 +428,8 @@ def test_parts_of_another_model_are_one_line(broken, translate, exported, data, 
     with torch.no_grad():  # of the same size
         other = deepcopy(model)
         other.decoder.layers[0].mixing.mixing.bias += 1
-    export(save(tmp_path / "other.pt", other, data, share_all_embeddings=True), "--out", tmp_path / "other")
+    path = save(tmp_path / "other.pt", other, share_all_embeddings=True)
+    export(path, "--data", data, "--out", tmp_path / "other")
     folder = broken("decoder_step.onnx", lambda content: (tmp_path / "other" / "decoder_step.onnx").read_bytes())
     words, _, _ = translate(folder, b"w1 w2\n")
     assert words == f"{folder / 'decoder_step.onnx'}: not the file that was exported: copy the whole folder again"

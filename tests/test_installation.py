@@ -56,6 +56,13 @@ def the_error(result: subprocess.CompletedProcess[str]) -> str:
     return lines[-1]
 
 
+def test_it_takes_no_arguments(checkout: Path) -> None:
+    command = ["bash", str(checkout / "scripts" / "setup.sh"), "--upgrade"]
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert "takes no arguments, not --upgrade" in the_error(result)
+    assert not (checkout / ".venv").exists()
+
+
 FAKE_PYTHON = r"""
 # Answers the set-up's questions as an empty Python 3.11 would; its pip notes what it is asked and does nothing.
 case "$*" in

@@ -218,7 +218,7 @@ def read(path: Path, reader: Callable[[Path], T]) -> T:
     try:
         return reader(path)
     except FileNotFoundError as error:
-        raise Mistake(f"{path}: no such file: make the folder with scripts/export_onnx.py, with --data") from error
+        raise Mistake(f"{path}: no such file: make the folder with scripts/export_onnx.py") from error
     except Exception as error:
         raise Mistake(f"{path}: cannot be read ({first_line(error)}): export the model again, or copy it") from error
 

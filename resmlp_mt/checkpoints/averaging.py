@@ -9,6 +9,7 @@ import torch
 from fairseq.checkpoint_utils import checkpoint_paths
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.checkpoints.saving import save
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write
 
@@ -91,7 +92,7 @@ def save_checkpoint(checkpoint: Checkpoint, path: PathLike) -> None:
         UserError: the file cannot be written
     """
     with atomic_write(path, "wb") as stream:
-        torch.save(checkpoint, stream)
+        save(checkpoint, stream)
 
 
 def _check(path: PathLike, model: dict[str, torch.Tensor], layouts: dict[str, Layout], first: PathLike) -> None:

@@ -77,6 +77,8 @@ _LEGACY_PICKLES = 5
 """in a file of PyTorch before 1.6, one behind the other"""
 _DEEPEST, _MOST = 100, 1_000_000
 """levels and values of a checkpoint; those of large models have 8 and some ten thousand"""
+_LARGEST_TUPLE = 1000
+"""values in a tuple and in those that it holds; shapes and strides of tensors are tuples, and little else is"""
 _MOST_COUNTED = 2**31
 """updates, epochs or batches"""
 
@@ -188,8 +190,9 @@ def _check_file(stream: IO[bytes]) -> None:
 
 
 def _check_names(pickled: IO[bytes]) -> None:
-    text = ""
+    text, tuples = "", _Tuples()
     for operation, argument, _ in pickletools.genops(pickled):
+        tuples.check(operation, argument)
         if operation.name == "BINUNICODE" and argument != "storage":
             text = str(argument)
         elif operation.name == "GLOBAL":
@@ -197,6 +200,38 @@ def _check_names(pickled: IO[bytes]) -> None:
             if name not in _NAMES:
                 near = f" (near {text[:100]!r})" if text else ""
                 raise UserError(f"it holds {name}{near}, which no checkpoint of fairseq needs: do not trust it")
+
+
+class _Tuples:
+    """How many values the tuples of a pickle hold, those of inner tuples as often as these are held.
+
+    A few bytes can hold a tuple twice in the next one, again and again. As the key of a dictionary it would be hashed
+    for ever.
+    """
+
+    def __init__(self) -> None:
+        self._stack: list[int] = []  # numbers of values
+        self._marks: list[int] = []  # where parts of it begin
+        self._known: dict[Any, int] = {}
+
+    def check(self, operation: pickletools.OpcodeInfo, argument: Any) -> None:
+        """Follow the next operation of the pickle."""
+        name, stack = operation.name, self._stack
+        if name == "MARK":
+            self._marks.append(len(stack))
+        elif "PUT" in name:
+            self._known[argument] = stack[-1]
+        elif "GET" in name:
+            stack.append(self._known[argument])
+        else:
+            inputs = [kind for kind in operation.stack_before if kind is not pickletools.stackslice]
+            has_mark = pickletools.markobject in inputs
+            first = self._marks.pop() - inputs.index(pickletools.markobject) if has_mark else len(stack) - len(inputs)
+            held = sum(stack[first:])
+            del stack[first:]
+            stack += [1 + held if "TUPLE" in name else 1 for _ in operation.stack_after]
+            if "TUPLE" in name and held > _LARGEST_TUPLE:
+                raise UserError("one of its tuples holds more than any in a checkpoint of fairseq: do not trust it")
 
 
 def _check_values(checkpoint: Any) -> None:
@@ -248,12 +283,14 @@ def _check_parts(checkpoint: Any) -> None:
             raise UserError(
                 f"its options of the {part} are a {type(options).__name__}: not a checkpoint of fairseq-train"
             )
+    extra = checkpoint.get("extra_state") or {}
+    for name in "previous_training_time", "best", "val_loss":
+        value = extra.get(name)
+        if type(value) not in (int, float, type(None)):
+            raise UserError(f"its {name} is {value!r:.100}, not a number: not a checkpoint of fairseq-train")
     counts = [
         *((entry, "num_updates") for entry in checkpoint.get("optimizer_history") or []),
-        *(
-            ((checkpoint.get("extra_state") or {}).get("train_iterator") or {}, name)
-            for name in ("epoch", "iterations_in_epoch")
-        ),
+        *((extra.get("train_iterator") or {}, name) for name in ("epoch", "iterations_in_epoch")),
     ]
     for entry, name in counts:
         number = entry.get(name, 0) if isinstance(entry, dict) else f"in {entry!r:.80}"

@@ -1,9 +1,10 @@
 """The options in a checkpoint: plain values, which fairseq neither runs as Python nor takes as files to open."""
 
 import ast
+import operator
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from resmlp_mt.errors import UserError
@@ -81,7 +82,9 @@ DEEPEST, MOST_OPTIONS = 20, 100_000
 
 
 def evaluate(text: Any) -> Any:
-    """Read what fairseq would evaluate: literals of Python, lists or tuples added, lists repeated, and nothing else.
+    """Read what fairseq would evaluate: literals of Python, + - * / of numbers, lists or tuples added, lists repeated.
+
+    And nothing else.
 
     Raises:
         UserError: it is anything else, or too much
@@ -93,7 +96,7 @@ def evaluate(text: Any) -> Any:
         if len(text) > LONGEST:
             raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
         raise UserError(
             f"{_shown(text)}: fairseq would run this option as Python: give literals, such as [(512, 3)] * 4"
         ) from None
@@ -147,6 +150,13 @@ def _checked(value: str, name: str) -> str | None:
     return value
 
 
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
 _EVALUATED_NAMES = {name for names in EVALUATED.values() for name in names}
 
 
@@ -158,8 +168,10 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.List | ast.Tuple):
         values = [_value(each) for each in node.elts]
         return values if isinstance(node, ast.List) else tuple(values)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
         left, right = _value(node.left), _value(node.right)
+        if type(left) in (int, float) and type(right) in (int, float):
+            return _ARITHMETIC[type(node.op)](left, right)
         if isinstance(node.op, ast.Add) and type(left) is type(right) and isinstance(left, list | tuple):
             _bound(_size(left) + _size(right))
             return left + right

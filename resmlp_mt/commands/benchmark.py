@@ -19,7 +19,7 @@ from resmlp_mt.benchmarks.processes import quiet
 from resmlp_mt.benchmarks.systems import Conditions, System
 from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs, write_json
+from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs, write_json
 from resmlp_mt.models import matmul
 
 EPILOG = """
@@ -165,13 +165,14 @@ def picture_of(job: Job | Section, args: argparse.Namespace) -> Path:
 
 def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
     """See that no file is written over what is read, nor over another one."""
+    if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
+        raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
     outputs = [path for path in (args.json, args.markdown) if path is not None]
     outputs += [picture_of(job, args) for job in chosen if args.plots]
     if len(set(map(os.path.realpath, outputs))) < len(outputs):
         raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")
-    for path in map(Path, outputs):
-        if path.exists() and not path.is_file():  # checked now, not at the end
-            raise UserError(f"{path}: is not a regular file: choose another name")
+    for path in outputs:
+        check_can_be_written(path)
     if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
         raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
     systems = [system for job in chosen for system in (*job.comparison.systems, System(job.comparison.baseline))]

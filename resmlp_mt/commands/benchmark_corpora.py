@@ -52,7 +52,7 @@ from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs, read_lines, read_parallel, write_json
+from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs, read_lines, read_parallel, write_json
 from resmlp_mt.tables import text_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -365,8 +365,7 @@ def check(args: argparse.Namespace) -> None:
         raise UserError("this runs scripts/prepare_text.py: start it in a checkout, as scripts/benchmark_corpora.py")
     if args.json:
         check_outputs([args.json], texts)
-        if args.json.exists() and not args.json.is_file():  # checked now, not at the end
-            raise UserError(f"{args.json}: is not a regular file: choose another name")
+        check_can_be_written(args.json)
 
 
 def main() -> None:

@@ -70,7 +70,8 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
     if done.returncode:
         raise UserError(f"{script}: {done.stderr.strip()}")
     words = shlex.split(done.stdout)[1:]
-    del words[words.index("--user-dir") :][:2]
+    user_dir = words.index("--user-dir")
+    del words[user_dir : user_dir + 2]  # it is imported already, and named from the checkout
     return options.parse_args_and_arch(options.get_training_parser(), words)
 
 

@@ -15,14 +15,13 @@ written to --out, which must not exist yet and appears whole:
   encoder.onnx        source -> keys, values, mask
   decoder_step.onnx   previous, past, keys, values, mask -> log_probabilities, longer_past
   model.json          names, shapes and checksums of these, the model's languages, limits and special symbols
-  dict.*.txt          the dictionaries, if found
+  dict.*.txt          the dictionaries
 
 Before, the scores of random sentences are compared with PyTorch's. examples/onnx/ translates with the folder, without
 PyTorch and fairseq.
 
-examples:
-  python scripts/export_onnx.py checkpoints/average.pt --out onnx
-  python scripts/export_onnx.py checkpoints/average.pt --out onnx --data data-bin
+example:
+  python scripts/export_onnx.py checkpoints/average.pt --data data-bin --out onnx
 """
 
 
@@ -31,10 +30,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("checkpoint", type=named, metavar="CHECKPOINT", help="of a resmlp_transformer")
     parser.add_argument("--out", required=True, type=named, metavar="FOLDER", help="the folder to make")
     parser.add_argument(
-        "--data",
-        type=named,
-        metavar="DATA_BIN",
-        help="folder with the dictionaries (default: where the training had them)",
+        "--data", required=True, type=named, metavar="DATA_BIN", help="the binarized data, with the dictionaries"
     )
     add_user_dir(parser)
     return parser
@@ -56,8 +52,4 @@ def main() -> None:
     if not difference <= TOLERANCE:
         raise UserError(f"{args.checkpoint}: its scores in ONNX Runtime are not PyTorch's: nothing is written")
     write_folder(args.out, trained, graphs)
-    if trained.dictionaries is None:
-        print("no dictionaries found: copy them there, or name their folder with --data")
-    else:
-        print(f"dictionaries: those of {trained.dictionaries[0].parent}")
     print(f"wrote {args.out}: encoder {len(graphs.encoder):,} bytes, decoder step {len(graphs.decoder_step):,} bytes")

@@ -121,7 +121,10 @@ def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str:
         **{official.archive: () for official in sets},  # the official text, as scores are computed on
     }
     anew = pipeline.made_otherwise(args.out, task.langs, recipe, args.sample)
-    plan = PreparationPlan(files, args.archives, args.out, round(share * task.text_bytes), anew, args.mirror)
+    made_already = pipeline.made_already(args.out, anew, len(task.train))
+    plan = PreparationPlan(
+        files, args.archives, args.out, round(share * task.text_bytes), anew, made_already, args.mirror
+    )
     if args.dry_run:
         return str(plan)
     made = [path for official in sets for path in official.paths(args.out, task.langs)]

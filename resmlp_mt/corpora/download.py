@@ -22,6 +22,7 @@ BLOCK = 1 << 18  # bytes
 BEGINNING = 1 << 12  # bytes that tell whether it is a web page
 OVERLAP = 1 << 10  # bytes that are asked for again: they tell whether the answer continues what is there
 LONGEST_PAUSE = 60.0  # seconds
+LARGEST = 1 << 32  # bytes of a file whose size is not known, or a server without an end could fill the disk
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,7 @@ class _Address:
         """Ask once for what is missing, and again for what is there from ``start`` on."""
         if self.file.size is not None and part.size >= self.file.size:
             return
+        before = part.size
         try:
             with self._answer(start) as response:
                 position, total = self._place(response)
@@ -209,6 +211,9 @@ class _Address:
                     while block and (expected is None or position < expected):
                         part.add(position, block if expected is None else block[: expected - position])
                         position += len(block)
+                        if expected is None and position > LARGEST:
+                            part.cut(before)
+                            raise _Unavailable(f"{self.url}: sends more than {LARGEST:,} bytes, and no end")
                         bar.show(part.size)
                         block = response.read1(BLOCK)
         except urllib.error.HTTPError as error:
@@ -256,6 +261,8 @@ class _Address:
             raise _Unavailable(f"{self.url}: sent a web page{quoted}, not the file")
         if total is not None and self.file.size not in (None, total):
             raise _Unavailable(f"{self.url}: offers {total:,} bytes, not the expected {self.file.size:,}")
+        if total is not None and self.file.size is None and total > LARGEST:
+            raise _Unavailable(f"{self.url}: offers {total:,} bytes, more than the {LARGEST:,} that it may have")
 
     def _refused(self, error: urllib.error.HTTPError, start: int) -> Exception:
         if error.code == 416 and start > 0:

@@ -173,7 +173,7 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
             )
         except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please ..."
             why = str(error).splitlines()[-1].split("] ")[-1] or "no line is of a length that it learns from"
-            raise UserError(f"sentencepiece learned nothing: {why}") from error
+            raise UserError(f"--symbols {subwords.symbols}: sentencepiece learned nothing: {why}") from error
     with atomic_write(path, "wb") as file:
         file.write(model.getvalue())
     return SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
@@ -184,6 +184,17 @@ def made_otherwise(out: Path, langs: tuple[str, str], recipe: CorpusRecipe, samp
     if changed[0] or changed[1]:
         return folders[changed.index(True) :]
     return folders[1:] if changed[2] else []  # other limits on pairs change the lines in subwords, too
+
+
+def made_already(out: Path, anew: Collection[str], train_sources: int) -> list[str]:
+    """The folders of an earlier run in ``out`` in which nothing much is missing, those apart that are made ``anew``."""
+    record = Record(out)
+    steps = {
+        "tokenized": [f"tokenize train {number}" for number in range(1, train_sources + 1)],
+        "subwords": ["split train"],
+        "data-bin": ["binarize"],
+    }
+    return [folder for folder, names in steps.items() if folder not in anew and all(map(record.has, names))]
 
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:

@@ -27,6 +27,7 @@ class PreparationPlan:
         out: folder of the results
         text_bytes: of the raw training text on both sides, about
         anew: folders in ``out`` whose files will be made again, with other options
+        made: folders in ``out`` in which nothing is missing
         mirrors: addresses of folders that are asked for the files first
     """
 
@@ -35,6 +36,7 @@ class PreparationPlan:
     out: Path
     text_bytes: int
     anew: Collection[str] = ()
+    made: Collection[str] = ()
     mirrors: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -67,6 +69,8 @@ class PreparationPlan:
         """Bytes that the work will need beside what is there, at most at one time, about."""
         more = most = 0.0
         for name, share in WORK.items():
+            if name in self.made:
+                continue
             new = share * self.text_bytes
             old = sum(path.stat().st_size for path in (self.out / name).glob("*") if path.is_file())
             # An old file goes when the new one that takes its place is complete.

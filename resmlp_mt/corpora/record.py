@@ -100,6 +100,11 @@ class Record:
         flat = {**known, **(options if isinstance(options, dict) else {})}
         return bool(known) and any(flat.get(key) != value for key, value in json.loads(json.dumps(settings)).items())
 
+    def has(self, name: str) -> bool:
+        """Whether a step is on record as finished, and what it wrote is there."""
+        entry = self._file.values.get(name, {"outputs": {}})
+        return bool(entry["outputs"]) and all((self.folder / output).is_file() for output in entry["outputs"])
+
     def claim(self, outputs: Iterable[Path]) -> None:
         """Name outputs before they appear: a run that is killed then leaves nothing that the next takes for foreign."""
         self._others.update(dict.fromkeys(map(self.name_of, outputs)))

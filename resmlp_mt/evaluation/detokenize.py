@@ -10,6 +10,8 @@ from resmlp_mt.corpora.moses import detokenizer
 from resmlp_mt.corpora.tokens import LineTokenizer, Words
 from resmlp_mt.errors import UserError
 
+FEW = 20
+"""One line of so many may hold marks of subwords, or what joining them wrongly leaves: text may hold them itself."""
 SUBWORDS = ("subword_nmt", "sentencepiece", "none")
 _WORD_START = "\u2581"  # sentencepiece's mark
 _CUT = re.compile(r"(?<=\S)@@(?= |$)")  # subword-nmt's, inside a word
@@ -35,13 +37,13 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
             raise UserError(f"{what}: subword-nmt's subwords (@@): give --subwords subword_nmt")
         raise UserError(f"{what}: no sentencepiece marks ({_WORD_START}): the words are joined, give --subwords none")
     words = [post_process(line, scheme) for line in lines]
-    for number, line in enumerate(words, start=1):
-        if _CUT.search(line):
-            raise UserError(
-                f"{what}: translation {number} of {len(words)} holds subwords (@@): give --subwords subword_nmt"
-            )
+    cut = [number for number, line in enumerate(words, start=1) if _CUT.search(line)]
+    if FEW * len(cut) > len(words):  # a text may hold the mark itself
+        raise UserError(
+            f"{what}: translation {cut[0]} of {len(words)} holds subwords (@@): give --subwords subword_nmt"
+        )
     joined = [line for line in words if "@@" in line]
-    if 20 * len(joined) > len(words):
+    if FEW * len(joined) > len(words):
         raise UserError(_joined_wrongly(what, joined[0]))
     return words
 

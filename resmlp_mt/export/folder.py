@@ -68,7 +68,7 @@ def write_folder(out: Path, trained: Trained, graphs: Graphs) -> None:
     with atomic_folder(out) as new:
         (new / "encoder.onnx").write_bytes(graphs.encoder)
         (new / "decoder_step.onnx").write_bytes(graphs.decoder_step)
-        for file in trained.dictionaries or ():
+        for file in trained.dictionaries:
             shutil.copyfile(file, new / file.name)
         about = describe(trained) | {"sha256": {path.name: sha256_of(path) for path in sorted(new.iterdir())}}
         (new / "model.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A checkpoint as a model, with its dictionaries where there are any."""
+"""A checkpoint as a model, with its dictionaries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,22 +24,22 @@ class Trained:
         architecture: the name of its ``--arch``
         model: not folded, in fp32 and for inference
         languages: of source and target
-        dictionaries: files of source and target, None if not found
+        dictionaries: files of source and target
     """
 
     path: Path
     architecture: str
     model: ResMLPTransformerModel
     languages: tuple[str, str]
-    dictionaries: tuple[Path, Path] | None
+    dictionaries: tuple[Path, Path]
 
 
-def load(path: PathLike, data: PathLike | None = None) -> Trained:
+def load(path: PathLike, data: PathLike) -> Trained:
     """Load a ResMLP.
 
     Args:
         path: a checkpoint of fairseq-train, or an average of such
-        data: the folder with the dictionaries; without it, the one that the training had is tried
+        data: the folder with the dictionaries. (What the checkpoint says of it opens nothing.)
 
     Raises:
         UserError: the checkpoint cannot be loaded or is of another model; nothing tells its languages; ``data`` does
@@ -49,33 +49,28 @@ def load(path: PathLike, data: PathLike | None = None) -> Trained:
     task = options_of(state, "task")
     sizes = dictionary_sizes(path, state)
     languages = _languages(path, task, data)
-    files = _find(data, languages, sizes) if data else _look_for(_training_data(task), languages, sizes)
-    dictionaries = (read_dictionary(files[0]), read_dictionary(files[1])) if files else None
-    return Trained(Path(path), architecture_of(state), model_of(path, state, dictionaries), languages, files)
+    files = _find(data, languages, sizes)
+    model = model_of(path, state, (read_dictionary(files[0]), read_dictionary(files[1])))
+    return Trained(Path(path), architecture_of(state), model, languages, files)
 
 
-def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike | None) -> tuple[str, str]:
+def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike) -> tuple[str, str]:
     """What the training was told, or else what its data's files are named by, which fairseq then goes by."""
     found: list[Any] = [task.get("source_lang"), task.get("target_lang")]
     if None in found:
-        folder = data or _training_data(task)
         try:
-            found = data_utils.infer_language_pair(str(folder))
+            found = data_utils.infer_language_pair(str(data))
         except OSError:
             found = [None, None]
         if None in found:
             raise UserError(
-                f"{path}: the training was not told its languages, and {folder or 'its data'} has no files that tell: "
+                f"{path}: the training was not told its languages, and {data} has no files that tell: "
                 "name its folder of binarized data with --data"
             )
     for language in found:
         if not (isinstance(language, str) and language.isprintable() and "/" not in language):
             raise UserError(f"{path}: its language {language!r} is no part of a file's name: do not trust it")
     return found[0], found[1]
-
-
-def _training_data(task: Mapping[str, Any]) -> str:
-    return str(task.get("data") or "").split(":")[0]
 
 
 def _find(data: PathLike, languages: tuple[str, str], sizes: tuple[int, ...]) -> tuple[Path, Path]:
@@ -89,10 +84,3 @@ def _find(data: PathLike, languages: tuple[str, str], sizes: tuple[int, ...]) ->
             )
         found.append(file)
     return found[0], found[1]
-
-
-def _look_for(data: str, languages: tuple[str, str], sizes: tuple[int, ...]) -> tuple[Path, Path] | None:
-    try:
-        return _find(data, languages, sizes) if data else None
-    except (UserError, OSError):
-        return None

@@ -16,7 +16,9 @@ from fairseq.tasks import TASK_REGISTRY
 
 from resmlp_mt.checkpoints.loading import load_parts, one_line
 from resmlp_mt.checkpoints.parameters import DoesNotFit
+from resmlp_mt.checkpoints.saving import save
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_patches.options import check_names, known_options
 from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
 
 
@@ -81,6 +83,9 @@ def _file_by_file(load: Callable[..., Any]) -> Callable[..., Any]:
             if state is None and num_shards == 1 and PathManager.exists(file):
                 state = checkpoint_utils.load_checkpoint_to_cpu(file, arg_overrides)
                 architecture = _architecture(file, state, task is None)
+                if arg_overrides and ARCH_MODEL_REGISTRY.get(architecture) is ResMLPTransformerModel:
+                    known = known_options(ResMLPTransformerModel.add_args)
+                    check_names("--model-overrides", arg_overrides, {*known, "generation_args"})
             try:
                 models, config, task = load([filename], arg_overrides, task, strict, suffix, num_shards, state)
             except UserError as error:
@@ -171,19 +176,14 @@ def _copying_whole(copy: Callable[..., Any]) -> Callable[..., Any]:
     return copy_whole
 
 
-def _saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(save)
+def _saving_whole(persistent_save: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(persistent_save)
     def save_whole(obj: Any, filename: str, async_write: bool = False) -> None:
         if async_write or not PathManager.supports_rename(filename):
-            save(obj, filename, async_write)
+            persistent_save(obj, filename, async_write)
             return
         with _whole(filename) as temporary, open(temporary, "wb") as stream:
-            try:
-                torch.save(obj, stream)
-            except RuntimeError as error:
-                if isinstance(error.__context__, OSError):  # that of the file, which PyTorch hides
-                    raise error.__context__ from None
-                raise
+            save(obj, stream)
 
     return save_whole
 

@@ -27,6 +27,9 @@ def end_commands_in_one_line() -> None:
     gets it as it is), output that nobody reads any more ends them, and a file of ``--results-path`` appears whole.
     """
     options.parse_args_and_arch = _parsing(options.parse_args_and_arch)
+    command = sys.modules.get("__main__")
+    if "fairseq_cli.preprocess" in (_name(command), getattr(getattr(command, "cli_main", None), "__module__", None)):
+        sys.excepthook = _telling(sys.excepthook)  # it parses its options by itself, and has begun to
 
 
 def _parsing(parse_args_and_arch: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +43,7 @@ def _parsing(parse_args_and_arch: Callable[..., Any]) -> Callable[..., Any]:
     return parsing
 
 
-def _name(module: ModuleType) -> str | None:
+def _name(module: ModuleType | None) -> str | None:
     return getattr(getattr(module, "__spec__", None), "name", None)  # __main__ has its own there
 
 

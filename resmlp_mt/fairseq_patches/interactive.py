@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fairseq import options
+from fairseq.data.data_utils import post_process
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
@@ -49,6 +50,14 @@ def _check(given: Namespace) -> None:
     for option in "print_step", "retain_iter_history":
         if getattr(given, option) and TASK_REGISTRY.get(given.task) is TranslationTask:
             raise UserError(f"--{option.replace('_', '-')}: for models that refine in steps: leave it out")
+    if given.num_shards != 1:
+        raise UserError(
+            f"--num-shards {given.num_shards}: fairseq takes no notice of it, and would translate all: leave it out"
+        )
+    try:
+        post_process("", given.post_process)
+    except NotImplementedError as error:
+        raise UserError(f"--post-process {given.post_process}: give subword_nmt, sentencepiece or none") from error
     if given.replace_unk and not os.path.isfile(given.replace_unk):
         raise UserError(
             f"--replace-unk {given.replace_unk}: no such file: give an alignment dictionary, or '' for none"

@@ -2,19 +2,25 @@
 
 import argparse
 import ast
+import difflib
 import functools
 import importlib.util
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
 from fairseq import options
 from fairseq.data.encoders import TOKENIZER_REGISTRY
-from fairseq.dataclass.configs import GenerationConfig
+from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models.transformer import TransformerConfig
+from fairseq.registry import REGISTRIES
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.fairseq_task import FairseqTask
 
 from resmlp_mt.errors import UserError
@@ -60,6 +66,8 @@ LIMITS: dict[str, Limit] = {
     "momentum": SHARE,
     "num_batch_buckets": FROM_0,
     "num_workers": FROM_0,
+    "quant_noise_pq": SHARE,
+    "quant_noise_scalar": SHARE,
     "required_batch_size_multiple": FROM_1,
     "required_seq_len_multiple": FROM_1,
     "save_interval": FROM_1,
@@ -136,6 +144,12 @@ def check_command_line(args: argparse.Namespace) -> None:
     _check_limits(given, LIMITS)
     if "path" in given and not args.path:
         raise UserError("--path is missing: give a checkpoint, or several with : between them")
+    spawned = given.get("distributed_init_method") and not given.get("distributed_no_spawn")
+    if spawned and not torch.cuda.is_available():
+        raise UserError(
+            "--distributed-init-method with no GPU that PyTorch sees: fairseq starts a process a GPU, and would do "
+            "nothing: start each process yourself, with --distributed-no-spawn and its --distributed-rank"
+        )
     if given.get("constraints") and "buffer_size" not in given:
         raise UserError("--constraints: fairseq-generate's data has none: use fairseq-interactive")
     if "restore_file" in given and "lr_scheduler" in given and "beam" not in given:
@@ -149,6 +163,10 @@ def _check_training(args: argparse.Namespace) -> None:
     if args.fp16 and (args.cpu or not torch.cuda.is_available()):
         why = "--cpu" if args.cpu else "no GPU that PyTorch sees"
         raise UserError(f"--fp16 with {why}: fairseq trains in 16 bits on a GPU alone: leave it out")
+    if args.profile and not torch.cuda.is_available():
+        raise UserError("--profile with no GPU that PyTorch sees: fairseq profiles a GPU alone: leave it out")
+    if args.optimizer == "composite":
+        raise UserError("--optimizer composite: takes its groups from a file of fairseq-hydra-train: give another")
     warmup, total = getattr(args, "warmup_updates", 0), getattr(args, "total_num_update", None)
     if args.lr_scheduler == "inverse_sqrt" and warmup < 1:
         raise UserError("--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more")
@@ -279,3 +297,41 @@ def _explained(generate: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return explained
+
+
+def known_options(add_model_args: Callable[[argparse.ArgumentParser], Any]) -> dict[str, Any]:
+    """All options that a checkpoint of a model can have, with their types as far as fairseq's dataclasses tell.
+
+    Args:
+        add_model_args: the model's ``add_args``
+    """
+    parser = argparse.ArgumentParser()
+    add_model_args(parser)
+    gen_parser_from_dataclass(parser, TransformerConfig(), with_prefix="")  # layers_to_keep, for loading alone
+    types: dict[str, Any] = dict.fromkeys((action.dest for action in parser._actions), Any)
+    chosen = [config for kind in REGISTRIES.values() for config in kind["dataclass_registry"].values()]
+    for config in *chosen, FairseqConfig, *TASK_DATACLASS_REGISTRY.values():
+        types |= _types(config)
+    return types
+
+
+def _types(config: Any) -> dict[str, Any]:
+    """The options of a dataclass of fairseq and of those that it holds, with their types."""
+    types: dict[str, Any] = {}
+    for field in fields(config):
+        types[field.name] = field.type
+        if is_dataclass(field.type):
+            types |= _types(field.type)
+    return types
+
+
+def check_names(where: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse options that there are not.
+
+    Raises:
+        UserError: with the name that may have been meant
+    """
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, sorted(known), 1)
+            raise UserError(f"{where}: no option {name!r}" + (f": did you mean {close[0]}?" if close else ""))

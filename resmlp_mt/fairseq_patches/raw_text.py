@@ -171,7 +171,7 @@ def check_files(kind: str, name: str, given: Mapping[str, Any]) -> None:
         UserError: there is no such choice, or a file is not given or not there
     """
     registered = REGISTRIES[kind]
-    if name not in registered["registry"]:
+    if not isinstance(name, str) or name not in registered["registry"]:
         raise UserError(f"--{kind} {name}: give one of {', '.join(sorted(registered['registry']))}")
     needed = registered["dataclass_registry"].get(name)
     for field in fields(needed) if needed else ():

@@ -7,6 +7,7 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
+from torch import Tensor
 
 from resmlp_mt.checkpoints.loading import load_parts, one_line, options_of
 from resmlp_mt.checkpoints.parameters import DoesNotFit
@@ -22,6 +23,9 @@ _SHAPING = [
     *("no_cross_attention", "adaptive_softmax_cutoff"),
 ]
 """Options of this plugin's models that change names or shapes of parameters."""
+
+_FACTORS = "exp_avg_sq_row", "exp_avg_sq_col"
+"""What Adafactor knows of a parameter in the place of a number for each of its own."""
 
 _BAD_STATE = AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError
 
@@ -73,7 +77,10 @@ def _in_one_line(load: Callable[..., Any]) -> Callable[..., Any]:
     def telling(trainer: Trainer, filename: str, *args: Any, **kwargs: Any) -> Any:
         trainer.cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True
         try:
-            return load(trainer, filename, *args, **kwargs)
+            loaded = load(trainer, filename, *args, **kwargs)
+            if trainer._optimizer is not None and isinstance(trainer.model, ResMLPTransformerModel):
+                _check_optimizer(trainer._optimizer)
+            return loaded
         except UserError:
             raise
         except Exception as error:
@@ -88,6 +95,22 @@ def _in_one_line(load: Callable[..., Any]) -> Callable[..., Any]:
             ) from error
 
     return telling
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    """See that what an optimizer knows of each parameter is of its shape, which it finds out in its first step.
+
+    Raises:
+        ValueError: it is not
+    """
+    for parameter, known in optimizer.optimizer.state.items():
+        for name, value in known.items():
+            if isinstance(value, Tensor):
+                fits = value.dim() == 0 or value.shape == parameter.shape or name in _FACTORS
+            else:
+                fits = isinstance(value, int | float | None)
+            if not fits:
+                raise ValueError(f"{name} of its optimizer is not of its parameter's shape")
 
 
 def _difference(filename: str, model: Any) -> str:

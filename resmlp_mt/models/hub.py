@@ -1,27 +1,21 @@
 """``from_pretrained`` and what it returns: text in, text out."""
 
-import argparse
 import copy
-import difflib
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from fairseq import hub_utils, utils
 from fairseq.dataclass import FairseqDataclass
-from fairseq.dataclass.configs import FairseqConfig
-from fairseq.dataclass.utils import gen_parser_from_dataclass, interpret_dc_type
-from fairseq.models.transformer import TransformerConfig
-from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from fairseq.dataclass.utils import interpret_dc_type
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_patches.languages import completed
+from resmlp_mt.fairseq_patches.options import check_names, known_options
 from resmlp_mt.fairseq_patches.raw_text import check_files, choose_prepared
 from resmlp_mt.models.length import check_length
 
@@ -58,7 +52,7 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
             sentences: a sentence, or any number of them. One without a word has an empty translation
             beam: width of the search
             verbose: log what fairseq-generate prints
-            kwargs: ``nbest``: how many translations of each sentence, of at most ``beam``;
+            kwargs: (None is as if not given) ``nbest``: how many translations of each sentence, of at most ``beam``;
                 ``skip_invalid_size_inputs=True``: a sentence that is too long has an empty translation, with a warning;
                 and the options of fairseq-generate for its search: ``lenpen``, ``max_len_b``, ``sampling``, ...
 
@@ -80,7 +74,7 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
         _check_whole(beam=beam, nbest=nbest)
         if nbest > beam:
             raise UserError(f"nbest {nbest}: a search with beam {beam} finds no more than {beam}: raise beam")
-        _check_names("translate", kwargs, SEARCHING | OWN)
+        check_names("translate", kwargs, SEARCHING | OWN)
         tokens = [self._encode(*each, kwargs.get("skip_invalid_size_inputs", False)) for each in enumerate(sentences)]
         found = self.generate(tokens, beam, verbose, **kwargs)
         texts = [[self.decode(hypothesis["tokens"]) for hypothesis in best[:nbest]] for best in found]
@@ -101,7 +95,8 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
         """
         if isinstance(tokenized_sentences, Tensor) and tokenized_sentences.dim() == 1:
             return self.generate([tokenized_sentences], beam, verbose, skip_invalid_size_inputs, **kwargs)[0]
-        _check_names("generate", kwargs, SEARCHING | OWN)
+        check_names("generate", kwargs, SEARCHING | OWN)
+        kwargs = {name: value for name, value in kwargs.items() if value is not None}
         tokens = [self._fitting(*each, skip_invalid_size_inputs) for each in enumerate(tokenized_sentences)]
         return super().generate(tokens, beam, verbose, **kwargs) if tokens else []
 
@@ -180,6 +175,12 @@ def from_pretrained(
     if any(given):  # if one is given, the checkpoint's other one must not stay: it may be the same language
         options |= dict(zip(("source_lang", "target_lang"), completed(data, *given), strict=True))
     loaded = hub_utils.from_pretrained(folder, os.fspath(file), data, archive_map={}, **options)
+    for part in "dataset", "generation":
+        if not isinstance(loaded["args"].get(part), Mapping):
+            raise UserError(f"{file}: its options lack those of {part}: give a checkpoint of fairseq-train")
+    most = loaded["args"].dataset.get("max_tokens")
+    if most is not None:
+        _check_number("max_tokens", most)
     return TextTranslator(loaded["args"], loaded["task"], loaded["models"])
 
 
@@ -199,18 +200,11 @@ def _check_options(options: dict[str, Any], add_model_args: Any) -> None:
     """Refuse options that fairseq would ignore or fail on."""
     if "data" in options:
         raise UserError("from_pretrained: data is no option: give the folder of binarized data as the third argument")
-    parser = argparse.ArgumentParser()
-    add_model_args(parser)
-    gen_parser_from_dataclass(parser, TransformerConfig(), with_prefix="")  # layers_to_keep, for loading alone
-    types: dict[str, Any] = dict.fromkeys((action.dest for action in parser._actions), Any)
+    types = known_options(add_model_args)
     for kind in "tokenizer", "bpe":
-        for config in REGISTRIES[kind]["dataclass_registry"].values():
-            types |= _types(config)
         if kind in options:
             check_files(kind, options[kind], options)
-    for config in FairseqConfig, *TASK_DATACLASS_REGISTRY.values():
-        types |= _types(config)
-    _check_names("from_pretrained", options, {*types, "generation_args"})
+    check_names("from_pretrained", options, {*types, "generation_args"})
     for name, value in options.items():
         expected = interpret_dc_type(types.get(name, Any))
         is_group = (isinstance(expected, type) and issubclass(expected, FairseqDataclass)) or name in ("task", "model")
@@ -220,23 +214,6 @@ def _check_options(options: dict[str, Any], add_model_args: Any) -> None:
             _check_number(name, value)
     if "user_dir" in options and not os.path.exists(options["user_dir"]):
         raise UserError(f"from_pretrained: user_dir {options['user_dir']}: no such folder")
-
-
-def _check_names(function: str, given: Iterable[str], known: set[str]) -> None:
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(name, sorted(known), 1)
-            raise UserError(f"{function}: no option {name!r}" + (f": did you mean {close[0]}?" if close else ""))
-
-
-def _types(config: Any) -> dict[str, Any]:
-    """The options of a dataclass of fairseq and of those that it holds, with their types."""
-    types: dict[str, Any] = {}
-    for field in fields(config):
-        types[field.name] = field.type
-        if is_dataclass(field.type):
-            types |= _types(field.type)
-    return types
 
 
 def _check_number(name: str, value: Any) -> None:

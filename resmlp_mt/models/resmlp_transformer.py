@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fairseq import utils
 from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -212,6 +213,25 @@ class ResMLPTransformerModel(TransformerModelBase):
             return super().build_model(cfg, task)
         except ValueError as error:  # fairseq's own checks of shared embeddings
             raise UserError(str(error)) from error
+
+    @classmethod
+    def build_embedding(
+        cls, cfg: TransformerConfig, dictionary: Any, embed_dim: int, path: str | None = None
+    ) -> nn.Embedding:
+        embedding = super().build_embedding(cfg, dictionary, embed_dim)
+        if path:
+            try:
+                vectors = utils.parse_embedding(path)
+                word = next((word for word, vector in vectors.items() if vector.numel() != embed_dim), None)
+                if word is not None:
+                    raise ValueError(f"{word[:100]!r} has {vectors[word].numel()} numbers")
+            except (StopIteration, ValueError) as error:
+                raise UserError(
+                    f"{path}: no embeddings of {embed_dim} numbers ({error}): give a heading line, then lines of a "
+                    "word and its numbers"
+                ) from error
+            utils.load_embedding(vectors, dictionary, embedding)
+        return embedding
 
     @classmethod
     def build_encoder(cls, cfg: TransformerConfig, src_dict: Any, embed_tokens: nn.Embedding) -> ResMLPEncoder:

@@ -133,6 +133,7 @@ def test_the_usual_comparisons():
         (["generation", "--system", "any.pt"], "any.pt: give --data"),
         (["generation", "--heads", 3, "--width", 8], "--decoder-embed-dim 8 is not a multiple"),
         (["training", "--json", "."], "is not a regular file"),
+        (["training", "--markdown", "file/x.md"], "/file is not a folder: choose another name"),
     ],
 )
 def test_what_cannot_be_is_one_line(benchmark, monkeypatch, tmp_path, args, message):

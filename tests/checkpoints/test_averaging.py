@@ -1,4 +1,5 @@
 import os
+import resource
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -225,6 +226,17 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError, match=r"out.pt: cannot be written: No space left on device"):
         save_checkpoint(state({"w": torch.ones(1)}), tmp_path / "out.pt")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_disk_that_gets_full_on_the_way_is_one_line(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(UserError, match=r"out.pt: cannot be written: File too large"):
+            save_checkpoint(state({"w": torch.ones(100_000)}), tmp_path / "out.pt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert os.listdir(tmp_path) == []
 
 

@@ -45,7 +45,8 @@ def test_what_fairseq_s_presets_say_is_read_as_python_reads_it():
 @pytest.mark.parametrize(
     "text",
     ["(0.9, 0.98)", "10000,20000", " True ", "None", "-1", "1+2j", "3 * [1]", "(1,) + (2, 'a')", "{'name': 'x'}",
-     "[(512, 10, 5)] + [(512,2,2)] * 4", "[True]*3+[False]", "[[1] * 2] * 2", "[1] * -1", "0x10", "{1, 2}", "b'x'"],
+     "[(512, 10, 5)] + [(512,2,2)] * 4", "[True]*3+[False]", "[[1] * 2] * 2", "[1] * -1", "0x10", "{1, 2}", "b'x'",
+     "(0.9, 1-0.02)", "2 * 3e-4 / 4", "1 + 1"],
 )  # fmt: skip
 def test_data_is_read_as_python_reads_it(text):
     assert evaluate(text) == eval(text.strip())
@@ -55,7 +56,8 @@ def test_data_is_read_as_python_reads_it(text):
     "text",
     [
         BY_SUBSCRIPT, "__import__('os').mkdir('owned')", "open('owned', 'w')", "x", "torch.os", "x[0]", "1; 2",
-        "[x for x in ()]", "lambda: 0", "f'{1}'", "1 if 1 else 2", "(x := 1)", "not True", "1 < 2", "2 ** 9", "1 + 1",
+        "[x for x in ()]", "lambda: 0", "f'{1}'", "1 if 1 else 2", "(x := 1)", "not True", "1 < 2", "2 ** 9",
+        "1 / 0", "9 // 2",
         "'a' * 3", "(1,) * 3", "[1] + (1,)", "True * [1]", "[*[1]]", "{**{}}", "{[]: 1}", "", "[", "\0", "import os",
         "[0] * 10 ** 12", "[0] * 1000000000000", "[[]] * 1000000000000", "[[0] * 9999] * 9999",
         "[[[0] * 99] * 99] * 99",

@@ -103,6 +103,14 @@ def test_no_array_is_made_of_pointers_from_the_file(tmp_path):
         assert "not loaded" in refused(program.write(tmp_path / "a.pt"))
 
 
+def test_a_tuple_that_holds_another_twice_again_and_again_is_no_key(tmp_path):
+    doubled = [pickle.BINPUT + b"\xc8", pickle.BINGET + b"\xc8", pickle.TUPLE2]
+    deep = Program().add(pickle.EMPTY_DICT, pickle.EMPTY_TUPLE, *doubled * 60, pickle.NONE, pickle.SETITEM)
+    assert "one of its tuples holds more than any" in refused(deep.write(tmp_path / "a.pt"))
+    shallow = Program().add(pickle.EMPTY_DICT, pickle.EMPTY_TUPLE, *doubled * 4, pickle.NONE, pickle.SETITEM)
+    assert isinstance(load_checkpoint(shallow.write(tmp_path / "b.pt"))["extra_state"]["here"], dict)
+
+
 def test_nothing_in_a_file_changes_the_types_of_numpy(tmp_path):
     # numpy would take these flags for an array of objects and then read pointers from the file
     dtype = Call(np.dtype, "i8", False, True)
@@ -159,6 +167,8 @@ def test_parameters_that_are_no_plain_tensors_are_named(tmp_path, tensor, messag
         ({"optimizer_history": [1]}, "its num_updates is 'in 1', not a number of them"),
         ({"task_state": "x"}, "its task_state is a str"),
         ({"cfg": {"model": "resmlp_transformer"}}, "its options of the model are a str"),
+        ({"extra_state": {"best": "x"}}, "its best is 'x', not a number"),
+        ({"extra_state": {"previous_training_time": [1]}}, r"its previous_training_time is \[1\], not a number"),
         ({"optimizer_history": [{"num_updates": "5"}]}, "its num_updates is '5', not a number of them"),
         ({"optimizer_history": [{"num_updates": -5}]}, "its num_updates is -5"),
         ({"extra_state": {"train_iterator": {"epoch": 10**12}}}, "its epoch is 1000000000000"),

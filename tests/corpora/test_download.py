@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from corpora.misbehaving_server import Fault, Server, running
 
+from resmlp_mt.corpora import download
 from resmlp_mt.corpora.download import OVERLAP, PublicFile
 from resmlp_mt.corpora.partial_download import FOLDER
 from resmlp_mt.errors import UserError
@@ -43,6 +44,17 @@ def _ranges(server: Server) -> list[tuple[str | None, int]]:
 def _rest(size: int) -> str:
     """What is asked for where so many bytes are there: the last of them once more."""
     return f"bytes={size - OVERLAP}-"
+
+
+@pytest.mark.parametrize("fault", [Fault(endless=True), Fault(chunked=True), Fault()])
+def test_a_file_of_unknown_size_has_an_end(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    monkeypatch.setattr(download, "LARGEST", 500_000)
+    with pytest.raises(UserError, match=r"a\.gz: (sends more than 500,000 bytes|offers 1,024,000 bytes, more than)"):
+        _file(server, forever=fault).fetched_into(tmp_path)
+    assert [*tmp_path.rglob("*")] == []
+    assert _file(server, forever=fault, size=len(BYTES)).fetched_into(tmp_path).read_bytes() == BYTES
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_any_character_can_be_a_piece(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("symbols", "lines", "message"),
     [
-        (4000, ["ab cd"] * 9, "sentencepiece learned nothing: .*4000"),
+        (4000, ["ab cd"] * 9, "--symbols 4000: sentencepiece learned nothing: .*4000"),
         (40, [], "sentencepiece learned nothing: no line is of a length"),
         (40, ["a" * 5000], "sentencepiece learned nothing: no line is of a length"),
         (4, ["ab cd"] * 9, "sentencepiece learned nothing: Vocabulary size is smaller than required_chars"),

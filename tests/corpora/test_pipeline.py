@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from resmlp_mt import commands
 from resmlp_mt.commands import prepare_text
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, made_otherwise, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, made_already, made_otherwise, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
@@ -763,3 +764,14 @@ def test_what_other_options_make_again_is_known_before(
     assert made_otherwise(prepared, corpus.langs, recipe, None) == folders
     assert made_otherwise(prepared, corpus.langs, recipe, 10) == ["tokenized", "subwords", "data-bin"]
     assert made_otherwise(prepared / "nowhere", corpus.langs, recipe, 10) == []
+
+
+def test_what_needs_no_more_disk_is_known_before(prepared: Path, corpus: Corpus, tmp_path: Path) -> None:
+    number = len(corpus.train)
+    shutil.copytree(prepared, tmp_path / "out")
+    assert made_already(tmp_path / "out", [], number) == ["tokenized", "subwords", "data-bin"]
+    assert made_already(tmp_path / "out", ["subwords", "data-bin"], number) == ["tokenized"]
+    assert made_already(tmp_path / "out", [], number + 1) == ["subwords", "data-bin"]
+    (tmp_path / "out" / "subwords" / "train.de").unlink()
+    assert made_already(tmp_path / "out", [], number) == ["tokenized", "data-bin"]
+    assert made_already(tmp_path / "nowhere", [], number) == []

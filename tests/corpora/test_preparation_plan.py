@@ -97,6 +97,11 @@ def test_what_is_made_anew_stands_beside_the_old(
     assert ("; subwords, data-bin anew, beside the old)" in str(plan)) == (anew == ("subwords", "data-bin"))
 
 
+def test_what_is_made_needs_no_more_disk(tmp_path: Path) -> None:
+    for made, expected in (((), 3_000_000), (("tokenized",), 1_900_000), (tuple(WORK), 0)):
+        assert PreparationPlan(FILES, None, tmp_path, 1_000_000, made=made).work == expected
+
+
 def test_too_little_disk_is_said_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _free(monkeypatch, 4_000_000)
     with pytest.raises(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resmlp_mt import files
 from resmlp_mt.corpora.sources import PairSource, PlainText, check_text
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import aligned, binary_lines
@@ -65,6 +66,15 @@ def test_missing(tmp_path: Path) -> None:
         list(PlainText(tmp_path / "a", tmp_path / "a").pairs())
     with pytest.raises(UserError, match=r": cannot be read: "):
         list(PlainText(tmp_path, tmp_path).pairs())
+
+
+def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\n" + b"x" * 998 + b"\n" + b"x" * 10_000))
+    pairs = PlainText(tmp_path / "a.gz", tmp_path / "a.gz").pairs()
+    assert [len(next(pairs)[0]) for _ in range(2)] == [3, 998]
+    with pytest.raises(UserError, match=r"a\.gz:3: 1,000 bytes or more: give text, a sentence a line"):
+        next(pairs)
 
 
 # --- check_text

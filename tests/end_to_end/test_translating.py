@@ -283,6 +283,10 @@ def test_what_cannot_be_translated_is_told_before_any_work(model, monkeypatch, s
         model.translate(sentences, **options)
 
 
+def test_none_is_as_not_given(model):
+    assert model.translate("baluta.", lenpen=None, max_len_b=None) == model.translate("baluta.")
+
+
 CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
 
 

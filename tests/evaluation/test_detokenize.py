@@ -43,6 +43,11 @@ def test_a_mark_of_the_other_kind_in_the_text_is_text():
     assert undo_subwords(lines, "subword_nmt", "x") == ["Ein Haus", "▁ ist ein Zeichen", "Jawohl ."]
 
 
+def test_the_mark_of_subwords_in_a_text_is_text():
+    lines = ["Das Zeichen @@", "Der Name foo@@", *["Ein Haus ."] * 40]
+    assert undo_subwords(lines, "none", "x") == lines
+
+
 def test_words_that_run_together_are_refused():
     joined = [line.replace(" ", "") for line in REFERENCE]
     with pytest.raises(UserError, match=r"x: subwords joined as another kind's \('DerOst-West.*generate again"):

@@ -1,11 +1,13 @@
 import json
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 import sacrebleu
 from generated import CLOSING, REFERENCE, generate_output, moses_tokens, sentence_lines, subwords, worse
 
+from resmlp_mt.commands.score import words_of
 from resmlp_mt.errors import UserError
 from scripts import SCRIPTS, in_process
 
@@ -277,3 +279,11 @@ def test_the_command_itself_reads_stdin_and_ends_without_a_traceback(test_set):
     assert result.returncode == 1
     assert result.stderr.decode().count("\n") == 1
     assert result.stderr.startswith(b"/dev/stdin: unfinished")
+
+
+def test_a_full_stop_behind_half_a_word_is_a_token():
+    german = Namespace(target_lang="de")
+    lines = ["Ein Ha@@ u@@ .", "Der Man@@ .", "Ja ."]  # of a model that has learned little
+    assert words_of(german, lines, "subword_nmt", True, lines, "x") == ["Ein Hau.", "Der Man.", "Ja ."]
+    with pytest.raises(UserError, match="running text, not tokens"):
+        words_of(german, ["Ein Ha@@ us.", "Der Mann."], "subword_nmt", True, lines[:2], "x")

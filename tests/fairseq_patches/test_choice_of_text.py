@@ -103,3 +103,9 @@ def test_generation_does_without_the_libraries_of_text(data, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert text_of(generate(data)) == (None, None)
     assert text_of(interactive(data)) == ("prepared", "prepared")  # which then says what is missing
+
+
+@pytest.mark.parametrize("name", ["nope", 5, ["moses"]])
+def test_a_choice_that_there_is_not_is_refused(name):
+    with pytest.raises(UserError, match=r"--tokenizer .*: give one of moses"):
+        raw_text.check_files("tokenizer", name, {})

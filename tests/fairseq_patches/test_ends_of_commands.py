@@ -3,15 +3,20 @@
 import errno
 import os
 import re
+import sys
+from argparse import Namespace
 
 import fairseq_cli.generate
+import fairseq_cli.preprocess
 import pytest
 import torch
 import torch.multiprocessing
+from fairseq import options
 from in_this_process import run
 from omegaconf.errors import ConfigAttributeError, InterpolationKeyError
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_patches import commands
 from resmlp_mt.fairseq_patches.commands import explanation
 
 
@@ -59,6 +64,18 @@ def test_what_is_the_user_s_is_told_in_one_line(error, told):
 )
 def test_a_mistake_in_the_code_is_not(error):
     assert explanation(error) is None
+
+
+def test_fairseq_preprocess_ends_in_one_line_too(monkeypatch, capsys):
+    monkeypatch.setattr(options, "parse_args_and_arch", options.parse_args_and_arch)  # put back at the end
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    commands.end_commands_in_one_line()
+    assert sys.excepthook is sys.__excepthook__  # the tests are another command
+    monkeypatch.setitem(sys.modules, "__main__", Namespace(cli_main=fairseq_cli.preprocess.cli_main, __spec__=None))
+    commands.end_commands_in_one_line()
+    error = FileNotFoundError(errno.ENOENT, "No such file", "train.en")
+    sys.excepthook(type(error), error, None)
+    assert capsys.readouterr().err == "train.en: No such file: check the name\n"
 
 
 def fail(_, error):

@@ -2,6 +2,7 @@
 
 import builtins
 import os
+import re
 import shutil
 import sys
 from argparse import Namespace
@@ -198,6 +199,12 @@ def test_overrides_that_are_no_dictionary_are_the_option_s_fault(small, checkpoi
             overrides,
         )
     assert overrides in str(error.value)
+
+
+def test_overrides_that_would_override_nothing_are_refused(changed, task):
+    message = "--model-overrides: no option 'inference_precison': did you mean inference_precision?"
+    with pytest.raises(UserError, match=re.escape(message)):
+        load([changed()], {"inference_precison": "bf16"}, task())
 
 
 def test_overrides_in_python_too(checkpoint, task):

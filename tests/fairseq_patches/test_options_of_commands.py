@@ -63,6 +63,13 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, command):
         (["--adam-betas", "(0.9,)"], "--adam-betas .* give two numbers from 0 to below 1"),
         (["--bf16"], "--bf16: fairseq trains so on TPUs alone: leave it out"),
         (["--tpu"], "--tpu: fairseq trains so on TPUs alone: leave it out"),
+        (["--profile"], "--profile with no GPU that PyTorch sees"),
+        (["--optimizer", "composite"], "--optimizer composite: takes its groups from a file"),
+        (["--quant-noise-pq", 5], "--quant-noise-pq is 5.0: give a share from 0 to below 1"),
+        (
+            ["--distributed-world-size", 2, "--distributed-init-method", "tcp://localhost:1"],
+            "--distributed-init-method with no GPU that PyTorch sees: .* would do nothing",
+        ),
         (["--fp16", "--cpu"], "--fp16 with --cpu: fairseq trains in 16 bits on a GPU alone"),
         (["--lr-scheduler", "inverse_sqrt", "--warmup-updates", 0], "inverse_sqrt: give --warmup-updates, 1 or more"),
         (["--lr-scheduler", "polynomial_decay"], "polynomial_decay: give --total-num-update, 1 or more"),
@@ -95,6 +102,18 @@ def test_constraints_are_for_lines_that_are_put_in(parse):
     parse("interactive_generation", "--constraints")
     with pytest.raises(UserError, match=r"--constraints: .* use fairseq-interactive"):
         parse("generation", "--constraints")
+
+
+def test_shards_that_fairseq_does_not_make_are_refused(parse):
+    with pytest.raises(UserError, match="--num-shards 2: fairseq takes no notice of it"):
+        parse("generation", "--num-shards", 2)
+
+
+def test_subwords_are_joined_in_a_way_that_there_is(parse):
+    for command in "generation", "interactive_generation":
+        parse(command, "--post-process")
+        with pytest.raises(UserError, match="--post-process bpe: give subword_nmt, sentencepiece or none"):
+            parse(command, "--post-process", "bpe")
 
 
 def test_validation_needs_no_task(small, checkpoint):

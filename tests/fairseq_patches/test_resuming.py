@@ -100,6 +100,15 @@ def test_a_state_that_no_training_has_is_one_line(train, checkpoint, tmp_path, p
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("wrong", [torch.ones(3), torch.ones(1), "text", [1.0]], ids=lambda wrong: str(wrong)[:9])
+def test_an_optimizer_s_state_of_another_shape_is_one_line(train, checkpoint, tmp_path, wrong):
+    state = load_checkpoint(checkpoint)
+    state["last_optimizer_state"]["state"][0]["sum"] = wrong
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    with pytest.raises(UserError, match=r"checkpoint_last.pt: .*sum of its optimizer is not of its parameter's shape"):
+        train(tmp_path)
+
+
 def test_a_data_bin_with_fewer_sentences_is_one_line(train, small, tmp_path):
     train(tmp_path, "--save-interval-updates", 1, "--batch-size", 2)
     with pytest.raises(UserError, match=r"more batches an epoch than this data-bin .*, or --reset-dataloader"):

@@ -46,6 +46,23 @@ def test_what_is_refused(options, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("2 64\nw1 1 2 men\n", "could not convert .*'men'"), ("9 1\nw1 5\n", "'w1' has 1 numbers"), ("", r"\(\)")],
+)
+def test_embeddings_that_are_none_are_refused(tmp_path, content, message):
+    (tmp_path / "words.vec").write_text(content)
+    with pytest.raises(UserError, match=rf"words\.vec: no embeddings of 64 numbers .*{message}"):
+        build(separate=True, encoder_embed_path=str(tmp_path / "words.vec"))
+
+
+def test_embeddings_are_taken_from_a_file(tmp_path):
+    (tmp_path / "words.vec").write_text(f"1 64\nw1 {' '.join(map(str, range(64)))}\n")
+    model = build(separate=True, encoder_embed_path=str(tmp_path / "words.vec"), scatter=0)
+    words = model.encoder.embed_tokens.weight[model.encoder.dictionary.index("w1")]
+    assert words.tolist() == list(range(64))
+
+
 def test_a_checkpoint_from_before_these_options_is_the_paper_s_model():
     args = Namespace()
     apply_preset(args, "resmlp_transformer_tiny")
