@@ -41,10 +41,29 @@ sentences.translate_nothing_to_nothing    a sentence without a word has an empty
                                           without: an invented one
 """
 
+import torch
+
+from resmlp_mt.errors import UserError, tell_uncaught
+
+OLDEST_TORCH = 2, 6
+
+
+def check_torch(version: str) -> None:
+    """See that PyTorch is new enough: from 2.6 on it loads checkpoints as data.
+
+    Raises:
+        UserError: it is not
+    """
+    if tuple(map(int, version.split(".")[:2])) < OLDEST_TORCH:
+        raise UserError(f"torch {version} is too old for resmlp_mt: pip install 'torch>=2.6', or use scripts/setup.sh")
+
 
 def install() -> None:
-    """Install all of them."""
-    from resmlp_mt.errors import tell_uncaught
+    """Install all of them.
+
+    Raises:
+        UserError: PyTorch is too old
+    """
     from resmlp_mt.fairseq_patches import (
         checkpoints,
         commands,
@@ -62,6 +81,7 @@ def install() -> None:
     )
 
     tell_uncaught()
+    check_torch(torch.__version__)
     checkpoints.load_checkpoints_as_data()
     checkpoints.check_overrides()
     checkpoints.write_checkpoints_whole()
