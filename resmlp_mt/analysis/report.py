@@ -2,12 +2,14 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from resmlp_mt.analysis import findings, page, pictures, sparsity, used_part
 from resmlp_mt.analysis.matrices import MixingMatrix
@@ -75,12 +77,12 @@ class Report:
                 writer.writerow([reading.path, each.side, each.layer, each.matrix, f"{each.share:.6f}"])
         return stream.getvalue()
 
-    def draw(self) -> dict[str, bytes]:
-        """Every picture, by name."""
-        figures = {
-            "overview": pictures.overview(self.last),
-            "profiles": pictures.profile(self.last),
-            "sparsity": pictures.sparsity(self.sparsities_of(self.readings[-1])),
+    def pictures(self) -> dict[str, Callable[[], Figure]]:
+        """What draws every picture, by the picture's name."""
+        drawing: dict[str, Callable[[], Figure]] = {
+            "overview": partial(pictures.overview, self.last),
+            "profiles": partial(pictures.profile, self.last),
+            "sparsity": partial(pictures.sparsity, self.sparsities_of(self.readings[-1])),
         }
         if len(self.readings) > 1:
             captions = [
@@ -88,10 +90,14 @@ class Report:
                 for label, reading in zip(self.labels, self.readings, strict=True)
             ]
             for series in zip(*map(self.mixings_of, self.readings), strict=True):
-                figures[f"change-{_file_name(series[0])}"] = pictures.change(series, captions)
+                drawing[f"change-{_file_name(series[0])}"] = partial(pictures.change, series, captions)
         for mixing in self.last:
-            figures[_file_name(mixing)] = pictures.layer(mixing)
-        return {name: pictures.png(figure) for name, figure in figures.items()}
+            drawing[_file_name(mixing)] = partial(pictures.layer, mixing)
+        return drawing
+
+    def draw(self) -> dict[str, bytes]:
+        """Every picture as a PNG file's bytes, by name."""
+        return {name: pictures.png(draw()) for name, draw in self.pictures().items()}
 
     def as_page(self, drawn: dict[str, bytes]) -> str:
         """Everything on one HTML page.

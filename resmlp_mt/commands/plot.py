@@ -98,19 +98,15 @@ def main() -> None:
             print(f"{side}: its mixing is no matrix over positions, and is not drawn")
     print(f"({report.used.how})")
 
-    drawn = report.draw()
-    texts = {
-        "sparsity.csv": report.sparsity_csv(),
-        "mixing.json": json.dumps(report.as_json(), indent=1) + "\n",
-        "index.html": report.as_page(drawn),
-    }
     pruned_files = {text: out / f"pruned-{text}.pt" for text in pruning}
-    pictures = [out / f"{name}.png" for name in drawn]
-    check_outputs([*pictures, *(out / name for name in texts), *pruned_files.values()], args.checkpoints)
-    for path, png in zip(pictures, drawn.values(), strict=True):
-        with atomic_write(path, "wb") as stream:
+    names = "sparsity.csv", "mixing.json", "index.html", *(f"{name}.png" for name in report.pictures())
+    check_outputs([*(out / name for name in names), *pruned_files.values()], args.checkpoints)
+    drawn = report.draw()
+    for name, png in drawn.items():
+        with atomic_write(out / f"{name}.png", "wb") as stream:
             stream.write(png)
-    for name, text in texts.items():
+    texts = report.sparsity_csv(), json.dumps(report.as_json(), indent=1) + "\n", report.as_page(drawn)
+    for name, text in zip(names, texts, strict=False):
         with atomic_write(out / name) as stream:
             stream.write(text)
     print(f"wrote {out / 'index.html'}")
