@@ -94,7 +94,8 @@ def test_it_is_exported(trained, tmp_path, monkeypatch, capsys):
     if not (importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxruntime")):
         pytest.skip("needs ONNX Runtime")
     export = printed("export_onnx", monkeypatch, capsys)
-    assert "wrote" in export(trained / "checkpoint_last.pt", "--out", tmp_path / "onnx", "--user-dir", EXAMPLE)
+    arguments = "--data", trained / "bin", "--out", tmp_path / "onnx", "--user-dir", EXAMPLE
+    assert "wrote" in export(trained / "checkpoint_last.pt", *arguments)
 
 
 @pytest.fixture(scope="module")
