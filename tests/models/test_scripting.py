@@ -17,6 +17,12 @@ FORMS = {
     **OWN_CODE,
     **{f"{name}, folded": options for name, options in FOLDED.items()},
 }
+SEARCHED = [
+    name
+    for name, options in FORMS.items()
+    if not {"activation_fn", "norm"} & set(options) and ("folded" not in name or {"mixing_heads"} & set(options))
+]
+"""Forms whose states, which steps leave behind, are not those of another one."""
 SOURCES, TARGETS = pairs((5, 4), (3, 6), (7, 2))
 
 
@@ -55,6 +61,7 @@ def test_teacher_forcing(both, left_pad, extra):
     assert_same(logits(scripted, *arguments), logits(model, *arguments))
 
 
+@pytest.mark.parametrize("both", ["folded", *SEARCHED], indirect=True, ids=lambda name: name.replace(" ", "-"))
 def test_search(both):
     """Steps, beams that change places and sentences that are finished, in a scripted search: states do not leave it."""
     model, _ = both
