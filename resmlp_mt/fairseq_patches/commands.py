@@ -107,7 +107,7 @@ def explanation(error: BaseException) -> str | None:
         return f"{text}: check the --distributed- options"
     checks = AssertionError | NotImplementedError | RuntimeError | ValueError
     told = (isinstance(error, checks) or type(error) is Exception) and _OPTION.search(text)
-    if told or type(error).__module__.startswith("hydra.") or type(error).__name__.startswith("Interpolation"):
+    if told or type(error).__module__.startswith("hydra.") or _INTERPOLATION.match(text):
         return text
     return None
 
@@ -120,6 +120,7 @@ _ADVICE = {
 }
 _OPTION = re.compile(r"(^|[\s`(])--[a-z]")
 """What fairseq says of options names them."""
+_INTERPOLATION = re.compile(r"(str )?interpolation key ", re.IGNORECASE)
 _DISTRIBUTED = re.compile("world size is|No rendezvous handler|Invalid backend")
 
 

@@ -13,7 +13,8 @@ import torch
 import torch.multiprocessing
 from fairseq import options
 from in_this_process import run
-from omegaconf.errors import ConfigAttributeError, InterpolationKeyError
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError, OmegaConfBaseException
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_patches import commands
@@ -43,13 +44,18 @@ from resmlp_mt.fairseq_patches.commands import explanation
             r"world size is 2 .*: check the --distributed-",
         ),
         (torch.distributed.DistStoreError("Timed out"), r"Timed out: check the --distributed- options"),
-        (InterpolationKeyError("Interpolation key 'a' not found"), r"Interpolation key 'a' not found"),
     ],
 )
 def test_what_is_the_user_s_is_told_in_one_line(error, told):
     text = explanation(error)
     assert re.match(told, text), text
     assert "\n" not in text
+
+
+def test_a_name_in_braces_that_nothing_has_is_told_in_one_line():
+    with pytest.raises(OmegaConfBaseException) as error:
+        _ = OmegaConf.create({"a": "${b}"}).a
+    assert re.match(r"(str i|I)nterpolation key 'b' not found", explanation(error.value))
 
 
 @pytest.mark.parametrize(
