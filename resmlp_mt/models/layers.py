@@ -1,5 +1,7 @@
 """fairseq's face of the layers: its options, its states of step-by-step decoding, its wrappers."""
 
+from typing import Final
+
 import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerConfig
@@ -49,7 +51,12 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
 class ResMLPEncoderLayer(EncoderLayer):
     """The encoder layer as fairseq's encoder calls it."""
 
-    load_to_BT = False  # fairseq 0.12.2 asks every encoder layer whether PyTorch's fused Transformer layer may run it
+    # fairseq 0.12.2 asks every encoder layer whether PyTorch's fused Transformer layer may run in its place
+    load_to_BT: Final[bool] = False
+    return_fc: Final[bool] = False
+    can_use_fastpath: Final[bool] = False
+    ever_training: Final[bool] = True
+    cfg_checkpoint_activations: Final[bool] = False
 
     def __init__(self, cfg: TransformerConfig):
         super().__init__(layer_config(cfg, causal=False))

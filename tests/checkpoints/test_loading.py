@@ -168,7 +168,7 @@ def test_parameters_that_are_no_plain_tensors_are_named(tmp_path, tensor, messag
         ({"task_state": "x"}, "its task_state is a str"),
         ({"cfg": {"model": "resmlp_transformer"}}, "its options of the model are a str"),
         ({"extra_state": {"best": "x"}}, "its best is 'x', not a number"),
-        ({"extra_state": {"previous_training_time": [1]}}, r"its previous_training_time is \[1\], not a number"),
+        ({"extra_state": {"previous_training_time": [1]}}, "its previous_training_time is [1], not a number"),
         ({"optimizer_history": [{"num_updates": "5"}]}, "its num_updates is '5', not a number of them"),
         ({"optimizer_history": [{"num_updates": -5}]}, "its num_updates is -5"),
         ({"extra_state": {"train_iterator": {"epoch": 10**12}}}, "its epoch is 1000000000000"),
