@@ -50,7 +50,7 @@ def test_a_killed_run_goes_on_to_the_weights_of_an_unbroken_training(finished, w
     recipe, out, *_ = finished
     log = (out / "paper" / "train.log").read_text()
     assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch \d+ @ \d+ updates\)", log)
-    options = read_recipe(recipe).training_options("paper")
+    options = read_recipe(recipe).training_options("paper", 1)
     done = start(
         tmp_path / "log", "train", work / "data-bin", "--user-dir", USER_DIR, "--save-dir", tmp_path / "run", *options
     ).finish()
@@ -68,8 +68,8 @@ def test_a_row_that_fails_is_told_and_does_not_stop_the_others(finished):
     assert re.search(r"^broken: fairseq-train failed: --dropout is 2\.0: .*\(see .*train\.log\)$", errors, re.MULTILINE)
     assert errors.rstrip().endswith("not finished: broken")
     assert "paper: finished" in output and "relu: finished" in output
-    assert "to run: 3 of the rows, 2 at a time, how long they take is known when one is finished" in output
-    assert re.search(r"^to run: [12] of the rows, 2 at a time, about \d+\.\d min$", output, re.MULTILINE)
+    assert "to run: 3 trainings, 2 at a time, how long they take is known when one is finished" in output
+    assert re.search(r"^to run: [12] trainings, 2 at a time, about \d+\.\d min$", output, re.MULTILINE)
     assert {"table.json", "table.md", "table.png", "training.png"} <= {path.name for path in out.iterdir()}
     assert (out / "table.png").read_bytes().startswith(b"\x89PNG")
     table = (out / "table.md").read_text()

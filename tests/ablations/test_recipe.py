@@ -15,7 +15,7 @@ TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "mult
 
 
 def parsed(recipe, row):
-    arguments = ["data", "--user-dir", str(Path(resmlp_mt.__file__).parent), *recipe.training_options(row)]
+    arguments = ["data", "--user-dir", str(Path(resmlp_mt.__file__).parent), *recipe.training_options(row, recipe.seed)]
     return options.parse_args_and_arch(options.get_training_parser(), arguments)
 
 
@@ -26,7 +26,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
     assert (recipe.max_epoch, recipe.updates, recipe.langs) == (7, 35, ("de", "en"))
     assert recipe.rows["deep"] == ["--encoder-layers", "3"]
     assert recipe.rows["paper"] == []
-    words = recipe.training_options("deep")
+    words = recipe.training_options("deep", 7)
     assert words[words.index("--total-num-update") + 1] == "35"
     assert words[-2:] == ["--encoder-layers", "3"]
 
