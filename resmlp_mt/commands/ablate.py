@@ -156,4 +156,4 @@ def main() -> None:
     save(table, rows, out)
     print(table.as_text())
     if failed:
-        raise UserError(f"not finished: {', '.join(failed)}")
+        raise UserError(f"not finished: {'; '.join(failed)}")

@@ -46,6 +46,8 @@ BROKEN = {
     "trained a list": changed(trained=["today"]),
     "trained of numbers": changed(trained={"on": 5}),
     "search text": changed(search="--beam 4"),
+    "search of texts": changed(search={"test": "--beam 4"}),
+    "search of lists": changed(search=[["--beam", "4"]]),
 }
 
 
