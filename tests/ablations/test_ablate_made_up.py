@@ -1,6 +1,7 @@
-"""The command with seeds and other subsets, around trainings that are made up."""
+"""The command around trainings that are made up: rows again and anew, with seeds, on other subsets."""
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -191,3 +192,28 @@ def test_a_seed_that_fails_is_named(ablate, recipe, capsys):
     with pytest.raises(UserError, match=r"not finished: broken, seed 1; broken, seed 2$"):
         ablate(path)
     assert "broken, seed 2: fairseq-train failed" in capsys.readouterr().err
+
+
+def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(ablate, commands, recipe, tmp_path, capsys):
+    path = recipe("seed: 1")
+    ablate(path)
+    (tmp_path / "out" / "relu" / "left").touch()
+    path.write_text(path.read_text().replace("fn relu", "fn relu --dropout 0.2"))
+    commands.clear()
+    with pytest.raises(UserError, match="not finished: relu"):
+        ablate(path)
+    output, errors = capsys.readouterr()
+    assert "out/relu: trained with other options (--dropout 0.1, now --dropout 0.2): --anew relu" in errors
+    assert re.search(r"^relu *$", output, re.MULTILINE)  # not what the table's file says: an empty line
+    assert not commands
+    ablate(path, "--rows", "relu", "--anew", "relu")
+    assert commands == [("train", "relu", 1), ("test", "relu", 1)]
+    assert not (tmp_path / "out" / "relu" / "left").exists()
+
+
+def test_other_batches_than_the_table_says_end_the_training(ablate, recipe, capsys):
+    path = recipe("seed: 1")
+    path.write_text(path.read_text().replace("updates_per_epoch: 5", "updates_per_epoch: 4"))
+    with pytest.raises(UserError, match="no row is finished"):
+        ablate(path)
+    assert "paper/train.log: 5 updates after epoch 1, not 4" in capsys.readouterr().err
