@@ -124,7 +124,8 @@ class Table:
         if not self.seeds:
             return [self.cells()]
         trainings = [["", "seed", *_HEADING], *([each.name, str(each.seed), *_cells(each)] for each in self.figures)]
-        return [self.cells(), self._cells_of_differences(), trainings]
+        differences = [self._cells_of_differences()] if self.differences() else []
+        return [self.cells(), *differences, trainings]
 
     def cells(self) -> list[list[str]]:
         """The heading and a line a row; blank where a row is not finished."""
@@ -193,13 +194,9 @@ class Table:
         parts = [f"# {self.title}", *map(markdown_table, self.tables()), *self.notes(), markdown_table(own)]
         circumstances: dict[str, list[str]] = {}
         for row in self.figures:
-            circumstances.setdefault(facts(row.trained), []).append(
-                f"{row.name}, seed {row.seed}" if self.seeds else row.name
-            )
-        parts += [
-            f"Trained ({'; '.join(names) if self.seeds else ', '.join(names)}): {told}."
-            for told, names in circumstances.items()
-        ]
+            name = f"{row.name} with seed {row.seed}" if self.seeds else row.name
+            circumstances.setdefault(facts(row.trained), []).append(name)
+        parts += [f"Trained ({', '.join(names)}): {told}." for told, names in circumstances.items()]
         parts.append(f"{facts(self.about)}.")
         parts += [f"![{self.title}]({picture})" for picture in pictures]
         return "\n\n".join(parts) + "\n"

@@ -150,6 +150,19 @@ def test_a_row_with_one_seed_so_far_has_neither_deviation_nor_interval(ablate, r
     assert "| relu | 1 | 4.00 | " in (tmp_path / "out" / "table.md").read_text()
 
 
+def test_without_the_baseline_there_are_no_differences_and_with_other_seeds_no_pairs(ablate, recipe, tmp_path):
+    path = recipe("seeds: [1, 3]")
+    ablate(path, "--rows", "relu")
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "| relu | 2 | 4.05 +- 0.07 |" in text and "| minus paper |" not in text
+    path.write_text(path.read_text().replace("seeds: [1, 3]", "seeds: [2]"))
+    ablate(path, "--rows", "paper")
+    path.write_text(path.read_text().replace("seeds: [2]", "seeds: [1, 2, 3]"))
+    ablate(path, "--table")
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "| relu | -1.95 | " in text and text.count("| 0 of 0 seeds |") == 1
+
+
 def test_without_seeds_folders_options_and_table_are_as_before_there_were_any(ablate, commands, recipe, tmp_path):
     path = recipe("seed: 1")
     ablate(path)
