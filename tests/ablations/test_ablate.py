@@ -7,7 +7,7 @@ import re
 import signal
 import statistics
 import time
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stdout
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 from scripts import in_process, printed
 
-EPOCHS = 12
+EPOCHS = 10
 
 
 def until(condition, process, seconds=280):  # a busy machine is slow, and pytest ends a test after 300
@@ -36,20 +36,19 @@ def epochs(row):
 
 @pytest.fixture(scope="module")
 def finished(work, ablate, write_recipe, tmp_path_factory):
-    """A table whose run was killed in the middle of two trainings, and run again; what it printed."""
+    """A table whose run was killed in the middle of a training, and run again with a row more; what it printed."""
     folder = tmp_path_factory.mktemp("table")
     recipe, out = write_recipe(folder / "recipe.yaml", max_epoch=EPOCHS), folder / "out"
     arguments = (recipe, "--work", work, "--out", out, "--jobs", 2)
-    first = ablate(*arguments, "--rows", "paper", "relu")
-    until(lambda: epochs(out / "paper") >= 2, first)  # and relu is somewhere near
+    first = ablate(*arguments, "--rows", "paper")
+    until(lambda: epochs(out / "paper") >= 2, first)
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
     assert not (out / "paper" / "test.txt").exists()
-    output, errors = io.StringIO(), io.StringIO()
-    patched = pytest.MonkeyPatch.context()
-    with patched as monkeypatch, redirect_stdout(output), redirect_stderr(errors), pytest.raises(UserError) as caught:
-        in_process("ablate", monkeypatch)(*arguments)
-    return recipe, out, str(caught.value), output.getvalue(), errors.getvalue()
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as monkeypatch, redirect_stdout(output):
+        in_process("ablate", monkeypatch)(*arguments, "--rows", "paper", "relu")
+    return recipe, out, output.getvalue()
 
 
 def test_a_killed_run_goes_on_to_the_weights_of_an_unbroken_training(finished, work, tmp_path):
@@ -68,13 +67,11 @@ def test_a_killed_run_goes_on_to_the_weights_of_an_unbroken_training(finished, w
     assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
 
 
-def test_a_row_that_fails_is_told_and_does_not_stop_the_others(finished):
-    _, out, message, output, errors = finished
-    assert message == "not finished: broken"
-    assert re.search(r"^broken: fairseq-train failed: --dropout is 2\.0: .*\(see .*train\.log\)$", errors, re.MULTILINE)
+def test_what_is_printed_and_left(finished):
+    _, out, output = finished
     assert "paper: finished" in output and "relu: finished" in output
-    assert "to run: 3 trainings, 2 at a time, how long they take is known when one is finished" in output
-    assert re.search(r"^to run: [12] trainings, 2 at a time, about \d+\.\d min$", output, re.MULTILINE)
+    assert "to run: 2 trainings, 2 at a time, how long they take is known when one is finished" in output
+    assert re.search(r"^to run: 1 trainings, 2 at a time, about \d+\.\d min$", output, re.MULTILINE)
     assert {"table.json", "table.md", "table.png", "training.png"} <= {path.name for path in out.iterdir()}
     assert (out / "table.png").read_bytes().startswith(b"\x89PNG")
     table = (out / "table.md").read_text()

@@ -50,7 +50,7 @@ def commands(monkeypatch):
             folder, seed = Path(option["--save-dir"]), int(option["--seed"])
             begun.append(("train", folder.name, seed))
             if folder.name == "broken":
-                raise UserError("fairseq-train failed")
+                raise UserError("fairseq-train failed: --dropout is 2.0")
             lines = ["fairseq_cli.train | num. shared model params: 9 (num. trained: 9)"]
             for epoch in range(1, int(option["--max-epoch"]) + 1):
                 updates = str(5 * epoch)
@@ -199,12 +199,15 @@ def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, 
     assert not commands
 
 
-def test_a_seed_that_fails_is_named(ablate, recipe, capsys):
+def test_a_training_that_fails_is_told_and_does_not_stop_the_others(ablate, recipe, capsys, tmp_path):
     path = recipe("seeds: [1, 2]")
     path.write_text(f"{path.read_text()}  broken: --dropout 2\n")
     with pytest.raises(UserError, match=r"not finished: broken, seed 1; broken, seed 2$"):
         ablate(path)
-    assert "broken, seed 2: fairseq-train failed" in capsys.readouterr().err
+    output, errors = capsys.readouterr()
+    assert errors.splitlines() == [f"broken, seed {seed}: fairseq-train failed: --dropout is 2.0" for seed in (1, 2)]
+    assert "paper, seed 2: finished" in output and "relu, seed 2: finished" in output
+    assert re.search(r"^\| broken \|( +\|)+$", (tmp_path / "out" / "table.md").read_text(), re.MULTILINE)
 
 
 def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(ablate, commands, recipe, tmp_path, capsys):
