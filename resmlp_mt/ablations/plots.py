@@ -23,6 +23,12 @@ def draw(table: Table, path: Path) -> None:
     Raises:
         UserError: the file cannot be written
     """
+    with atomic_write(path, "wb") as stream:
+        figure_of(table).savefig(stream, format="png", dpi=120)
+
+
+def figure_of(table: Table) -> Figure:
+    """Three panels, a line of them a row."""
     rows = table.rows
     figure = Figure(figsize=(12, 1.7 + 0.36 * len(rows)), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
@@ -39,8 +45,7 @@ def draw(table: Table, path: Path) -> None:
     axes[0].set_yticks(range(len(rows)), list(rows))
     axes[0].set_ylim(len(rows) - 0.5, -0.6)
     figure.suptitle(f"{table.title} ({table.budget})\ndotted: {table.baseline}, which the others are compared with")
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format="png", dpi=120)
+    return figure
 
 
 def whiskers(table: Table, figure: str) -> list[float]:

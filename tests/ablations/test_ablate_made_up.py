@@ -79,6 +79,8 @@ def commands(monkeypatch):
 
 @pytest.fixture
 def ablate(work, commands, monkeypatch, capsys, tmp_path):
+    for picture in "plots.draw", "curves.draw_curves":  # most of the time, and tested elsewhere
+        monkeypatch.setattr(f"resmlp_mt.ablations.{picture}", lambda *arguments: None)
     run = printed("ablate", monkeypatch, capsys)
     return lambda recipe, *arguments: run(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
 
@@ -138,8 +140,6 @@ def test_the_table_has_means_spreads_intervals_and_pairs_of_the_same_seed(ablate
     assert any(line.startswith("| relu | 3 | 4.10 |") for line in lines)
     assert "Welch's t interval (95%)" in out and "seeds 3, 1" in out
     assert "It covers chance in training" in out and "It covers chance in the choice of the sentences" in out
-    for picture in "table.png", "training.png":
-        assert (tmp_path / "out" / picture).read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_row_with_one_seed_so_far_has_neither_deviation_nor_interval(ablate, recipe, tmp_path):
