@@ -27,12 +27,13 @@ PLAIN = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#0000
 
 
 def colors_of(names: Iterable[str]) -> dict[str, str]:
-    """The color of each system of a picture; ``NAME, 1 process`` has a lighter one of NAME's."""
-    others, found = itertools.cycle(OTHERS), {}
+    """The color of each system of a picture; ``NAME, seed 1`` has NAME's, ``NAME, 1 process`` a lighter one of it."""
+    others, found, colors = itertools.cycle(OTHERS), {}, dict(SYSTEMS)
     for name in dict.fromkeys(names):
         system, _, processes = name.lower().partition(", ")
-        color = SYSTEMS.get(system) or next(others)
-        found[name] = _lighter(color) if processes == "1 process" else color
+        if system not in colors:
+            colors[system] = next(others)
+        found[name] = _lighter(colors[system]) if processes == "1 process" else colors[system]
     return found
 
 

@@ -9,6 +9,11 @@ def test_a_system_has_one_color_whatever_it_is_beside():
     assert len(set(one.values())) == 3
 
 
+def test_the_seeds_of_a_row_have_one_color():
+    found = colors_of(["mine, seed 1", "mine, seed 2", "other, seed 1", "paper, seed 2"])
+    assert list(found.values()) == [OTHERS[0], OTHERS[0], OTHERS[1], SYSTEMS["paper"]]
+
+
 def test_one_process_has_a_lighter_color_of_its_system():
     found = colors_of(["resmlp_transformer, 1 process", "resmlp_transformer, 2 processes"])
     assert found == {"resmlp_transformer, 1 process": "#7FB8D8", "resmlp_transformer, 2 processes": "#0072B2"}

@@ -5,9 +5,7 @@ Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions":
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
@@ -16,13 +14,11 @@ from resmlp_mt.errors import told_in_one_line
 with told_in_one_line():  # the imports take a second
     from resmlp_mt.commands import named
     from resmlp_mt.corpora.download import PublicFile
-    from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, place, prepare
+    from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, place, prepare, unpacking
     from resmlp_mt.corpora.sources import PlainText
-    from resmlp_mt.corpora.steps import Step
     from resmlp_mt.corpora.subwords import Subwords
     from resmlp_mt.corpora.summary import format_summary, how_to_translate
     from resmlp_mt.corpora.tokens import Words
-    from resmlp_mt.files import atomic_write, read_lines
 
 HOME = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SHA256 = {
@@ -61,21 +57,9 @@ def main() -> None:
         file = PublicFile(name, f"{HOME}/{name}", sha256)
         file.taken_from(folder) if args.folder else file.fetched_into(folder)
     corpus = Corpus(LANGS, **{ours: [PlainText(*raw[theirs])] for ours, theirs in SETS.items()})
-    unpack = [
-        (Step(f"unpack {name}", raw[name], paths, {}), partial(unpacked, raw[name], paths))
-        for name, paths in plain.items()
-    ]
+    unpack = [unpacking(name, raw[name], paths) for name, paths in plain.items()]
     print(format_summary(prepare(corpus, RECIPE, args.out, also=unpack, overwrite=args.overwrite)))
     print(how_to_translate(args.out / "data-bin", args.out / "resmlp"))
-
-
-def unpacked(archives: list[Path], paths: list[Path]) -> dict[str, Any]:
-    """Write the lines of gzipped files to plain ones."""
-    for archive, path in zip(archives, paths, strict=True):
-        lines = list(read_lines(archive))
-        with atomic_write(path) as file:
-            file.writelines(f"{line}\n" for line in lines)
-    return {"pairs": len(lines)}
 
 
 if __name__ == "__main__":

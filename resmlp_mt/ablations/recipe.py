@@ -7,6 +7,7 @@ whose settings hold where this one is silent.
 import io
 import re
 import shlex
+from collections import Counter
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -46,8 +47,9 @@ CLOSING = yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToke
 DEEPEST = 9
 """Levels of a recipe; it has two."""
 
-TABLE = ("table.md", "table.json", "table.png", "training.png")
-"""The table's files, beside the folders of its rows."""
+CURVES = "training.png"
+TABLE_FILES = re.compile(r"table(\..+)?\.(md|json|png)|training\.png")
+"""The names of the table's files, which are beside the folders of its rows."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Recipe:
         search: options of fairseq-generate
         average: how many of the last epochs' checkpoints are averaged
         seed: of every training
+        seeds: if there are any, every row is trained once with each of them, and ``seed`` is not used
     """
 
     title: str
@@ -85,6 +88,7 @@ class Recipe:
     search: tuple[str, ...] = ("--beam", "4")
     average: int = 5
     seed: int = 1
+    seeds: tuple[int, ...] = ()
 
     @property
     def updates(self) -> int:
@@ -97,12 +101,21 @@ class Recipe:
         source, _, target = self.languages.partition("-")
         return source, target
 
-    def training_options(self, row: str) -> list[str]:
+    @property
+    def table_files(self) -> tuple[str, str, str, str]:
+        """The names of the table as Markdown, as JSON and as a picture, and of the picture of the trainings.
+
+        A table of another subset than ``test`` has its name in theirs, so that one can stand beside the other.
+        """
+        name = "table" if self.subset == "test" else f"table.{self.subset}"
+        return f"{name}.md", f"{name}.json", f"{name}.png", CURVES
+
+    def training_options(self, row: str, seed: int) -> list[str]:
         """The options of fairseq-train for a row, those apart that name files; later ones win."""
         source, target = self.langs
         return [
             *("--source-lang", source, "--target-lang", target, *self.batches),
-            *("--max-epoch", str(self.max_epoch), "--seed", str(self.seed), "--num-workers", "0"),
+            *("--max-epoch", str(self.max_epoch), "--seed", str(seed), "--num-workers", "0"),
             *("--update-epoch-batch-itr", "True"),  # broken off and run again, it ends with the same weights
             *("--keep-last-epochs", str(self.average), "--log-format", "json", "--log-interval", "10"),
             *self.options,
@@ -136,6 +149,8 @@ def read_recipe(path: PathLike) -> Recipe:
         if name in settings:
             settings[name] = _words(path, name, settings[name])
     settings["rows"] = _rows(path, settings["rows"])
+    if "seeds" in settings:
+        settings["seeds"] = _seeds(path, settings["seeds"])
     recipe = Recipe(**settings)
     _check(path, recipe)
     return recipe
@@ -191,6 +206,17 @@ def _check_number(path: PathLike, name: str, number: Any) -> None:
         raise UserError(f"{path}: {name} is {told}: give a whole number from 1 to {MOST:,}")
 
 
+def _seeds(path: PathLike, seeds: Any) -> tuple[int, ...]:
+    if not isinstance(seeds, list) or not seeds:
+        raise UserError(f"{path}: seeds: give a list of whole numbers, such as [1, 2, 3]")
+    for seed in seeds:
+        _check_number(path, "one of seeds", seed)
+    seed, times = Counter(seeds).most_common(1)[0]
+    if times > 1:
+        raise UserError(f"{path}: seeds: {seed} is there {times} times: give each seed once")
+    return tuple(seeds)
+
+
 def _words(path: PathLike, name: str, text: Any) -> list[str]:
     """The words of options, as a shell has them."""
     if text is None:
@@ -212,7 +238,7 @@ def _rows(path: PathLike, rows: Any) -> dict[str, list[str]]:
     for name in rows:
         if not isinstance(name, str) or not re.fullmatch(r"\w[\w.+-]{,99}", name):
             raise UserError(f"{path}: rows: {name!r}: a row is also a folder: name it by letters, digits and . _ + -")
-        if name in TABLE:
+        if TABLE_FILES.fullmatch(name):
             raise UserError(f"{path}: rows: {name}: a file of the table has the name: choose another")
     return {name: _words(path, f"rows: {name}", options) for name, options in rows.items()}
 

@@ -1,4 +1,4 @@
-"""One row of a table in a folder of its own: trained, averaged, translated; each only if it was not done already."""
+"""A row of a table, once a seed, in a folder of its own: trained, averaged, translated, if it was not done already."""
 
 import contextlib
 import datetime
@@ -47,24 +47,48 @@ def code_digest() -> str:
     return code.hexdigest()[:8]
 
 
+def row_folders(recipe: Recipe, out: Path, data: Path, sums: dict[str, str]) -> list["RowFolder"]:
+    """The folders of a table: OUT/ROW, or OUT/seedN/ROW where the recipe has ``seeds``; seed by seed.
+
+    Args:
+        out: the folder for all results
+        data: the binarized data
+        sums: its checksums
+    """
+    if not recipe.seeds:
+        return [RowFolder(name, recipe.seed, recipe, data, sums, out / name) for name in recipe.rows]
+    return [
+        RowFolder(name, seed, recipe, data, sums, out / f"seed{seed}" / name)
+        for seed in recipe.seeds
+        for name in recipe.rows
+    ]
+
+
 @dataclass(frozen=True)
 class RowFolder:
-    """A row's folder.
+    """The folder of a row with a seed.
 
     Attributes:
         name: the row's
+        seed: of the training
         recipe: the table's
         data: the binarized data
         sums: its checksums
-        folder: where everything of the row is: checkpoints, logs, ``average.pt``, the translation, and what it was made
-            from (``row.json``)
+        folder: where all of this is: checkpoints, logs, ``average.pt``, translations, and what they were made from
+            (``row.json``)
     """
 
     name: str
+    seed: int
     recipe: Recipe
     data: Path
     sums: dict[str, str] = field(repr=False)
     folder: Path
+
+    @property
+    def label(self) -> str:
+        """What the training is called: the row, and the seed where the recipe has several."""
+        return f"{self.name}, seed {self.seed}" if self.recipe.seeds else self.name
 
     @property
     def log(self) -> Path:
@@ -87,7 +111,7 @@ class RowFolder:
         state = self._state.values
         return (
             state.get("training") == self._training
-            and state.get("search") == self._search
+            and _searches(state).get(self.recipe.subset) == self._search
             and self.translation.is_file()
         )
 
@@ -143,7 +167,7 @@ class RowFolder:
 
     @property
     def _training(self) -> dict[str, Any]:
-        return {"options": self.recipe.training_options(self.name), "data": self.sums}
+        return {"options": self.recipe.training_options(self.name, self.seed), "data": self.sums}
 
     @property
     def _search(self) -> list[str]:
@@ -176,11 +200,11 @@ class RowFolder:
             epoch = check_updates(self.log, self.recipe.updates_per_epoch) if self.log.exists() else 0
             if epoch > told:
                 told = epoch
-                print(f"{self.name}: epoch {epoch} of {self.recipe.max_epoch}", flush=True)
+                print(f"{self.label}: epoch {epoch} of {self.recipe.max_epoch}", flush=True)
 
         tell(0.0)
         command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
-        run([*command, *self.recipe.training_options(self.name)], self.log, self.log, lock, stop, tell)
+        run([*command, *self.recipe.training_options(self.name, self.seed)], self.log, self.log, lock, stop, tell)
         state.values["trained"] = {
             "on": datetime.date.today().isoformat(),
             "the models' code": code_digest(),
@@ -202,7 +226,7 @@ class RowFolder:
         ]
         run(command, part, log, lock, stop)
         os.replace(part, self.translation)
-        state.values["search"] = self._search
+        state.values["search"] = _searches(state.values) | {recipe.subset: self._search}
         state.save()
 
     def _empty(self) -> None:
@@ -217,15 +241,21 @@ def _is_record(values: Any) -> bool:
     """Whether row.json holds what ``RowFolder`` writes: another program's file could have the name."""
     if not isinstance(values, dict) or not isinstance(values.get("training"), dict):
         return False
-    seconds = values.get("processor_seconds")
+    seconds, search = values.get("processor_seconds"), values.get("search", {})
     return (
         _texts(values["training"].get("options"), list)
         and _texts(values["training"].get("data"), dict)
         and isinstance(seconds, list)
         and all(isinstance(each, int | float) and 0 <= each < math.inf for each in seconds)
         and _texts(values.get("trained", {}), dict)
-        and _texts(values.get("search", []), list)
+        and all(_texts(each, list) for each in (search.values() if isinstance(search, dict) else [search]))
     )
+
+
+def _searches(values: dict[str, Any]) -> dict[str, list[str]]:
+    """The options of each subset's translation; earlier versions kept those of one alone, which end with its name."""
+    search = values.get("search", {})
+    return search if isinstance(search, dict) else {search[-1]: search} if search else {}
 
 
 def _texts(values: Any, container: type) -> bool:

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.ablations.recipe import TABLE, Recipe, read_recipe
-from resmlp_mt.ablations.running import RowFolder, digests, finish_rows, time_left
+from resmlp_mt.ablations.recipe import Recipe, read_recipe
+from resmlp_mt.ablations.running import RowFolder, digests, finish_rows, row_folders, time_left
 from resmlp_mt.ablations.table import Table, duration, make_table
 from resmlp_mt.ablations.training_log import read_curves
 from resmlp_mt.benchmarks.machine import describe
@@ -24,7 +24,11 @@ EPILOG = """
 Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
 from its last checkpoint, to the weights of an unbroken run; a finished row is not run again, and one whose options or
 data have changed since is refused unless named by --anew. The table is OUT/table.md, table.json and, with matplotlib,
-table.png and training.png, which has a curve a row.
+table.png and training.png, which has a curve a training.
+
+A recipe with seeds: [1, 2, 3] trains every row once a seed, in OUT/seed1/ROW and so on; its table has means, standard
+deviations and differences with their intervals. One with subset: valid is scored on the validation set, in
+OUT/table.valid.md and so on: choose there, and score the test set once, at the end.
 
 How long it will take is told at the start and after each row, by the rows that are finished and by the table of an
 earlier run beside the recipe (variants.json beside variants.yaml).
@@ -47,7 +51,7 @@ def get_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/ablations/RECIPE)")
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="rows at a time, of one thread each (default: 1)"
+        "--jobs", type=int, default=1, metavar="N", help="trainings at a time, of one thread each (default: 1)"
     )
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only")
     parser.add_argument(
@@ -68,23 +72,24 @@ def known(recipe: Recipe, names: list[str]) -> frozenset[str]:
 
 def save(table: Table, rows: list[RowFolder], out: Path) -> None:
     """Write the table's files."""
-    pictures = []
+    pictures: list[str] = []
+    markdown, as_json, *drawn = rows[0].recipe.table_files
     if importlib.util.find_spec("matplotlib"):
         from resmlp_mt.ablations.curves import draw_curves
         from resmlp_mt.ablations.plots import draw
 
-        pictures = list(TABLE[2:])
+        pictures = drawn
         draw(table, out / pictures[0])
-        draw_curves({row.name: read_curves(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
+        draw_curves({row.label: read_curves(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
     else:
         print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
-    write_json(out / TABLE[1], table.as_json())
-    with atomic_write(out / TABLE[0]) as stream:
+    write_json(out / as_json, table.as_json())
+    with atomic_write(out / markdown) as stream:
         stream.write(table.as_markdown(pictures))
 
 
 def recorded(recipe: Path) -> dict[str, float]:
-    """Processor seconds of each row, by the table of an earlier run beside the recipe; nothing without one."""
+    """Processor seconds of a training of each row, by an earlier run's table beside the recipe; nothing without one."""
     try:
         rows = json.loads(recipe.with_suffix(".json").read_text(encoding="utf-8"))["figures"]
         return {str(row["name"]): float(row["processor_seconds"]) for row in rows}
@@ -93,11 +98,11 @@ def recorded(recipe: Path) -> dict[str, float]:
 
 
 def tell_time(waiting: list[RowFolder], seconds: dict[str, float], jobs: int) -> None:
-    """Print how many rows are ahead and how long they take."""
+    """Print how many trainings are ahead and how long they take."""
     left = time_left(waiting, seconds, jobs)
     how_long = "how long they take is known when one is finished" if left is None else f"about {duration(left)}"
     if waiting:
-        print(f"to run: {len(waiting)} of the rows, {jobs} at a time, {how_long}", flush=True)
+        print(f"to run: {len(waiting)} trainings, {jobs} at a time, {how_long}", flush=True)
 
 
 def check_data_path(path: Path) -> None:
@@ -123,11 +128,11 @@ def main() -> None:
         raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
     out = args.out or args.work / "ablations" / args.recipe.stem
     data = args.work / recipe.data
-    check_outputs([*(out / name for name in (*TABLE, *recipe.rows))], [args.recipe, reference, data])
     for path in data, out:
         check_data_path(path)
-    sums = digests(data)
-    rows = [RowFolder(name, recipe, data, sums, out / name) for name in recipe.rows]
+    rows = row_folders(recipe, out, data, digests(data))
+    outputs = [*(out / name for name in recipe.table_files), *(row.folder for row in rows)]
+    check_outputs(outputs, [args.recipe, reference, data])
 
     failed = []
     if not args.table:
@@ -138,17 +143,17 @@ def main() -> None:
         seconds = recorded(args.recipe) | {row.name: row.processor_seconds for row in rows if row.finished}
         tell_time(waiting, seconds, args.jobs)
         for row, error in finish_rows(chosen, args.jobs, anew, machine):
-            print(f"{row.name}: {error or 'finished'}", file=sys.stderr if error else sys.stdout, flush=True)
+            print(f"{row.label}: {error or 'finished'}", file=sys.stderr if error else sys.stdout, flush=True)
             if row in waiting:
                 waiting.remove(row)
                 if not error:
                     seconds[row.name] = row.processor_seconds
                 tell_time(waiting, seconds, args.jobs)
             if error:
-                failed.append(row.name)
+                failed.append(row.label)
     command = shlex.join(["python", "scripts/ablate.py", *sys.argv[1:]])
     table = make_table(recipe, rows, reference, {"Made by": f"`{command}`"})
     save(table, rows, out)
     print(table.as_text())
     if failed:
-        raise UserError(f"not finished: {', '.join(failed)}")
+        raise UserError(f"not finished: {'; '.join(failed)}")

@@ -26,7 +26,7 @@ from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, write_json
+from resmlp_mt.files import atomic_write, read_lines, write_json
 
 MOST = {
     "symbols": 10**7,
@@ -119,6 +119,23 @@ def place(
     outputs += [out / "subwords" / "dict.txt", out / "tokenized" / "words.txt"]
     outputs += [out / "data-bin" / subwords.file_name, out / "data-bin" / raw_text.NAME]
     return Place(out, outputs, [out / "data-bin"], inputs, also, overwrite)
+
+
+def unpacking(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:
+    """A step for ``prepare``'s ``also``: the lines of gzipped files as plain ones, such as a test set's references.
+
+    Args:
+        name: of the text, for messages
+    """
+
+    def unpack() -> dict[str, Any]:
+        for archive, path in zip(archives, plain, strict=True):
+            lines = list(read_lines(archive))
+            with atomic_write(path) as file:
+                file.writelines(f"{line}\n" for line in lines)
+        return {"pairs": len(lines)}
+
+    return Step(f"unpack {name}", archives, plain, {}), unpack
 
 
 def prepare(

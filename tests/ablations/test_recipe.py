@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
-import resmlp_mt
+import resmlp_mt.models  # registers the models
 from resmlp_mt.ablations.recipe import read_recipe
 from resmlp_mt.errors import UserError
 
@@ -15,7 +15,7 @@ TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "mult
 
 
 def parsed(recipe, row):
-    arguments = ["data", "--user-dir", str(Path(resmlp_mt.__file__).parent), *recipe.training_options(row)]
+    arguments = ["data", "--user-dir", str(Path(resmlp_mt.__file__).parent), *recipe.training_options(row, recipe.seed)]
     return options.parse_args_and_arch(options.get_training_parser(), arguments)
 
 
@@ -26,7 +26,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
     assert (recipe.max_epoch, recipe.updates, recipe.langs) == (7, 35, ("de", "en"))
     assert recipe.rows["deep"] == ["--encoder-layers", "3"]
     assert recipe.rows["paper"] == []
-    words = recipe.training_options("deep")
+    words = recipe.training_options("deep", 7)
     assert words[words.index("--total-num-update") + 1] == "35"
     assert words[-2:] == ["--encoder-layers", "3"]
 
@@ -43,6 +43,16 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("max_epoch: 24", f"max_epoch: {'9' * 40}", "max_epoch is 9999"),
         ("max_epoch: 24", f"max_epoch: {'9' * 5000}", "not read: Exceeds the limit"),
         ("seed: 1", "seed: 9999999999", "seed is 9999999999: give a whole number from 1 to 1,000,000,000"),
+        ("seed: 1", "seeds: []", "seeds: give a list of whole numbers, such as [1, 2, 3]"),
+        ("seed: 1", "seeds:", "seeds: give a list of whole numbers"),
+        ("seed: 1", "seeds: 3", "seeds: give a list of whole numbers"),
+        ("seed: 1", "seeds: [2, 1, 2]", "seeds: 2 is there 2 times: give each seed once"),
+        ("seed: 1", "seeds: [1, -2]", "one of seeds is -2: give a whole number from 1 to 1,000,000,000"),
+        ("seed: 1", "seeds: [1, 0]", "one of seeds is 0: give a whole number from 1"),
+        ("seed: 1", "seeds: [1, 2.5]", "one of seeds is 2.5: give a whole number from 1"),
+        ("seed: 1", "seeds: [1, two]", "one of seeds is 'two': give a whole number from 1"),
+        ("seed: 1", "seeds: [1, true]", "one of seeds is True: give a whole number from 1"),
+        ("seed: 1", "seeds: [1, [2]]", "one of seeds is [2]: give a whole number from 1"),
         ("title: A table", "title: ???", "title is missing"),
         ("title: A table", 'title: "a\\nb"', "title is 'a\\nb': give text"),
         ("title: A table", 'title: "\\ud800"', "give text"),
@@ -57,6 +67,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("seed: 1", "subset: ../../victim", "subset: ../../victim: give a name"),
         ("languages: de-en", "languages: de-xx", "languages: 'xx': not a code of ISO 639"),
         ("  relu:", "  table.json:", "table.json: a file of the table has the name"),
+        ("  relu:", "  table.valid.md:", "table.valid.md: a file of the table has the name"),
         ("  relu:", f"  {'a' * 101}:", "a row is also a folder"),
         ("relu: --activation-fn relu", 'relu: "--activation-fn \\0"', "give printable characters alone"),
         ("max_epoch: 24", "max_epoch: 1", "average is 2, but there are only 1 epochs"),

@@ -22,7 +22,7 @@ RECORD = {
 @pytest.fixture
 def row(write_recipe, tmp_path):
     recipe = read_recipe(write_recipe(tmp_path / "recipe.yaml"))
-    return RowFolder("paper", recipe, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper")
+    return RowFolder("paper", 1, recipe, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper")
 
 
 def changed(**changes):
@@ -46,6 +46,8 @@ BROKEN = {
     "trained a list": changed(trained=["today"]),
     "trained of numbers": changed(trained={"on": 5}),
     "search text": changed(search="--beam 4"),
+    "search of texts": changed(search={"test": "--beam 4"}),
+    "search of lists": changed(search=[["--beam", "4"]]),
 }
 
 

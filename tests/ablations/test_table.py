@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from resmlp_mt.ablations.plots import draw, whiskers
+from resmlp_mt.ablations.plots import draw, figure_of, whiskers
 from resmlp_mt.ablations.table import Figures, Table
 from resmlp_mt.ablations.training_log import TrainingFigures
 
 
-def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.0):
+def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.0, seed=1):
     scores = {
         "sacrebleu": {"score": bleu, "signature": "nrefs:1|tok:13a"},
         "chrf2": {"score": 60.0, "signature": "nrefs:1|nc:6"},
@@ -26,7 +26,7 @@ def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.
             for key, score in scores.items()
         }
     training = TrainingFigures(perplexity, 3_539_200, words)
-    return Figures(name, f"--token-mixing {name}", training, seconds, {"on": "today"}, scores, bootstrap)
+    return Figures(name, seed, f"--token-mixing {name}", training, seconds, {"on": "today"}, scores, bootstrap)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def table():
         figures("twin", 36.0, 1.0),
     ]
     names = ["linear", "none", "mlp", "conv", "twin"]
-    return Table("Mixing", "linear", "14 epochs", {"Made by": "hand"}, rows, names)
+    return Table("Mixing", "linear", "14 epochs", "test, test.de", {"Made by": "hand"}, rows, names)
 
 
 def test_marks_blanks_and_units(table):
@@ -57,6 +57,18 @@ def test_marks_blanks_and_units(table):
 
 
 def test_the_picture_has_whiskers_as_wide_as_the_bootstrap_says(table, tmp_path):
-    assert whiskers(table) == [1.5, 1.2, 1.2, 1.2]
+    assert whiskers(table, "sacrebleu") == [1.5, 1.2, 1.2, 1.2]
+    assert whiskers(table, "perplexity") == [0.0] * 4
+    draw(table, tmp_path / "table.png")
+    assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_with_seeds_the_picture_has_deviations_as_whiskers_and_a_point_a_seed(tmp_path):
+    rows = [figures("linear", bleu, seed=seed) for seed, bleu in enumerate([36.0, 37.0, 38.0])] + [figures("mlp", 35.0)]
+    table = Table("Mixing", "linear", "14 epochs", "test, test.de", {}, rows, ["linear", "mlp"], (0, 1, 2))
+    assert whiskers(table, "sacrebleu") == [1.0, 0.0]
+    bleu = figure_of(table).axes[0]
+    assert [list(line.get_xdata()) for line in bleu.lines if len(line.get_xdata()) == 3] == [[36.0, 37.0, 38.0]]
+    assert "standard deviation" in bleu.get_xlabel()
     draw(table, tmp_path / "table.png")
     assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,62 @@
+"""Prepare Tatoeba, English to German: six .gz files of DIR -> OUT/data-bin. `--help` tells the options."""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
+
+from resmlp_mt.errors import told_in_one_line
+
+with told_in_one_line():  # the imports take a second
+    from resmlp_mt.commands import named
+    from resmlp_mt.corpora.checksums import sha256_of
+    from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, place, prepare, unpacking
+    from resmlp_mt.corpora.sources import PlainText
+    from resmlp_mt.corpora.subwords import Subwords
+    from resmlp_mt.corpora.summary import format_summary, how_to_translate
+    from resmlp_mt.corpora.tokens import Words
+
+SHA256 = {  # of the split that README.md tells of
+    "train.en.gz": "787506e5b9a563e884f7a3289171fa0a453c2c3527d4c743894c5c9aea775f78",
+    "train.de.gz": "f1a4e13813fe380cad35388dec05b0ba7d67027a003e498a0789e758badaf06e",
+    "valid.en.gz": "0ac751f219004822f832ae7018e4f8f87ab368555185d6b49b152b93ae4d3985",
+    "valid.de.gz": "74a11f9d0f4caeef8a7b341b10c7d7d78c32ff793d9d48b82b6d23d6422e5c25",
+    "test.en.gz": "7779ddab8354fd220618ac43c8c1111f1394fd8b7a839e5c9940d21247d379ab",
+    "test.de.gz": "69c2cb2af0c4088dad1051ef041097967ebe346f3316f607bca8a4fba60216e3",
+}
+LANGS = ("en", "de")
+SETS = ("train", "valid", "test")
+# As Multi30k: cased, compounds whole, quotes and dashes as they are. More text, so more subwords.
+RECIPE = CorpusRecipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=8000))
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description="Prepare Tatoeba English-German for fairseq.")
+    parser.add_argument("--out", type=named, required=True, help="folder for all results")
+    parser.add_argument(
+        "--from", dest="folder", type=named, required=True, help="folder that has (train|valid|test).(en|de).gz"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
+    )
+    args = parser.parse_args()
+    raw = {name: [args.folder / f"{name}.{lang}.gz" for lang in LANGS] for name in SETS}
+    plain = {name: [args.out / f"{name}.{lang}" for lang in LANGS] for name in SETS[1:]}
+    made = [path for pair in plain.values() for path in pair]
+    inputs = [path for pair in raw.values() for path in pair]
+    place(args.out, LANGS, dict.fromkeys(SETS, 1), RECIPE.subwords, inputs, made, args.overwrite).check()
+
+    others = [path.name for path in inputs if sha256_of(path) != SHA256[path.name]]
+    if others:
+        print(f"not the text of examples/tatoeba/README.md: {', '.join(others)}: compare with none of its figures")
+    corpus = Corpus(LANGS, **{name: [PlainText(*pair)] for name, pair in raw.items()})
+    unpack = [unpacking(name, raw[name], pair) for name, pair in plain.items()]
+    print(format_summary(prepare(corpus, RECIPE, args.out, also=unpack, overwrite=args.overwrite)))
+    print(how_to_translate(args.out / "data-bin", args.out / "heads"))
+
+
+if __name__ == "__main__":
+    with told_in_one_line():
+        main()
