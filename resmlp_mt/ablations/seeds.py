@@ -11,7 +11,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Spread:
+class SeedSpread:
     """Figures of the same row with different seeds.
 
     Attributes:
@@ -43,9 +43,9 @@ class Difference:
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
-def spread(figures: Sequence[float]) -> Spread:
+def spread(figures: Sequence[float]) -> SeedSpread:
     """Mean and standard deviation of one or more figures."""
-    return Spread(statistics.fmean(figures), statistics.stdev(figures) if len(figures) > 1 else None)
+    return SeedSpread(statistics.fmean(figures), statistics.stdev(figures) if len(figures) > 1 else None)
 
 
 def difference(row: Sequence[float], baseline: Sequence[float]) -> Difference:

@@ -8,7 +8,7 @@ from typing import Any
 
 from resmlp_mt.ablations.recipe import Recipe
 from resmlp_mt.ablations.running import RowFolder
-from resmlp_mt.ablations.seeds import CONFIDENCE, Difference, Spread, difference, spread
+from resmlp_mt.ablations.seeds import CONFIDENCE, Difference, SeedSpread, difference, spread
 from resmlp_mt.ablations.training_log import TrainingFigures, check_updates, read_training
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import Score, detokenized_scores, paired_bootstrap
@@ -89,7 +89,7 @@ class Table:
             found[each.name].append(each)
         return {name: each for name, each in found.items() if each}
 
-    def spread(self, row: str, figure: str) -> Spread:
+    def spread(self, row: str, figure: str) -> SeedSpread:
         """Mean and standard deviation over a row's trainings."""
         return spread([each.value(figure) for each in self.rows[row]])
 

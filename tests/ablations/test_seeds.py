@@ -6,13 +6,13 @@ import numpy
 import pytest
 from scipy.stats import t
 
-from resmlp_mt.ablations.seeds import Difference, Spread, difference, spread
+from resmlp_mt.ablations.seeds import Difference, SeedSpread, difference, spread
 
 
 def test_the_standard_deviation_is_that_of_a_sample():
     found = spread([37.0, 38.0, 38.6])
-    assert found == Spread(pytest.approx(37.8667, abs=1e-4), pytest.approx(0.8083, abs=1e-4))  # by hand, n - 1
-    assert spread([37.0]) == Spread(37.0, None)
+    assert found == SeedSpread(pytest.approx(37.8667, abs=1e-4), pytest.approx(0.8083, abs=1e-4))  # by hand, n - 1
+    assert spread([37.0]) == SeedSpread(37.0, None)
 
 
 def test_with_equal_variances_and_sizes_welch_s_interval_is_student_s():
