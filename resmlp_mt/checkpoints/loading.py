@@ -286,7 +286,9 @@ def _check_parts(checkpoint: Any) -> None:
     extra = checkpoint.get("extra_state") or {}
     for name in "previous_training_time", "best", "val_loss":
         value = extra.get(name)
-        if type(value) not in (int, float, type(None)):
+        # (of several processes the time is a sum over them, a tensor without dimensions)
+        is_number = value.dim() == 0 if type(value) is torch.Tensor else type(value) in (int, float, type(None))
+        if not is_number:
             raise UserError(f"its {name} is {value!r:.100}, not a number: not a checkpoint of fairseq-train")
     counts = [
         *((entry, "num_updates") for entry in checkpoint.get("optimizer_history") or []),

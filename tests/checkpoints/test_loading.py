@@ -154,6 +154,11 @@ def test_parameters_that_are_no_plain_tensors_are_named(tmp_path, tensor, messag
         load_checkpoint(save(tmp_path / "a.pt", {"enc.w": tensor()}))
 
 
+def test_the_time_that_several_processes_took_is_a_tensor(tmp_path):
+    torch.save({**state(), "extra_state": {"previous_training_time": torch.tensor(3.5)}}, tmp_path / "a.pt")
+    assert load_checkpoint(tmp_path / "a.pt")["extra_state"]["previous_training_time"] == 3.5
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -168,6 +173,7 @@ def test_parameters_that_are_no_plain_tensors_are_named(tmp_path, tensor, messag
         ({"task_state": "x"}, "its task_state is a str"),
         ({"cfg": {"model": "resmlp_transformer"}}, "its options of the model are a str"),
         ({"extra_state": {"best": "x"}}, "its best is 'x', not a number"),
+        ({"extra_state": {"best": torch.ones(2)}}, "its best is tensor([1., 1.]), not a number"),
         ({"extra_state": {"previous_training_time": [1]}}, "its previous_training_time is [1], not a number"),
         ({"optimizer_history": [{"num_updates": "5"}]}, "its num_updates is '5', not a number of them"),
         ({"optimizer_history": [{"num_updates": -5}]}, "its num_updates is -5"),
