@@ -173,8 +173,6 @@ def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
         raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")
     for path in outputs:
         check_can_be_written(path)
-    if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
-        raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
     systems = [system for job in chosen for system in (*job.comparison.systems, System(job.comparison.baseline))]
     checkpoints = [system.arch for system in systems if system.is_checkpoint]
     check_outputs(outputs, [*checkpoints, *(Path(args.data).glob("*") if args.data else ())])
