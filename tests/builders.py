@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary, data_utils
 
 from resmlp_mt import ResMLPTransformerModel
-from resmlp_mt.models.presets import apply_preset
+from resmlp_mt.models.presets import PRESETS, apply_preset
 
 PAD, EOS = 1, 2
 OPTIONS = {
@@ -37,6 +37,18 @@ OPTIONS = {
     "positions alone": {"token_positional_embeddings": True, "token_mixing": "none"},
 }
 """Every value of every option that changes what a model computes, in a small model."""
+
+SMALL = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "encoder_layers": 2, "decoder_layers": 2}
+VARIANTS = {
+    **{name: {"preset": name, **SMALL} for name in PRESETS},
+    "separate dictionaries": {"separate": True},
+    "shared embeddings": {"share_all_embeddings": True},
+    "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
+    "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
+    "unequal positions": {"max_source_positions": 12, "max_target_positions": 30},
+    **OPTIONS,
+}
+"""Every preset (narrowed, for speed), every option, and sizes that differ: what the promises are held for."""
 
 
 def dictionary(words=40):

@@ -14,7 +14,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.locks import lock
 
-PAUSE = 15.0  # seconds after which a command's processor time is told again
+PAUSE = 3.0  # seconds after which a command's processor time is told again
 BEAT = 0.2  # seconds between two looks at a command
 
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from builders import EOS, OPTIONS, PAD, batch, build, decode_in_steps, logits, pairs, shifted
+from builders import EOS, PAD, VARIANTS, batch, build, decode_in_steps, logits, pairs, shifted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import encode, parameters_of, translate_scores
@@ -18,16 +18,6 @@ from oracle import encode, parameters_of, translate_scores
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.presets import BASE, PRESETS
 
-SMALL = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "encoder_layers": 2, "decoder_layers": 2}
-VARIANTS = {
-    **{name: {"preset": name, **SMALL} for name in PRESETS},
-    "separate dictionaries": {"separate": True},
-    "shared embeddings": {"share_all_embeddings": True},
-    "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
-    "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
-    "unequal positions": {"max_source_positions": 12, "max_target_positions": 30},
-    **OPTIONS,
-}
 EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
 
 
