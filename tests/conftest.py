@@ -22,6 +22,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return f"{argname}-{len(val)}" if isinstance(val, bytes) else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The folders whose files take longest first, so that at the end no process has a long one left (test.sh)."""
+    order = {name: number for number, name in enumerate(("end_to_end", "corpora", "models", "ablations", "examples"))}
+    items.sort(key=lambda item: order.get(item.path.parent.name, len(order)))
+
+
 @pytest.fixture(scope="session")
 def commands_on_path(tmp_path_factory):
     """For the environment of shell scripts: fairseq's and this project's commands that do not wait for imports."""

@@ -37,7 +37,10 @@ sys.exit(status)
 """
 
 server = multiprocessing.get_context("forkserver")
-server.set_forkserver_preload(["fairseq.trainer", "fairseq.tasks.translation", "sacrebleu", "sacremoses"])
+server.set_forkserver_preload([
+    "fairseq.trainer", "fairseq.tasks.translation", "sacrebleu", "sacremoses",
+    "torch._dynamo",  # which the first optimizer of a process imports, for seconds
+])  # fmt: skip
 
 
 class Commands:
@@ -54,6 +57,7 @@ class Commands:
         listening, ready = multiprocessing.Pipe(duplex=False)
         self.process = server.Process(target=_serve, args=(address, ready))
         self.process.start()
+        ready.close()
         listening.recv()
 
     def environment(self, **variables: object) -> dict[str, str]:
