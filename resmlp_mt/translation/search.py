@@ -18,8 +18,8 @@ class SearchOptions:
 
     Attributes:
         beam: translations that are followed at a time, and found in the end
-        length_penalty: a translation of T tokens, ``</s>`` included, is ranked by its log-probability / T ** this
-        normalize: rank so; False: by the log-probability itself
+        length_penalty: a translation of T tokens, ``</s>`` included, is ranked by its log-probability / T ** this;
+            0: by the log-probability itself
         max_len_a, max_len_b: most tokens of a translation, without ``</s>``, are ``a S + b`` for S tokens of the
             source, ``</s>`` included; never more than the model's positions
         attention: keep the cross-attention
@@ -27,7 +27,6 @@ class SearchOptions:
 
     beam: int = 4
     length_penalty: float = 1.0
-    normalize: bool = True
     max_len_a: float = 0.0
     max_len_b: int = 200
     attention: bool = False
@@ -106,9 +105,7 @@ def search(model: EncoderDecoder, source: Tensor, eos: int, options: SearchOptio
         ending = ends[:, :beam] & (found.unsqueeze(1) + ends[:, :beam].cumsum(1) <= beam)
         if ending.any():
             chosen = rows[:, :beam][ending]
-            ranked = totals[:, :beam][ending]
-            if options.normalize:
-                ranked = ranked / (step + 1) ** options.length_penalty
+            ranked = totals[:, :beam][ending] / (step + 1) ** options.length_penalty
             owners = sentences.unsqueeze(1).expand_as(ending)[ending]
             ended.append(
                 _Ended(

@@ -30,7 +30,7 @@ OPTIONS = {
     "beam 5": {"beam": 5},
     "short": {"length_penalty": 0.6},
     "long": {"length_penalty": 1.4},
-    "unnormalized": {"normalize": False},
+    "unnormalized": {"length_penalty": 0.0},
     "few tokens": {"max_len_b": 3},
     "longer with the source": {"max_len_a": 0.7, "max_len_b": 2},
     "more than the model's positions": {"max_len_a": 3.0},
@@ -45,7 +45,7 @@ def by_fairseq(model, sources, options, words=40, extra=0):
         beam_size=options.beam,
         max_len_a=options.max_len_a,
         max_len_b=options.max_len_b,
-        normalize_scores=options.normalize,
+        normalize_scores=options.length_penalty > 0,
         len_penalty=options.length_penalty,
     )
     # as long as the model's: its own source and target dictionaries may have more symbols than this one
