@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.corpora.characters import CharacterCleaner
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.learning import WordCounter, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.corpora.parallel import CHUNK, Chunk, chunks
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.text.characters import CharacterCleaner
 
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8
 PAIRS = [(line.encode(), line.encode()) for line in TEXT]
