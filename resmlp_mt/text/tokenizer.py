@@ -90,8 +90,12 @@ class Tokenizer:
 
     def encode(self, text: str, target: bool = False) -> list[int]:
         """The numbers of one line of text, ``</s>`` last. Arguments and errors are those of ``pieces``."""
+        return self.numbers(self.pieces(text, target), target)
+
+    def numbers(self, pieces: Iterable[str], target: bool = False) -> list[int]:
+        """The numbers of subwords, ``</s>`` last."""
         numbers = self._numbers[target]
-        return [*(numbers.get(piece, UNKNOWN) for piece in self.pieces(text, target)), END]
+        return [*(numbers.get(piece, UNKNOWN) for piece in pieces), END]
 
     def target_pieces(self, numbers: Iterable[int]) -> list[str]:
         """The subwords of a translation, without ``<s>``, ``<pad>`` and ``</s>``."""

@@ -171,7 +171,7 @@ class Translator:
                 found[number] = hypotheses[: options.n_best]
         of_parts = iter(found)
         return [
-            self._translations(text, [next(of_parts) for _ in text.parts], options.n_best, how.length_penalty)
+            self._translations(text, [next(of_parts) for _ in text.parts], options, how.length_penalty)
             for text in texts
         ]
 
@@ -200,10 +200,10 @@ class Translator:
         return rows
 
     def _translations(
-        self, text: Encoded, found: list[list[Hypothesis]], n_best: int, length_penalty: float
+        self, text: Encoded, found: list[list[Hypothesis]], options: Options, length_penalty: float
     ) -> list[Translation]:
         if not text.parts:
-            return n_best * [Translation("", 0.0, [], [])]
+            return options.n_best * [Translation("", 0.0, [], [], [] if options.alignment else None)]
         return [self._joined(text, hypotheses, length_penalty) for hypotheses in zip(*found, strict=True)]
 
     def _joined(self, text: Encoded, parts: Sequence[Hypothesis], length_penalty: float) -> Translation:

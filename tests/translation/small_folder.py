@@ -15,14 +15,15 @@ SYMBOLS = [*SPECIAL, *CHARACTERS, *(f"{character}@@" for character in CHARACTERS
 CODES = b"#version: 0.2\nt h\ni n</w>\ne r\nth e</w>\n"
 
 
-def make(folder: Path, seed: int = 0, ending: float = 1.0, **options: object) -> Path:
+def make(folder: Path, seed: int = 0, ending: float = 3.0, **options: object) -> Path:
     """Write a folder.
 
     Args:
         ending: how much the model likes to end a translation
         options: of the layers
     """
-    layer: dict[str, object] = {"dim": 32, "hidden_dim": 48, "positions": POSITIONS, "mixing_heads": 4, **options}
+    sizes = {"dim": 32, "hidden_dim": 48, "positions": POSITIONS}
+    layer: dict[str, object] = {**sizes, "mixing_heads": 4, "layerscale_init": 1.0, **options}
     cfg = ModelConfig(
         source_symbols=len(SYMBOLS),
         target_symbols=len(SYMBOLS),
@@ -32,7 +33,6 @@ def make(folder: Path, seed: int = 0, ending: float = 1.0, **options: object) ->
         decoder_layers=2,
         decoder_input_dim=32,
         decoder_output_dim=32,
-        share_all_embeddings=True,
     )
     torch.manual_seed(seed)
     model = EncoderDecoder(cfg)
