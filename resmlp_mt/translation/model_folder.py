@@ -93,10 +93,8 @@ def _json(path: Path) -> dict[str, Any]:
 def _config(path: Path) -> ModelConfig:
     values = _json(path)
     if values.get("model_type") != MODEL_TYPE:
-        found = f"{values.get('model_type')!r:.40}"
-        raise UserError(
-            f"{path}: of a model of the type {found}, not {MODEL_TYPE!r}: name a folder of resmlp-mt export"
-        )
+        kind = f"{values.get('model_type')!r:.40}"
+        raise UserError(f"{path}: its model_type is {kind}, not {MODEL_TYPE!r}: name a folder of resmlp-mt export")
     try:
         return ModelConfig.of(values.get(SIZES))
     except ValueError as error:

@@ -45,7 +45,7 @@ def test_words_at_hand_are_limited(codes: Path, monkeypatch: pytest.MonkeyPatch)
     split = Subwords("bpe").load(codes)
     expected = list(map(split, words))
     assert len(split._known) == 300 and not split._bpe.cache
-    monkeypatch.setattr("resmlp_mt.corpora.subwords.REMEMBERED", 3000)
+    monkeypatch.setattr("resmlp_mt.text.subwords.REMEMBERED", 3000)
     assert list(map(Subwords("bpe").load(codes), words * 2)) == expected * 2
     huge = "x" * 5000
     expected = [*expected, split(huge), *expected]
