@@ -284,7 +284,7 @@ def test_a_cluster_gives_the_same(run: Run, expected: list[str], monkeypatch: py
 
 def test_a_machine_with_another_model_is_refused(folder: Path) -> None:
     work = Work(str(folder), "another checksum", "in", Options(), Layout())
-    with pytest.raises(UserError, match="holds another model on .*: copy the folder there"):
+    with pytest.raises(UserError, match=r"holds another model on .*: copy the folder there"):
         LineTranslator(work)
 
 
