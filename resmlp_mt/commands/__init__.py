@@ -21,7 +21,8 @@ COMMANDS = {
     "plot-training": "loss, perplexity, learning rate and speed of trainings from their logs",
     "ablate": "train, translate and score a table of variants",
     "distill": "make training data of what a teacher translated",
-    "export-onnx": "a trained model for ONNX Runtime",
+    "export": "a trained model as a folder for transformers; export onnx: for ONNX Runtime",
+    "translate": "text -> translations, with the folder of a trained model",
     "benchmark": "speed and memory of training and generation, beside other architectures",
     "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
 }
