@@ -1,6 +1,7 @@
 """Compare the speed and memory of fairseq architectures of one size, in training and in generation."""
 
 import argparse
+import sys
 
 from resmlp_mt.commands.arguments import command_parser, positive
 
@@ -13,6 +14,8 @@ systems:
                                                   fp32 matrices multiplied by oneDNN in the place of BLAS
   checkpoint.pt, checkpoint.pt:option=value       a trained model, in generation with --data; --model-overrides
   ctranslate2:compute_type=int8                   the baseline through CTranslate2, where it is installed
+
+Real text, from text to text, by fairseq, CTranslate2 and Translator: resmlp-mt benchmark translate --help
 
 examples:
   python scripts/benchmark.py all --quick
@@ -79,6 +82,11 @@ def fraction(text: str) -> float:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["translate"]:
+        from resmlp_mt.commands import benchmark_translate
+
+        sys.argv = [f"{sys.argv[0]} translate", *sys.argv[2:]]
+        return benchmark_translate.main()
     args = get_parser().parse_args()
     from resmlp_mt.benchmarks.command import run
 
