@@ -119,5 +119,5 @@ def test_the_command_writes_what_it_found(made_up, tmp_path, monkeypatch, capsys
     assert [row["engine"] for row in found["rows"]] == ["plain", "quick"]
     assert "| in.en | quick |" in (tmp_path / "o.md").read_text()
     (tmp_path / "in.de").write_text("A B\n")
-    with pytest.raises(UserError, match="in.en has 2 lines, .* 1: give files that are aligned"):
+    with pytest.raises(UserError, match=r"in.en has 2 lines, .* 1: give files that are aligned"):
         run(*common, "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}")
