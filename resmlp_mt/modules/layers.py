@@ -99,7 +99,7 @@ class TokenMixingBranch(ResidualBranch):
         return self.end(x, y), longer
 
     def step_over(self, x: Tensor, keep: Callable[[Tensor], Tensor]) -> Tensor:
-        """``step`` where the caller keeps the past: ``keep`` takes new inputs of the mixing, and gives all, T x B x C."""
+        """``step`` where the caller keeps the past: ``keep`` takes new inputs of the mixing, and gives all so far."""
         return self.end(x, self.mixing.last(keep(self.pre_affine(x)), x.size(0)))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
