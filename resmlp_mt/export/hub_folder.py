@@ -131,6 +131,7 @@ def write_hub_folder(out: Path, trained: Trained, text: TextSettings, learned: b
     generation = {
         "num_beams": BEAM,
         "length_penalty": 1.0,
+        "early_stopping": True,
         "max_length": min(LONGEST + 1, decoder.max_positions()) + 1,  # with </s> at its start
     }
     more: Mapping[str, Mapping[str, Any]] = {

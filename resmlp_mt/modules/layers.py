@@ -210,8 +210,10 @@ class DecoderLayer(nn.Module):
     def step_over(
         self, x: Tensor, source: Source | None, keep: Callable[[Tensor], Tensor], need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Step by step, where the caller keeps the past (``TokenMixingBranch.step_over``)."""
-        if self.mixing is not None:
+        """Step by step, where the caller keeps the past (``TokenMixingBranch.step_over``), also without a mixing."""
+        if self.mixing is None:
+            keep(x)
+        else:
             x = self.mixing.step_over(x, keep)
         return self.attend(x, source, need_weights)
 
