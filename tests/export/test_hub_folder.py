@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from builders import VARIANTS, build
 from torch import nn
 from trained import SCATTER
 
+import resmlp_mt
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.errors import UserError
@@ -72,7 +75,7 @@ def test_what_is_written(exported, model):
 
 
 def test_the_layers_are_those_that_train(exported):
-    modules = model_folder.Path(hub_folder.resmlp_mt.__file__).parent / "modules"
+    modules = Path(resmlp_mt.__file__).parent / "modules"
     for path in modules.glob("[a-z]*.py"):
         assert (exported / path.name).read_bytes() == path.read_bytes()
 
@@ -117,7 +120,7 @@ def test_a_difference_is_noticed(model):
 
 
 def test_several_checkpoints_are_averaged(model, checkpoint, prepared, export, tmp_path):
-    state = torch.load(checkpoint, weights_only=False)
+    state = load_checkpoint(checkpoint)
     state["model"] = {name: 3 * tensor for name, tensor in state["model"].items()}
     torch.save(state, tmp_path / "other.pt")
     export(checkpoint, tmp_path / "other.pt", "--data", prepared, "--out", tmp_path / "en-de")
