@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resmlp_mt.allocator import keep_freed_memory
+from resmlp_mt.cpu.allocator import keep_freed_memory
+from resmlp_mt.cpu.matmul import fastest, matmul
+from resmlp_mt.cpu.precision import PRECISIONS, lower_precision_
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.modules.layers import ResidualBranch
-from resmlp_mt.modules.matmul import fastest, matmul
-from resmlp_mt.modules.precision import PRECISIONS, lower_precision_
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translation.model_folder import load
@@ -113,7 +113,7 @@ class Translator:
         """
         if isinstance(texts, str):
             return self.translate([texts], **options)[0]
-        if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        if type(texts) is bytes or not isinstance(texts, Iterable):
             raise UserError(f"texts: {type(texts).__name__}: give a str or a list of str")
         chosen = Options(**options)
         encoded = []
