@@ -95,13 +95,13 @@ class Translator:
             if fastest() == "onednn":
                 self._products = partial(matmul, "onednn")
 
-    def translate(self, texts: str | Iterable[str], **options: Any) -> Any:
+    def translate(self, texts: Any, **options: Any) -> Any:
         """Translate texts of a sentence or a few.
 
         What comes out for a text does not depend on the others. One without a word has an empty translation.
 
         Args:
-            texts: one text or any number of them
+            texts: one ``str`` or any number of them
             options: fields of ``Options``
 
         Returns:
@@ -113,7 +113,7 @@ class Translator:
         """
         if isinstance(texts, str):
             return self.translate([texts], **options)[0]
-        if type(texts) is bytes or not isinstance(texts, Iterable):
+        if isinstance(texts, bytes) or not isinstance(texts, Iterable):
             raise UserError(f"texts: {type(texts).__name__}: give a str or a list of str")
         chosen = Options(**options)
         encoded = []
