@@ -1,19 +1,22 @@
 """Text to text with a model's folder: ``Translator(folder).translate(texts)``, without fairseq."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from resmlp_mt.allocator import keep_freed_memory
+from resmlp_mt.cpu.allocator import keep_freed_memory
+from resmlp_mt.cpu.matmul import fastest, matmul
+from resmlp_mt.cpu.precision import PRECISIONS, lower_precision_
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.modules.layers import ResidualBranch
-from resmlp_mt.modules.precision import PRECISIONS, lower_precision_
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translation.model_folder import load
@@ -86,16 +89,19 @@ class Translator:
             lower_precision_(self.model, precision)
         except ValueError as error:
             raise UserError(f"{error}, not on {device}") from error
+        self._products: Callable[[], AbstractContextManager] = nullcontext
         if self.device.type == "cpu":
             keep_freed_memory()
+            if fastest() == "onednn":
+                self._products = partial(matmul, "onednn")
 
-    def translate(self, texts: str | Iterable[str], **options: Any) -> Any:
+    def translate(self, texts: Any, **options: Any) -> Any:
         """Translate texts of a sentence or a few.
 
         What comes out for a text does not depend on the others. One without a word has an empty translation.
 
         Args:
-            texts: one text or any number of them
+            texts: one ``str`` or any number of them
             options: fields of ``Options``
 
         Returns:
@@ -165,10 +171,11 @@ class Translator:
         )
         parts = [part for text in texts for part in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
-        for batch in batches(list(map(len, parts)), options.batch_tokens):
-            source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
-            for number, hypotheses in zip(batch, search(self.model, source, END, how), strict=True):
-                found[number] = hypotheses[: options.n_best]
+        with self._products():
+            for batch in batches(list(map(len, parts)), options.batch_tokens):
+                source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
+                for number, hypotheses in zip(batch, search(self.model, source, END, how), strict=True):
+                    found[number] = hypotheses[: options.n_best]
         of_parts = iter(found)
         return [
             self._translations(text, [next(of_parts) for _ in text.parts], options, how.length_penalty)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from resmlp_mt import allocator
+from resmlp_mt.cpu import allocator
 
 FAULTS = """
 import resource, runpy, sys
