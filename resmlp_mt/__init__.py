@@ -1,4 +1,4 @@
-"""Translation without self-attention: ResMLP encoder-decoders for fairseq.
+"""Translation without self-attention: ResMLP encoder-decoders, trained by fairseq and used with or without it.
 
 ``--user-dir resmlp_mt`` imports this package once fairseq is loaded: that registers the models and installs what is
 changed of fairseq (``resmlp_mt.fairseq_patches``). Without fairseq loaded, importing it imports nothing else.
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from resmlp_mt.models import ResMLPTransformerModel
+    from resmlp_mt.translation.translator import Translator
 
 __version__ = "0.1.0"
-__all__ = ["ResMLPTransformerModel"]
+__all__ = ["ResMLPTransformerModel", "Translator"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,6 +20,10 @@ def __getattr__(name: str) -> Any:
         from resmlp_mt.models import ResMLPTransformerModel
 
         return ResMLPTransformerModel
+    if name == "Translator":
+        from resmlp_mt.translation.translator import Translator
+
+        return Translator
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

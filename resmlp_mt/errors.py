@@ -42,7 +42,7 @@ def told_in_one_line() -> Iterator[None]:
             raise
         sys.exit(
             f"{package} is not installed for {sys.executable}: source .venv/bin/activate (scripts/setup.sh makes it), "
-            "or pip install this toolkit"
+            "or pip install this toolkit with its extra [train]"
         )
     except OSError as error:
         if error.errno not in _NO_ROOM:

@@ -210,6 +210,6 @@ if ! "$python" -c "import importlib.metadata as metadata; metadata.version('$fai
     check_compiler
     step "building $fairseq (some minutes)" pip_install "${isolation[@]}" "$fairseq"
 fi
-step "installing resmlp_mt" pip_install --no-build-isolation -e ".[dev]"
+step "installing resmlp_mt" pip_install --no-build-isolation -e ".[train,dev]"
 stamp >"$VENV/.ready"
 say "ready: $VENV"

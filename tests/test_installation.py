@@ -106,7 +106,7 @@ def test_set_up_installs_in_order_then_does_nothing(checkout: Path, fake: dict[s
         ["torch==2.13.0+cpu"],
         ["pip", "setuptools", "wheel", "cython", "numpy"],
         ["--no-build-isolation", "fairseq-fixed"],
-        ["--no-build-isolation", "-e", ".[dev]"],
+        ["--no-build-isolation", "-e", ".[train,dev]"],
     ]
     assert "torch==2.13.0+cpu" in (checkout / ".venv" / "constraints.txt").read_text().splitlines()
 
@@ -235,7 +235,7 @@ def test_project_file_and_tested_versions_agree() -> None:
     ):
         lines = (line for line in (ROOT / file).read_text().splitlines() if not line.startswith("#"))
         tested = {line.split("==")[0].lower(): line.split("==")[1] for line in lines}
-        wanted = [Requirement(text) for text in project["dependencies"] + extras["dev"]]
+        wanted = [Requirement(text) for text in project["dependencies"] + extras["train"] + extras["dev"]]
         wanted = [each for each in wanted if each.marker is None or each.marker.evaluate({"python_version": python})]
         for each in wanted:
             assert tested[each.name] in each.specifier, f"{each} in {file}"

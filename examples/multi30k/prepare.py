@@ -18,7 +18,7 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.corpora.sources import PlainText
     from resmlp_mt.corpora.subwords import Subwords
     from resmlp_mt.corpora.summary import format_summary, how_to_translate
-    from resmlp_mt.corpora.tokens import Words
+    from resmlp_mt.text.words import Words
 
 HOME = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SHA256 = {

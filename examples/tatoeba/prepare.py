@@ -15,7 +15,7 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.corpora.sources import PlainText
     from resmlp_mt.corpora.subwords import Subwords
     from resmlp_mt.corpora.summary import format_summary, how_to_translate
-    from resmlp_mt.corpora.tokens import Words
+    from resmlp_mt.text.words import Words
 
 SHA256 = {  # of the split that README.md tells of
     "train.en.gz": "787506e5b9a563e884f7a3289171fa0a453c2c3527d4c743894c5c9aea775f78",

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from resmlp_mt.commands import named
-from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
 from resmlp_mt.corpora.cluster import working
 from resmlp_mt.corpora.filtering import PairFilter
@@ -14,7 +13,8 @@ from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, check_number, prepa
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary, how_to_translate
-from resmlp_mt.corpora.tokens import Words
+from resmlp_mt.text.characters import FATES
+from resmlp_mt.text.words import Words
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):

@@ -8,7 +8,6 @@ from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.corpora import catalog, pipeline, published_subwords
 from resmlp_mt.corpora.archives import ArchivedText
-from resmlp_mt.corpora.characters import FATES
 from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
 from resmlp_mt.corpora.cluster import working
 from resmlp_mt.corpora.download import PublicFile
@@ -20,8 +19,9 @@ from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, check_number
 from resmlp_mt.corpora.preparation_plan import PreparationPlan
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary, how_to_translate
-from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.characters import FATES
+from resmlp_mt.text.words import Words
 
 EPILOG = """
 what is prepared (resmlp_mt/corpora/catalog.py names every archive, its bytes and where that is known from):

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.official_sets import OfficialSet
-from resmlp_mt.corpora.tokens import Words
+from resmlp_mt.text.words import Words
 
 COPIES = "https://huggingface.co/datasets/wmt"
 ARCHIVES = {

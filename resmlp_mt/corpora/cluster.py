@@ -67,17 +67,17 @@ class Cluster:
 
     Args:
         address: of the scheduler, such as ``tcp://host:8786``
-        folder: where the steps write, which all workers must see, under the same name
+        folder: where the steps write, which all workers must see, under the same name; None: they write nothing
         jobs: processes or threads for what has to stay on this machine
 
     Raises:
         UserError: Dask is not installed, no scheduler answers, it has no workers, or one of them could make other bytes
     """
 
-    def __init__(self, address: str, folder: PathLike, jobs: int = 1):
+    def __init__(self, address: str, folder: PathLike | None = None, jobs: int = 1):
         self.jobs = jobs
         self._address = address
-        self._folder = Path(folder).absolute()
+        self._folder = None if folder is None else Path(folder).absolute()
         self._requirements = _Requirements(_versions())
         self._workers = 0
         self._counted = self._seen = float("-inf")
@@ -142,6 +142,8 @@ class Cluster:
 
     def _mark(self) -> None:
         # Not before the first step, since the folder may not be ours before that.
+        if self._folder is None:
+            return
         if self._requirements.marker is None or not self._requirements.marker.exists():  # an earlier run has removed it
             place = self._folder / UNFINISHED  # cleared by the next run, should this one be killed
             place = place if place.is_dir() else self._folder
@@ -310,8 +312,8 @@ def _versions() -> dict[str, str]:
 
 
 def _sources() -> str:
-    """A short checksum of this room's code, whose changes need not change the version."""
-    texts = (path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    """A short checksum of the package's code, whose changes need not change the version."""
+    texts = (path.read_bytes() for path in sorted(Path(resmlp_mt.__file__).parent.rglob("*.py")))
     return hashlib.sha256(b"".join(texts)).hexdigest()[:8]
 
 

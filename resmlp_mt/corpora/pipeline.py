@@ -15,7 +15,6 @@ from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.languages import check_code, check_name
 from resmlp_mt.corpora.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.corpora.moses import has_abbreviations
 from resmlp_mt.corpora.parallel import Jobs, chunks, local_jobs, ordered_map
 from resmlp_mt.corpora.progress import Progress, reasons
 from resmlp_mt.corpora.raw_text import RawText, record
@@ -24,9 +23,11 @@ from resmlp_mt.corpora.sources import PairSource, PlainText
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.tokens import ChunkTokenizer, Words
+from resmlp_mt.corpora.tokens import ChunkTokenizer
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, read_lines, write_json
+from resmlp_mt.text.moses import has_abbreviations
+from resmlp_mt.text.words import Words
 
 MOST = {
     "symbols": 10**7,

@@ -19,8 +19,8 @@ from resmlp_mt.corpora.record import Place
 from resmlp_mt.corpora.sources import PairSource
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.files import atomic_write, write_json
+from resmlp_mt.text.words import Words
 
 
 def place(

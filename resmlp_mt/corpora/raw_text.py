@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.corpora.languages import check_name
-from resmlp_mt.corpora.moses import detokenizer
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.tokens import LONGEST_WORD, LineTokenizer, Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write, write_json
+from resmlp_mt.text.subwords import joined
+from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text
 
 NAME = "text.json"
-VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.corpora.characters``
+VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.text.characters``
 LARGEST = 1 << 16  # bytes of such a file
 AGAIN = "prepare the data again, or give --tokenizer and --bpe"
 
@@ -132,9 +132,7 @@ class RawText:
 
     def detokenizer(self, language: str) -> Callable[[str], str]:
         """A function from words with spaces between to running text."""
-        if self.words.tokenizer == "none":
-            return lambda words: words
-        return detokenizer(language, self.escape)
+        return running_text(language, self.words, self.escape)
 
     def running_text(self, language: str) -> Callable[[str], str]:
         """A function from subwords with spaces between, such as a translation, to running text."""
@@ -158,20 +156,17 @@ class RawText:
         split = self.subwords.load(path)
 
         def bounded(words: str) -> str:
-            longest = max(map(len, words.split()), default=0)
-            if longest > LONGEST_WORD:
-                raise UserError(f"a word of {longest:,} letters: at most {LONGEST_WORD:,} can be split into subwords")
+            try:
+                check_words(words)
+            except ValueError as error:
+                raise UserError(str(error)) from error
             return split(words)
 
         return bounded
 
     def join(self, subwords: str) -> str:
-        """Words of subwords, both with single spaces between."""
-        if self.subwords.kind == "bpe":
-            return f"{subwords} ".replace("@@ ", "").rstrip()
-        if "\u2581" not in subwords:
-            return subwords  # empty, or joined already by --post-process
-        return subwords.replace(" ", "").replace("\u2581", " ").strip()
+        """Words of subwords, both with single spaces between; what --post-process has joined stays as it is."""
+        return joined(subwords, self.subwords.kind)
 
 
 def _is_languages(value: Any) -> bool:

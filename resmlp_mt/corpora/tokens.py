@@ -1,50 +1,11 @@
-"""From raw lines to words: cleaned characters, then Moses' tokenization rules by sacremoses."""
+"""Raw pairs of lines to words."""
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
 
-from resmlp_mt.corpora.characters import CharacterCleaner
-from resmlp_mt.corpora.moses import Tokenizer
 from resmlp_mt.corpora.parallel import Chunk
 from resmlp_mt.errors import UserError
-
-LONGEST_WORD = 10_000  # letters, where no line is dropped: more would take minutes to be split into subwords
-
-
-@dataclass(frozen=True)
-class Words:
-    """How raw text becomes words, for both languages.
-
-    Attributes:
-        tokenizer: ``"moses"``, or ``"none"`` where words are what stands between spaces (or sentencepiece decides)
-        dash_splits: split hyphenated compounds as ``tokenizer.perl -a`` does (``well @-@ known``); the reference of
-            tokenized BLEU with compound splitting must not be tokenized so
-        normalize: normalize punctuation first (fairseq's ``--tokenizer moses`` does not)
-    """
-
-    tokenizer: Literal["moses", "none"] = "moses"
-    dash_splits: bool = False
-    normalize: bool = True
-
-
-class LineTokenizer:
-    """Turns one raw line into words with single spaces between them.
-
-    Args:
-        lang: two-letter language code
-        words: how
-        escape: escape XML special characters (``&apos;``), as Moses' script does by itself and no corpus of ours is
-    """
-
-    def __init__(self, lang: str, words: Words, escape: bool = False):
-        self._clean = CharacterCleaner(lang, punctuation=words.normalize)
-        self._moses = Tokenizer(lang) if words.tokenizer == "moses" else None
-        self._options = {"aggressive_dash_splits": words.dash_splits, "return_str": True, "escape": escape}
-
-    def __call__(self, line: str) -> str:
-        line = self._clean(line)
-        return line if self._moses is None else self._moses.tokenize(line, **self._options)
+from resmlp_mt.text.words import LONGEST_WORD, LineTokenizer, Words
 
 
 @dataclass(frozen=True)

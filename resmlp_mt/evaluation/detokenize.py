@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from fairseq.data.data_utils import post_process
 from sacremoses import MosesDetokenizer
 
-from resmlp_mt.corpora.moses import detokenizer
-from resmlp_mt.corpora.tokens import LineTokenizer, Words
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.moses import detokenizer
+from resmlp_mt.text.words import LineTokenizer, Words
 
 FEW = 20
 """One line of so many may hold marks of subwords, or what joining them wrongly leaves: text may hold them itself."""

@@ -16,19 +16,19 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from torch import Tensor, nn
 
+from resmlp_mt.allocator import keep_freed_memory
 from resmlp_mt.checkpoints.parameters import check_fit
 from resmlp_mt.errors import UserError
-from resmlp_mt.models.allocator import keep_freed_memory
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
 from resmlp_mt.models.matmul import MATMULS, choose
-from resmlp_mt.models.precision import PRECISIONS, lower_precision_
 from resmlp_mt.models.presets import BASE, FOLLOWS, PRESETS, apply_preset
 from resmlp_mt.modules.activation import ACTIVATIONS
 from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.layers import ResidualBranch
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.modules.norm import NORMS
+from resmlp_mt.modules.precision import PRECISIONS, lower_precision_
 
 if TYPE_CHECKING:
     from resmlp_mt.models.hub import TextTranslator
@@ -269,7 +269,10 @@ class ResMLPTransformerModel(TransformerModelBase):
                     module.fold_()
             if kwargs.get("retain_dropout"):
                 self.retain_dropout_(kwargs.get("retain_dropout_modules"))
-            lower_precision_(self, self.cfg.inference_precision)
+            try:
+                lower_precision_(self, self.cfg.inference_precision)
+            except ValueError as error:
+                raise UserError(f"{error}: leave out --fp16 and give --cpu") from error
             if all(parameter.is_cpu for parameter in self.parameters()):
                 keep_freed_memory()
 

@@ -4,7 +4,7 @@ It computes what ``resmlp_mt.models`` does in fairseq, and its parameters have t
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +16,9 @@ from .dropout import Dropout
 from .layers import DecoderLayer, EncoderLayer, LayerConfig
 from .norm import NORMS
 from .padding import back, to_left
+
+LARGEST = 1 << 28
+"""No number of a configuration comes near."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,33 @@ class ModelConfig:
     decoder_positions: str = "none"
     adaptive_cutoffs: tuple[int, ...] = ()
     adaptive_factor: float = 4.0
+
+    @classmethod
+    def of(cls, values: Any) -> "ModelConfig":
+        """What ``dataclasses.asdict`` made of a configuration, also after a way through JSON.
+
+        Raises:
+            ValueError: it is something else
+        """
+        return _made(cls, values)
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """What a field of a type ``kind`` is to hold, a dataclass of its own perhaps."""
+    if is_dataclass(kind):
+        known = {field.name: field for field in fields(kind)}
+        needed = {name for name, field in known.items() if field.default is MISSING}
+        if not isinstance(value, dict) or not needed <= value.keys() <= known.keys():
+            raise ValueError(f"{value!r:.80} does not have the entries {', '.join(known)}")
+        make: Any = kind
+        return make(**{name: _made(known[name].type, each) for name, each in value.items()})
+    if kind == tuple[int, ...] and isinstance(value, list | tuple):
+        return tuple(_made(int, each) for each in value)
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind or (kind in (int, float) and not 0 <= value < LARGEST):
+        raise ValueError(f"{value!r:.80} is not what it must be")
+    return value
 
 
 class State(NamedTuple):
@@ -251,6 +281,16 @@ class Decoder(Stack):
         return State(sources, pasts, state.length)
 
 
+def tied(cfg: ModelConfig) -> dict[str, str]:
+    """Names of parameters that are another one, and of that."""
+    first, target = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
+    owner = first if cfg.share_all_embeddings else target
+    names = [target] if cfg.share_all_embeddings else []
+    if (cfg.share_all_embeddings or cfg.share_output_embeddings) and not cfg.adaptive_cutoffs:
+        names.append("decoder.output_projection.weight")
+    return dict.fromkeys(names, owner)
+
+
 class EncoderDecoder(nn.Module):
     """A ResMLP encoder-decoder (Touvron et al. 2021, "Sequence-to-sequence ResMLP")."""
 
@@ -262,10 +302,8 @@ class EncoderDecoder(nn.Module):
 
     def tie_weights(self) -> None:
         """Make one parameter of those that are shared."""
-        if self.cfg.share_all_embeddings:
-            self.encoder.embed_tokens.weight = self.decoder.embed_tokens.weight
-        if (self.cfg.share_all_embeddings or self.cfg.share_output_embeddings) and not self.cfg.adaptive_cutoffs:
-            self.decoder.output_projection.weight = self.decoder.embed_tokens.weight
+        for name, owner in tied(self.cfg).items():
+            self.get_submodule(name.rpartition(".")[0]).weight = self.get_parameter(owner)
 
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
         """``B x S, B x T -> B x T x V``: scores of what follows each of the previous tokens, all at once.

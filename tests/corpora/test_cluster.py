@@ -28,8 +28,8 @@ from resmlp_mt.corpora.parallel import ordered_map
 from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]
 RECIPE = CorpusRecipe(Words(), Subwords("bpe", 60), PairFilter(max_ratio=8.0))

@@ -13,8 +13,8 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 from resmlp_mt.corpora.distillation import DataBin, Distilled, distill
 from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.words import Words
 from scripts import in_process
 
 WORDS = [f"w{number}" for number in range(20)]

@@ -24,10 +24,10 @@ from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, made_already, made_
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
-from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_lines
 from resmlp_mt.locks import lock
+from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]
 RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))

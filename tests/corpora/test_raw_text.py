@@ -14,8 +14,8 @@ from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import how_to_translate
-from resmlp_mt.corpora.tokens import Words
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.words import Words
 
 NASTY = [
     "It's a “good” dog – isn't it…",

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.corpora.characters import CharacterCleaner
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.learning import WordCounter, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.corpora.parallel import CHUNK, Chunk, chunks
 from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.text.characters import CharacterCleaner
 
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8
 PAIRS = [(line.encode(), line.encode()) for line in TEXT]
@@ -45,7 +45,7 @@ def test_words_at_hand_are_limited(codes: Path, monkeypatch: pytest.MonkeyPatch)
     split = Subwords("bpe").load(codes)
     expected = list(map(split, words))
     assert len(split._known) == 300 and not split._bpe.cache
-    monkeypatch.setattr("resmlp_mt.corpora.subwords.REMEMBERED", 3000)
+    monkeypatch.setattr("resmlp_mt.text.subwords.REMEMBERED", 3000)
     assert list(map(Subwords("bpe").load(codes), words * 2)) == expected * 2
     huge = "x" * 5000
     expected = [*expected, split(huge), *expected]

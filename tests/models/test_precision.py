@@ -8,7 +8,7 @@ from builders import build, decode_in_steps, logits, pairs
 from torch import nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.models.precision import BFloat16Linear, Int8Linear, lower_precision_
+from resmlp_mt.modules.precision import BFloat16Linear, Int8Linear
 
 CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
 SIZES = (5, 9), (3, 9), (7, 2)
@@ -103,8 +103,8 @@ def test_steps_equal_teacher_forcing(precision):
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_only_fp32_is_lowered(precision):
-    with pytest.raises(UserError, match=f"{precision} is for fp32 on a CPU"):
-        lower_precision_(build().half(), precision)
+    with pytest.raises(UserError, match=f"{precision} is for fp32 on a CPU: leave out --fp16 and give --cpu"):
+        build(inference_precision=precision).half().prepare_for_inference_(CFG)
 
 
 def test_no_other_precision():

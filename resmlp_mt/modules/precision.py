@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from resmlp_mt.errors import UserError
-
 logger = logging.getLogger(__name__)
 
 PRECISIONS = "fp32", "bf16", "int8"
@@ -21,17 +19,17 @@ def lower_precision_(model: nn.Module, precision: str) -> None:
     """Convert a folded model to the precision of inference, in place.
 
     Args:
-        model: in fp32, on a CPU; ``fp32`` leaves any model as it is, on a GPU or in ``--fp16`` too
+        model: in fp32, on a CPU; ``fp32`` leaves any model as it is, on a GPU or in float16 too
         precision: one of PRECISIONS
 
     Raises:
-        UserError: another precision than fp32 for a model that is on a GPU or not in fp32
+        ValueError: another precision than fp32 for a model that is on a GPU or not in fp32
     """
     if precision == "fp32":
         return
     parameter = next(model.parameters())
     if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
-        raise UserError(f"inference precision {precision} is for fp32 on a CPU: leave out --fp16 and give --cpu")
+        raise ValueError(f"inference precision {precision} is for fp32 on a CPU")
     if precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         logger.warning("this processor has no bfloat16 arithmetic: bf16 will be slower than fp32, int8 may be faster")
     for parent in list(model.modules()):

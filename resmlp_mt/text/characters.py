@@ -2,7 +2,7 @@
 
 import re
 
-from resmlp_mt.corpora.moses import PunctuationNormalizer
+from .moses import PunctuationNormalizer
 
 FATES = """\
 What becomes of the characters of a raw line, which ends at LF alone:

@@ -8,7 +8,7 @@ import pytest
 
 FAULTS = """
 import resource, torch
-from resmlp_mt.models.allocator import keep_freed_memory
+from resmlp_mt.allocator import keep_freed_memory
 kept = keep_freed_memory()
 def work():
     for _ in range(20):

@@ -1,0 +1,99 @@
+"""From words to subwords and back: BPE by subword-nmt's rules, or a sentencepiece model."""
+
+import os
+import sys
+from collections.abc import Callable
+
+REMEMBERED = 128 << 20  # bytes, about, of words and their subwords that a process keeps in memory
+ENTRY = 110  # bytes that one of them takes in a dict
+WORD_START = "\u2581"  # sentencepiece's mark
+
+
+class BPESubwords:
+    """BPE codes as ``subword-nmt apply-bpe`` applies them, each word once.
+
+    Attributes:
+        symbols: the only subwords for a dictionary; None: all that occur in training text, every character among them
+        longest: most characters of words that a subword stands for; None: any number
+    """
+
+    symbols: frozenset[str] | None = None
+    longest: int | None
+
+    def __init__(self, path: str | os.PathLike[str]):
+        try:
+            from subword_nmt.apply_bpe import BPE
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "subword-nmt is not installed: pip install subword-nmt", name="subword_nmt"
+            ) from error
+
+        with open(path, encoding="utf-8", newline="\n") as codes:
+            self._bpe = BPE(codes)
+        self.longest = max((len(first + second) for first, second in self._bpe.bpe_codes), default=1)
+        self._known = _Words(self._split)
+
+    def __call__(self, line: str) -> str:
+        return " ".join(map(self._known.__getitem__, line.split()))
+
+    def _split(self, word: str) -> str:
+        pieces = self._bpe.segment(word)
+        self._bpe.cache.clear()  # or it would hold every word again, without a limit
+        return pieces
+
+
+class _Words(dict[str, str]):
+    """Words and their subwords, forgotten where they take too much memory."""
+
+    def __init__(self, split: Callable[[str], str]):
+        super().__init__()
+        self._split = split
+        self._size = 0
+
+    def __missing__(self, word: str) -> str:
+        pieces = self._split(word)
+        size = sys.getsizeof(word) + sys.getsizeof(pieces) + ENTRY
+        self._size += size
+        if self._size > REMEMBERED:
+            self.clear()
+            self._size = size
+        self[word] = pieces
+        return pieces
+
+
+class SentencePieces:
+    """A sentencepiece model as fairseq's ``--bpe sentencepiece`` applies it.
+
+    What the model does not know comes out as it stands in the text, run by run, which is why a dictionary has to be
+    told what the pieces are. Attributes as those of ``BPESubwords``.
+    """
+
+    symbols: frozenset[str] | None
+    longest: int | None = None
+
+    def __init__(self, path: str | os.PathLike[str]):
+        try:
+            from sentencepiece import SentencePieceProcessor
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "sentencepiece is not installed: pip install sentencepiece", name="sentencepiece"
+            ) from error
+
+        self._model = SentencePieceProcessor(model_file=str(path))
+        numbers = range(self._model.get_piece_size())
+        self.symbols = frozenset(self._model.id_to_piece(n) for n in numbers if not self._model.is_unknown(n))
+
+    def __call__(self, line: str) -> str:
+        return " ".join(self._model.encode(line, out_type=str))
+
+
+SUBWORDS: dict[str, type[BPESubwords] | type[SentencePieces]] = {"bpe": BPESubwords, "sentencepiece": SentencePieces}
+
+
+def joined(subwords: str, kind: str) -> str:
+    """Words of subwords, both with single spaces between; what is joined already stays as it is."""
+    if kind == "bpe":
+        return f"{subwords} ".replace("@@ ", "").rstrip()
+    if WORD_START not in subwords:
+        return subwords
+    return subwords.replace(" ", "").replace(WORD_START, " ").strip()

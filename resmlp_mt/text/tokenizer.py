@@ -1,0 +1,106 @@
+"""Text to the numbers of a model's dictionaries, as preparing its data did it, and numbers to text."""
+
+import contextlib
+import io
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .subwords import SUBWORDS, joined
+from .words import LineTokenizer, Words, check_words, running_text
+
+SPECIAL = "<s>", "<pad>", "</s>", "<unk>"
+"""The first symbols of every dictionary, as in fairseq."""
+START, PAD, END, UNKNOWN = range(4)
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How text is treated: what ``text.json`` of prepared data says.
+
+    Attributes:
+        source_language, target_language: two-letter codes
+        tokenizer: ``"moses"`` or ``"none"``
+        dash_splits, normalize: as those of ``Words``
+        escape: XML special characters are escaped in words
+        subwords: ``"bpe"`` or ``"sentencepiece"``
+    """
+
+    source_language: str
+    target_language: str
+    tokenizer: str = "moses"
+    dash_splits: bool = False
+    normalize: bool = True
+    escape: bool = False
+    subwords: str = "bpe"
+
+
+class Tokenizer:
+    """Source text to numbers and numbers to target text.
+
+    Args:
+        settings: how text is treated
+        learned: file of the learned subwords
+        source, target: symbols of the dictionaries, ``SPECIAL`` first
+
+    Raises:
+        ValueError: settings or symbols are not what they must be
+        OSError: the learned subwords cannot be read
+        ModuleNotFoundError: the library that applies them is not installed
+    """
+
+    def __init__(
+        self, settings: TextSettings, learned: str | os.PathLike[str], source: Sequence[str], target: Sequence[str]
+    ):
+        if settings.tokenizer not in ("moses", "none"):
+            raise ValueError(f"tokenizer is {settings.tokenizer!r}, not 'moses' or 'none'")
+        if settings.subwords not in SUBWORDS:
+            raise ValueError(f"subwords is {settings.subwords!r}, not one of {', '.join(SUBWORDS)}")
+        for symbols in source, target:
+            if tuple(symbols[: len(SPECIAL)]) != SPECIAL:
+                raise ValueError(f"the first symbols of a dictionary are not {' '.join(SPECIAL)}")
+        self.settings, self.source, self.target = settings, tuple(source), tuple(target)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt says there what is wrong, and exits
+                self._split = SUBWORDS[settings.subwords](learned)
+        except (RuntimeError, UnicodeDecodeError, SystemExit) as error:
+            raise ValueError(f"{os.fspath(learned)}: not the learned subwords of {settings.subwords}") from error
+        words = Words(
+            "moses" if settings.tokenizer == "moses" else "none",
+            dash_splits=settings.dash_splits,
+            normalize=settings.normalize,
+        )
+        languages = settings.source_language, settings.target_language
+        self._words = [LineTokenizer(language, words, settings.escape) for language in languages]
+        self._numbers = [{symbol: n for n, symbol in enumerate(side)} for side in (self.source, self.target)]
+        self._running_text = running_text(settings.target_language, words, settings.escape)
+
+    def pieces(self, text: str, target: bool = False) -> list[str]:
+        """The subwords of one line of text; none if it has no word.
+
+        Args:
+            target: text of the target language
+
+        Raises:
+            ValueError: a word is too long to be split
+        """
+        words = self._words[target](text.strip())
+        check_words(words)
+        return self._split(words).split()
+
+    def encode(self, text: str, target: bool = False) -> list[int]:
+        """The numbers of one line of text, ``</s>`` last. Arguments and errors are those of ``pieces``."""
+        return self.numbers(self.pieces(text, target), target)
+
+    def numbers(self, pieces: Iterable[str], target: bool = False) -> list[int]:
+        """The numbers of subwords, ``</s>`` last."""
+        numbers = self._numbers[target]
+        return [*(numbers.get(piece, UNKNOWN) for piece in pieces), END]
+
+    def target_pieces(self, numbers: Iterable[int]) -> list[str]:
+        """The subwords of a translation, without ``<s>``, ``<pad>`` and ``</s>``."""
+        return [self.target[number] for number in numbers if number not in (START, PAD, END)]
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        """The running text of a translation."""
+        return self._running_text(joined(" ".join(self.target_pieces(numbers)), self.settings.subwords))

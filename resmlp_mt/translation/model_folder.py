@@ -1,0 +1,150 @@
+"""A folder that holds a trained model, and the text that it translates, without fairseq.
+
+It is what ``resmlp-mt export`` makes, and what Hugging Face's transformers read.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import PathLike, read_lines
+from resmlp_mt.modules.encoder_decoder import EncoderDecoder, ModelConfig, tied
+from resmlp_mt.text.tokenizer import END, PAD, START, TextSettings, Tokenizer
+
+MODEL_TYPE = "resmlp_mt"
+CONFIG, GENERATION, WEIGHTS = "config.json", "generation_config.json", "model.safetensors"
+TEXT, LEARNED, SOURCE, TARGET = "tokenizer_config.json", "subwords.model", "source_symbols.txt", "target_symbols.txt"
+SIZES = "sizes"  # the entry of config.json that is a ModelConfig
+LARGEST = 1 << 20  # bytes of a JSON file
+AGAIN = "export the model again, or copy the whole folder"
+
+
+def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
+    """Read a folder.
+
+    Returns:
+        the model, in evaluation mode and fp32; what makes numbers of text and text of numbers; what
+        ``generation_config.json`` says (``num_beams``, ``length_penalty``, ``max_length``)
+
+    Raises:
+        UserError: a file is missing, broken, or not of such a folder; with its name
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder: name one that resmlp-mt export made")
+    cfg = _config(folder / CONFIG)
+    return _model(folder / WEIGHTS, cfg), _tokenizer(folder, cfg), _json(folder / GENERATION)
+
+
+def write(
+    folder: PathLike,
+    model: EncoderDecoder,
+    text: TextSettings,
+    learned: bytes,
+    symbols: tuple[list[str], list[str]],
+    generation: Mapping[str, Any],
+    more: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write the files that ``load`` reads into an empty folder.
+
+    Args:
+        learned: content of the file of learned subwords
+        symbols: of the source and the target dictionary, fairseq's own first
+        generation: what ``generation_config.json`` is to say
+        more: by file name, what JSON files say besides
+
+    Raises:
+        OSError: it cannot be written
+    """
+    folder, more = Path(folder), more or {}
+    numbers = {"bos_token_id": START, "pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": END}
+    config = {"model_type": MODEL_TYPE, "is_encoder_decoder": True, SIZES: asdict(model.cfg), **numbers}
+    for name, values in {CONFIG: config, GENERATION: {**generation, **numbers}, TEXT: asdict(text)}.items():
+        (folder / name).write_text(json.dumps({**values, **more.get(name, {})}, indent=1) + "\n", encoding="utf-8")
+    for name, side in zip((SOURCE, TARGET), symbols, strict=True):
+        (folder / name).write_text("".join(f"{symbol}\n" for symbol in side), encoding="utf-8", newline="\n")
+    (folder / LEARNED).write_bytes(learned)
+    parameters = {name: parameter.detach().float().contiguous() for name, parameter in model.named_parameters()}
+    (folder / WEIGHTS).write_bytes(save(parameters, {"format": "pt"}))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LARGEST + 1)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
+    try:
+        values = json.loads(content) if len(content) <= LARGEST else None
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: not what an export writes: {AGAIN}")
+    return values
+
+
+def _config(path: Path) -> ModelConfig:
+    values = _json(path)
+    if values.get("model_type") != MODEL_TYPE:
+        kind = f"{values.get('model_type')!r:.40}"
+        raise UserError(f"{path}: its model_type is {kind}, not {MODEL_TYPE!r}: name a folder of resmlp-mt export")
+    try:
+        return ModelConfig.of(values.get(SIZES))
+    except ValueError as error:
+        raise UserError(f"{path}: {SIZES}: {error}: {AGAIN}") from error
+
+
+def _model(path: Path, cfg: ModelConfig) -> EncoderDecoder:
+    try:
+        with safe_open(path, "pt") as file:
+            found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+            _check_shapes(path, cfg, found)
+            model = EncoderDecoder(cfg)
+            model.load_state_dict({name: file.get_tensor(name) for name in found}, strict=False)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}: {AGAIN}") from error
+    return model.eval()
+
+
+def _check_shapes(path: Path, cfg: ModelConfig, found: Mapping[str, list[int]]) -> None:
+    """See that a file has a model's parameters, before memory is taken for them."""
+    try:
+        if max(cfg.encoder_layers, cfg.decoder_layers) > len(found):
+            raise ValueError("more layers than parameters")
+        with torch.device("meta"):
+            expected = {name: list(tensor.shape) for name, tensor in EncoderDecoder(cfg).named_parameters()}
+    except (KeyError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path.parent / CONFIG}: no model has such {SIZES}: {reason}: {AGAIN}") from error
+    for name in expected.keys() ^ (found.keys() - tied(cfg).keys()):
+        raise UserError(f"{path}: {'lacks' if name in expected else 'has'} the parameter {name}: {AGAIN}")
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise UserError(f"{path}: {name} is {found[name]}, {CONFIG} says {shape}: {AGAIN}")
+
+
+def _tokenizer(folder: Path, cfg: ModelConfig) -> Tokenizer:
+    path = folder / TEXT
+    values = _json(path)
+    for field in fields(TextSettings):
+        if type(values.get(field.name)) is not field.type:
+            raise UserError(f"{path}: {field.name} is {values.get(field.name)!r:.60}: {AGAIN}")
+    settings = TextSettings(**{field.name: values[field.name] for field in fields(TextSettings)})
+    symbols = []
+    for name, size in (SOURCE, cfg.source_symbols), (TARGET, cfg.target_symbols):
+        symbols.append(list(read_lines(folder / name)))
+        if len(symbols[-1]) != size:
+            raise UserError(f"{folder / name}: {len(symbols[-1])} symbols, but the model has {size}: {AGAIN}")
+    try:
+        return Tokenizer(settings, folder / LEARNED, *symbols)
+    except OSError as error:
+        raise UserError(f"{folder / LEARNED}: cannot be read: {error.strerror or error}: {AGAIN}") from error
+    except ValueError as error:
+        raise UserError(f"{folder}: {error}: {AGAIN}") from error

@@ -1,0 +1,55 @@
+"""How a ``Translator`` translates; importing this imports nothing else, for the command's help."""
+
+import math
+from dataclasses import dataclass
+
+from resmlp_mt.errors import UserError
+
+TOO_LONG = "error", "split", "truncate"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a ``Translator`` translates.
+
+    Attributes:
+        beam: width of the search; None: the folder's, or ``n_best`` if that is more
+        n_best: translations of each text, at most ``beam``
+        length_penalty: the score of T tokens, ``</s>`` included, is their log-probability / T ** this; None: the
+            folder's
+        max_len_a, max_len_b: a translation has at most ``a S + b`` tokens without its ``</s>``, where S counts those of
+            the source with it; never more than the model's positions
+        batch_tokens: source tokens of a batch, padding included
+        too_long: a text of more tokens than the model has positions is an ``"error"``, is ``"split"`` into parts that
+            are translated one by one, at the end of a sentence or of a word if there is one, or loses its end
+            (``"truncate"``)
+        alignment: tell what each token attended to, which takes some time
+
+    Raises:
+        UserError: a value that cannot be
+    """
+
+    beam: int | None = None
+    n_best: int = 1
+    length_penalty: float | None = None
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    batch_tokens: int = 1024
+    too_long: str = "error"
+    alignment: bool = False
+
+    def __post_init__(self) -> None:
+        for name in "beam", "n_best", "max_len_b", "batch_tokens":
+            value = getattr(self, name)
+            if not (name == "beam" and value is None) and (type(value) is not int or value < 1):
+                raise UserError(f"{name} {value!r}: give a whole number from 1")
+        for name in "length_penalty", "max_len_a":
+            value = getattr(self, name)
+            if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
+                raise UserError(f"{name} {value!r}: give a number")
+        if self.max_len_a < 0:
+            raise UserError(f"max_len_a {self.max_len_a}: give a number from 0")
+        if self.too_long not in TOO_LONG:
+            raise UserError(f"too_long {self.too_long!r}: give one of {', '.join(TOO_LONG)}")
+        if self.beam is not None and self.n_best > self.beam:
+            raise UserError(f"n_best {self.n_best}: beam {self.beam} finds no more than {self.beam}: raise beam")

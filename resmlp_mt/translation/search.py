@@ -1,0 +1,169 @@
+"""Beam search over an encoder-decoder in pure PyTorch, with the translations and scores of fairseq's.
+
+A step touches the vocabulary twice: for the best tokens of each beam and for the sum that makes probabilities of
+scores. All else is done for all sentences at once, and a sentence that is finished leaves the batch.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..modules.encoder_decoder import EncoderDecoder
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How translations are searched for; the defaults are those of fairseq-generate, but for the beam.
+
+    Attributes:
+        beam: translations that are followed at a time, and found in the end
+        length_penalty: a translation of T tokens, ``</s>`` included, is ranked by its log-probability / T ** this;
+            0: by the log-probability itself
+        max_len_a, max_len_b: most tokens of a translation, without ``</s>``, are ``a S + b`` for S tokens of the
+            source, ``</s>`` included; never more than the model's positions
+        attention: keep the cross-attention
+    """
+
+    beam: int = 4
+    length_penalty: float = 1.0
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    attention: bool = False
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation that was found.
+
+    Attributes:
+        tokens: of the target, without ``</s>``
+        score: by which it is ranked, in natural logarithms
+        attention: of each target token and ``</s>`` to each source token and ``</s>``, T x S: the last layer's
+            cross-attention, the mean of its heads. None if it was not asked for, or the model has none
+    """
+
+    tokens: list[int]
+    score: float
+    attention: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Hypotheses that ended in one step: sentence and score of each, its tokens, its attention."""
+
+    sentences: list[int]
+    scores: list[float]
+    tokens: Tensor
+    attention: Tensor | None
+
+
+@torch.inference_mode()
+def search(model: EncoderDecoder, source: Tensor, eos: int, options: SearchOptions) -> list[list[Hypothesis]]:
+    """Translate a batch.
+
+    A sentence ends with ``beam`` hypotheses, best first. As in fairseq, they end in the order in which ``</s>`` is
+    among the best ``beam`` continuations, and the first step may not be ``</s>``.
+
+    Args:
+        source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
+        eos: the number of ``</s>``
+
+    Raises:
+        ValueError: a sentence has more positions than the model
+    """
+    decoder, beam, pad = model.decoder, options.beam, model.cfg.pad
+    memory, padding = model.encoder(source)
+    state = decoder.start(memory, padding)
+    lengths = (~padding).sum(1)
+    longest = (options.max_len_a * lengths.double() + options.max_len_b).long().clamp(1, decoder.limit - 1)
+
+    sentences = torch.arange(source.size(0), device=source.device)  # that are not finished
+    found = torch.zeros_like(sentences)  # hypotheses of each of these
+    scores = torch.zeros(source.size(0), 1, device=source.device)  # of their beams; one beam before the first step
+    tokens = sentences.new_full((source.size(0), 1), eos)  # a row a beam
+    attention: Tensor | None = None  # the same rows, x T x S
+    ended: list[_Ended] = []
+    for step in range(int(longest.max()) + 1):
+        logits, weights, state = decoder.step(tokens[:, -1:], state, options.attention)
+        if weights is not None:
+            mean = weights.mean(0)
+            attention = mean if attention is None else torch.cat([attention, mean], 1)
+        at_end = None if step < longest.min() else (longest == step).repeat_interleave(scores.size(1))
+        values, symbols = _best(logits[:, -1], 2 * beam, pad, eos, step == 0, at_end)
+
+        # the best 2K continuations of each sentence; K of them at least do not end
+        totals = (scores.flatten().unsqueeze(1) + values).view(len(sentences), -1)
+        totals, which = totals.sort(dim=1, descending=True, stable=True)
+        totals, which = totals[:, : 2 * beam], which[:, : 2 * beam]
+        first_rows = torch.arange(len(sentences), device=source.device).unsqueeze(1) * scores.size(1)
+        rows = which.div(values.size(1), rounding_mode="floor") + first_rows
+        symbols = symbols.view(len(sentences), -1).gather(1, which)
+        ends = symbols.eq(eos) & totals.isfinite()
+
+        # those among the best K that end, as long as there is room for them
+        ending = ends[:, :beam] & (found.unsqueeze(1) + ends[:, :beam].cumsum(1) <= beam)
+        if ending.any():
+            chosen = rows[:, :beam][ending]
+            ranked = totals[:, :beam][ending] / (step + 1) ** options.length_penalty
+            owners = sentences.unsqueeze(1).expand_as(ending)[ending]
+            ended.append(
+                _Ended(
+                    owners.tolist(),
+                    ranked.tolist(),
+                    tokens[chosen, 1:],
+                    None if attention is None else attention[chosen],
+                )
+            )
+            found = found + ending.sum(1)
+
+        going_on = (found < beam) & (longest > step)
+        left = going_on.nonzero().flatten()
+        if len(left) == 0:
+            break
+        # the best K that do not end, in their order
+        kept = ends[left].sort(dim=1, stable=True).indices[:, :beam]
+        chosen = rows[left].gather(1, kept).flatten()
+        scores = totals[left].gather(1, kept)
+        tokens = torch.cat([tokens[chosen], symbols[left].gather(1, kept).view(-1, 1)], 1)
+        if attention is not None:
+            attention = attention[chosen]
+        all_go_on = len(left) == len(sentences)
+        state = decoder.reorder(state, chosen, None if all_go_on else left)
+        sentences, found, longest = sentences[left], found[left], longest[left]
+    return _ranked(ended, source.size(0), lengths.tolist())
+
+
+def _best(logits: Tensor, count: int, pad: int, eos: int, first: bool, at_end: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The best tokens of each row.
+
+    Args:
+        logits: R x V; written over
+        count: how many
+        first: ``</s>`` may not come yet
+        at_end: of each row, whether nothing but ``</s>`` may come; None: of none
+
+    Returns:
+        their log-probabilities and numbers, R x count both
+    """
+    total = logits.logsumexp(1, keepdim=True)
+    logits[:, pad] = -torch.inf
+    if first:
+        logits[:, eos] = -torch.inf
+    if at_end is not None:
+        end = logits[:, eos].clone()
+        logits.masked_fill_(at_end.unsqueeze(1), -torch.inf)
+        logits[:, eos] = end
+    values, tokens = logits.topk(min(count, logits.size(1) - 1), 1)
+    return values - total, tokens
+
+
+def _ranked(ended: list[_Ended], batch: int, lengths: list[int]) -> list[list[Hypothesis]]:
+    """The hypotheses of each sentence, best first; of equal ones the one that ended first."""
+    found: list[list[Hypothesis]] = [[] for _ in range(batch)]
+    for step in ended:
+        rows = step.tokens.tolist()
+        for number, (sentence, score) in enumerate(zip(step.sentences, step.scores, strict=True)):
+            weights = None if step.attention is None else step.attention[number, :, : lengths[sentence]]
+            found[sentence].append(Hypothesis(rows[number], score, weights))
+    return [sorted(hypotheses, key=lambda each: -each.score) for hypotheses in found]
