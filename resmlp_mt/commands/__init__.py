@@ -22,6 +22,7 @@ COMMANDS = {
     "ablate": "train, translate and score a table of variants",
     "distill": "make training data of what a teacher translated",
     "translate": "text -> translations, with the folder of a trained model",
+    "serve": "a page and an interface over HTTP, with the folder of a trained model",
     "export-onnx": "a trained model for ONNX Runtime",
     "benchmark": "speed and memory of training and generation, beside other architectures",
     "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
