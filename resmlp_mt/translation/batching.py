@@ -40,8 +40,8 @@ class Batcher(Generic[Asked, Answer]):
     """Answers requests of an event loop in batches: the oldest first, with all that can be answered with it.
 
     Args:
-        work: called in a thread of its own, one call at a time, with requests of one kind; returns for each an answer or
-            an exception. If it raises itself, each request is given to it alone, so that one cannot spoil the others'
+        work: called in a thread of its own, one call at a time, with requests of one kind; returns for each an answer
+            or an exception. If it raises itself, each request is given to it alone, so that one cannot spoil the others'
         kind: requests of the same kind can be answered together
         size: of a request
         rules: when

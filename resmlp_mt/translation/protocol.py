@@ -132,16 +132,20 @@ def _check_names(values: Iterable[str], known: Iterable[str], where: str) -> Non
 
 
 def _check(name: str, value: Any, schema: dict[str, Any]) -> None:
+    least, most, choices = schema.get("minimum"), schema.get("maximum"), schema.get("enum", ())
     right = type(value) in KINDS[schema["type"]]
-    wanted = {"boolean": "true or false", "string": f"one of {', '.join(schema.get('enum', []))}"}.get(
-        schema["type"], f"{schema['type']} from {schema.get('minimum')} to {schema.get('maximum')}"
-    )
-    if right and "enum" in schema:
-        right = value in schema["enum"]
-    elif right and "minimum" in schema:
-        right = schema["minimum"] <= value <= schema["maximum"]
+    if right and choices:
+        right = value in choices
+    if right and least is not None:
+        right = least <= value <= most
     if not right:
-        raise UserError(f"options: {name} is {value!r:.40}: give {wanted}")
+        wanted = {
+            "integer": f"a whole number from {least} to {most}",
+            "number": f"a number from {least} to {most}",
+            "string": f"one of {', '.join(choices)}",
+            "boolean": "true or false",
+        }
+        raise UserError(f"options: {name} is {value!r:.40}: give {wanted[schema['type']]}")
 
 
 def result(translations: Sequence["Translation"]) -> dict[str, Any]:
@@ -186,8 +190,8 @@ def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
         "layers": {
             "type": "array",
             "items": {"type": ["array", "null"], "items": numbers},
-            "description": "Of each decoder layer, for each head the row of A: the weights by which this position reads "
-            "positions 0 to itself. null: a layer without such a matrix.",
+            "description": "Of each decoder layer, for each head the row of A: the weights by which this position "
+            "reads positions 0 to itself. null: a layer without such a matrix.",
         },
     }
     health = {
@@ -204,7 +208,7 @@ def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
     refusals = {"403": "Another site's page asks, or Host is not this server's name."}
     if needs_token:
         refusals["401"] = "The token is missing or wrong."
-    asked = {
+    asked: dict[str, Any] = {
         "operationId": "translate",
         "summary": "Translate texts of a sentence or a few",
         "requestBody": {
@@ -228,7 +232,7 @@ def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
             ),
         },
     }
-    row = {
+    row: dict[str, Any] = {
         "operationId": "mixing",
         "summary": "Which earlier positions of a translation the decoder's mixing reads: the same for every text",
         "parameters": [

@@ -30,7 +30,11 @@ from resmlp_mt.translation.batching import Batcher, FullError, Rules
 from resmlp_mt.translation.protocol import Limits, Request, TooLargeError, document, read_request, result
 from resmlp_mt.translation.translator import Translator
 
-PAGE = {"/": ("page.html", "text/html"), "/page.css": ("page.css", "text/css"), "/page.js": ("page.js", "text/javascript")}
+PAGE = {
+    "/": ("page.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -76,7 +80,9 @@ class Access:
         if self.token is not None and (
             kind.lower() != "bearer" or not hmac.compare_digest(token.encode(), self.token.encode())
         ):
-            raise HTTPException(401, "send the server's token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+            raise HTTPException(
+                401, "send the server's token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+            )
 
 
 class Guard:
@@ -271,7 +277,8 @@ def listening(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
     except OSError as error:
-        raise UserError(f"--host {host} --port {port}: {error.strerror}: choose another port or host") from error
+        reason = str(error.strerror).partition(" (")[0]
+        raise UserError(f"--host {host} --port {port}: {reason}: choose another port or host") from error
 
 
 def server_of(translator: Translator, limits: Limits, access: Access) -> uvicorn.Server:

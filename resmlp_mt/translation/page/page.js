@@ -67,7 +67,7 @@ function tell(error) {
   byId("problem").textContent = error instanceof Problem ? error.message : `This page has a fault: ${error.message}`;
 }
 
-let health = { longest_source: Infinity }; // what the server says about itself
+let health = { longest_source: Infinity, target_language: "" }; // what the server says about itself
 let asking = new AbortController();
 let timer;
 const newest = counter();
@@ -126,7 +126,7 @@ function show(texts, results) {
       button.setAttribute("aria-pressed", "false");
       const text = element("span", translation.text);
       text.dir = "auto";
-      text.lang = health.target_language || "";
+      text.lang = health.target_language;
       const score = element("span", "", "score");
       score.append(element("span", "score ", "unseen"), signed(translation.score));
       score.title = "score: the log-probability of a token, on average";
@@ -168,6 +168,7 @@ function open(button, result, translation) {
     return option;
   });
   byId("target").replaceChildren(...options);
+  byId("target").lang = health.target_language;
   const sources = [...parts(result.source_tokens), { text: "end", joined: false }];
   const split = result.source_tokens.length > health.longest_source;
   byId("mixing").hidden = split; // positions are then those of parts
@@ -251,11 +252,14 @@ function figure(heads, number, names, largest) {
     caption.textContent += "has no matrix A.";
     return made;
   }
-  const flat = heads.flatMap((row, head) => row.map((weight, at) => ({ weight, at, head })));
-  const found = strongest(flat.map(({ weight }) => weight)).map((each) => flat[each]);
-  caption.textContent += `reads most: ${found
-    .map(({ weight, at, head }) => `${names[at]} ${signed(weight)}${heads.length > 1 ? ` (head ${head + 1})` : ""}`)
-    .join(", ")}.`;
+  const heard = names.slice(0, heads[0].length).map((name, at) => {
+    const column = heads.map((row) => row[at]);
+    const [head] = strongest(column);
+    return { name, weight: column[head], head };
+  });
+  const found = strongest(heard.map(({ weight }) => weight)).map((at) => heard[at]);
+  const which = (head) => (heads.length > 1 ? ` (head ${head + 1})` : "");
+  caption.textContent += `reads most: ${found.map(({ name, weight, head }) => `${name} ${signed(weight)}${which(head)}`).join(", ")}.`;
   const table = element("table", "", "matrix");
   table.setAttribute("aria-hidden", "true"); // the caption says it in words
   const header = table.createTHead().insertRow();
