@@ -41,7 +41,7 @@ class Batcher(Generic[Asked, Answer]):
 
     Args:
         work: called in a thread of its own, one call at a time, with requests of one kind; returns for each an answer
-            or an exception. If it raises itself, each request is given to it alone, so that one cannot spoil the others'
+            or an exception. If it raises itself, each request is given to it alone, so that one cannot spoil others'
         kind: requests of the same kind can be answered together
         size: of a request
         rules: when

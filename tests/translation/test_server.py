@@ -22,7 +22,7 @@ from resmlp_mt.translation.protocol import Limits, document
 from resmlp_mt.translation.server import Access, listening
 from scripts import in_process
 
-TOKEN = "a token of many letters"[:16].replace(" ", "-")
+TOKEN = "sixteen-letters!"
 
 
 @pytest.fixture(scope="module")
@@ -225,8 +225,8 @@ def test_more_than_may_wait_are_refused_and_no_answer_in_time(together) -> None:
 def sent(port: int, body: bytes, length: int) -> socket.socket:
     """A connection over which a request has gone out, or a part of it."""
     connection = socket.create_connection(("127.0.0.1", port))
-    head = f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-    connection.sendall(head.encode() + body)
+    lines = "POST /translate HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {length}"
+    connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
     return connection
 
 
@@ -405,7 +405,8 @@ def test_a_model_behind_it(folder: Path) -> None:
         answer = client.ask(body={"texts": texts, "options": {"n_best": 2, "alignment": True}})
         row = client.ask("/mixing?position=3")
         health = client.ask("/health")
-    for result, expected in zip(answer.values["results"], translator.translate(texts, n_best=2, alignment=True)):
+    right = translator.translate(texts, n_best=2, alignment=True)
+    for result, expected in zip(answer.values["results"], right, strict=True):
         assert result["source_tokens"] == expected[0].source_tokens
         for found, each in zip(result["translations"], expected, strict=True):
             assert (found["text"], found["tokens"]) == (each.text, each.tokens)
@@ -428,7 +429,7 @@ def test_mistakes_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             serve(tmp_path, "--port", port)
     with pytest.raises(UserError, match="can be reached from other machines"):
         serve(tmp_path, "--host", "0.0.0.0")
-    with pytest.raises(UserError, match="--host no.such.host.invalid: "):
+    with pytest.raises(UserError, match=r"--host no\.such\.host\.invalid: "):
         serve(tmp_path, "--host", "no.such.host.invalid")
     with pytest.raises(UserError, match="nowhere: no such folder"):
         serve(tmp_path / "nowhere", "--port", 0)
