@@ -3,8 +3,9 @@
     resmlp-mt serve FOLDER --threads 1
     python examples/serving/load.py http://127.0.0.1:8000 test_2016_flickr.en --json load.json
 
-A request has one to five lines of the text. One in twenty is a bad one, which must be refused. First one client asks them
-all, then several do, and every answer must be the one client's; its time is that from the request's start to its last byte.
+A request has one to five lines of the text. One in twenty is a bad one, which must be refused. First one client asks
+all of them, then several do, and every answer must be the one client's. Its time is from the request's start to its
+last byte.
 """
 
 import argparse
