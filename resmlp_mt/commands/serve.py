@@ -1,6 +1,7 @@
 """Show a trained model's folder in a browser, and translate for other programs over HTTP."""
 
 import argparse
+import importlib.util
 import ipaddress
 import os
 import socket
@@ -117,6 +118,8 @@ def main() -> None:
     args = get_parser().parse_args()
     token = args.token if args.token is not None else os.environ.get(TOKEN)
     check_token(token, args.host)
+    if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
+        raise UserError("serve needs starlette and uvicorn: pip install starlette uvicorn")
     from resmlp_mt.translation.server import THIS_MACHINE, Access, listening, server_of
     from resmlp_mt.translation.translator import Translator
 

@@ -30,7 +30,7 @@ class Limits:
         characters: of all texts of a request, with one more for each text
         beam: width of a search
         waiting: requests that wait for their turn
-        seconds: from a request's first byte to its answer
+        seconds: from a request's head to its answer
         longest_wait: seconds that a request waits for others, to be translated together, while nothing is translated
     """
 

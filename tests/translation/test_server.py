@@ -433,3 +433,6 @@ def test_mistakes_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         serve(tmp_path, "--host", "no.such.host.invalid")
     with pytest.raises(UserError, match="nowhere: no such folder"):
         serve(tmp_path / "nowhere", "--port", 0)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="serve needs starlette and uvicorn: pip install starlette uvicorn"):
+        serve(tmp_path)
