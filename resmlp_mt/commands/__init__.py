@@ -21,9 +21,9 @@ COMMANDS = {
     "plot-training": "loss, perplexity, learning rate and speed of trainings from their logs",
     "ablate": "train, translate and score a table of variants",
     "distill": "make training data of what a teacher translated",
+    "export": "a trained model as a folder for transformers; export onnx: for ONNX Runtime",
     "translate": "text -> translations, with the folder of a trained model",
     "serve": "a page and an interface over HTTP, with the folder of a trained model",
-    "export-onnx": "a trained model for ONNX Runtime",
     "benchmark": "speed and memory of training and generation, beside other architectures",
     "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
 }

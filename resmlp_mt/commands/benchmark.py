@@ -20,7 +20,7 @@ from resmlp_mt.benchmarks.systems import Conditions, System
 from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs, write_json
-from resmlp_mt.models import matmul
+from resmlp_mt.modules import matmul
 
 EPILOG = """
 systems:

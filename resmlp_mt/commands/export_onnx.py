@@ -45,7 +45,7 @@ def main() -> None:
 
     check_new(args.out)
     import_user_dir(args.user_dir)
-    trained = load(args.checkpoint, args.data)
+    trained = load([args.checkpoint], args.data)
     graphs = graphs_of(trained.model)
     difference = largest_difference(trained.model, graphs)
     print(f"largest difference of a log-probability from PyTorch's: {difference:.1e} (allowed: {TOLERANCE:.0e})")

@@ -1,12 +1,13 @@
 """A checkpoint as a model, with its dictionaries."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairseq.data import data_utils
 
+from resmlp_mt.checkpoints.averaging import average_checkpoints
 from resmlp_mt.checkpoints.loading import architecture_of, load_checkpoint, options_of
 from resmlp_mt.checkpoints.model import dictionary_sizes, model_of
 from resmlp_mt.corpora.dictionaries import read_dictionary
@@ -20,11 +21,12 @@ class Trained:
     """What a checkpoint holds.
 
     Attributes:
-        path: of the checkpoint
+        path: of the checkpoint, of several the last
         architecture: the name of its ``--arch``
         model: not folded, in fp32 and for inference
         languages: of source and target
         dictionaries: files of source and target
+        updates: of its training
     """
 
     path: Path
@@ -32,26 +34,29 @@ class Trained:
     model: ResMLPTransformerModel
     languages: tuple[str, str]
     dictionaries: tuple[Path, Path]
+    updates: int
 
 
-def load(path: PathLike, data: PathLike) -> Trained:
+def load(paths: Sequence[PathLike], data: PathLike) -> Trained:
     """Load a ResMLP.
 
     Args:
-        path: a checkpoint of fairseq-train, or an average of such
+        paths: a checkpoint of fairseq-train, or several of one model, which are averaged
         data: the folder with the dictionaries. (What the checkpoint says of it opens nothing.)
 
     Raises:
         UserError: the checkpoint cannot be loaded or is of another model; nothing tells its languages; ``data`` does
             not hold its dictionaries
     """
-    state = load_checkpoint(path)
+    path = paths[-1]
+    state = load_checkpoint(path) if len(paths) == 1 else average_checkpoints(paths)
     task = options_of(state, "task")
     sizes = dictionary_sizes(path, state)
     languages = _languages(path, task, data)
     files = _find(data, languages, sizes)
     model = model_of(path, state, (read_dictionary(files[0]), read_dictionary(files[1])))
-    return Trained(Path(path), architecture_of(state), model, languages, files)
+    updates = (state.get("optimizer_history") or [{}])[-1].get("num_updates", 0)
+    return Trained(Path(path), architecture_of(state), model, languages, files, updates)
 
 
 def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike) -> tuple[str, str]:

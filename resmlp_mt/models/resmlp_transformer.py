@@ -21,11 +21,11 @@ from resmlp_mt.checkpoints.parameters import check_fit
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
-from resmlp_mt.models.matmul import MATMULS, choose
 from resmlp_mt.models.presets import BASE, FOLLOWS, PRESETS, apply_preset
 from resmlp_mt.modules.activation import ACTIVATIONS
 from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.layers import ResidualBranch
+from resmlp_mt.modules.matmul import MATMULS, choose
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.modules.norm import NORMS
 from resmlp_mt.modules.precision import PRECISIONS, lower_precision_

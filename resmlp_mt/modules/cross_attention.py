@@ -45,11 +45,13 @@ class CrossAttention(nn.Module):
 
     def source(self, memory: Tensor, padding: Tensor | None = None) -> Source:
         """``S x B x C'`` of the encoder, with padding (B x S) true at padded positions."""
-        mask: Tensor | None = None
-        if padding is not None:
-            mask = torch.zeros(padding.shape, dtype=memory.dtype, device=memory.device)
-            mask = mask.masked_fill(padding, float("-inf")).repeat_interleave(self.num_heads, 0).unsqueeze(1)
-        return Source(self._by_head(self.k_proj(memory)), self._by_head(self.v_proj(memory)), mask)
+        keys, values = self._by_head(self.k_proj(memory)), self._by_head(self.v_proj(memory))
+        return Source(keys, values, None if padding is None else self.mask(padding, keys))
+
+    def mask(self, padding: Tensor, like: Tensor) -> Tensor:
+        """What is added to scores, ``B x S -> BH x 1 x S``, of the type of ``like``."""
+        mask = torch.zeros(padding.shape, dtype=like.dtype, device=like.device)
+        return mask.masked_fill(padding, float("-inf")).repeat_interleave(self.num_heads, 0).unsqueeze(1)
 
     def forward(self, x: Tensor, source: Source, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
         """``T x BK x C -> T x BK x C`` and, if needed, the weights of each head, H x BK x T x S.

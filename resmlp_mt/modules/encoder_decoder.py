@@ -4,7 +4,9 @@ It computes what ``resmlp_mt.models`` does in fairseq, and its parameters have t
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -117,11 +119,16 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, positions: int, dim: int, pad: int):
         super().__init__()
+        self.sizes = positions, dim, pad
+        self.register_buffer("table", self.made(), persistent=False)
+
+    def made(self) -> Tensor:
+        """The table, N x C."""
+        positions, dim, pad = self.sizes
         half = dim // 2
         frequencies = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
         angles = torch.arange(pad + 1, positions + pad + 1, dtype=torch.float).unsqueeze(1) * frequencies
-        table = F.pad(torch.cat([angles.sin(), angles.cos()], 1), [0, dim % 2])
-        self.register_buffer("table", table, persistent=False)
+        return F.pad(torch.cat([angles.sin(), angles.cos()], 1), [0, dim % 2])
 
     def rows(self, start: int, end: int) -> Tensor:
         """Embeddings of positions ``start`` to ``end``, T x C."""
@@ -251,6 +258,32 @@ class Decoder(Stack):
             x, weights, longer = layer(x, source, past, need_weights)
             pasts.append(longer)
         return self.scores(x), weights, State(state.sources, pasts, state.length + tokens.size(1))
+
+    def step_over(
+        self,
+        tokens: Tensor,
+        start: int,
+        sources: list[Source | None],
+        keep: Callable[[int, Tensor], Tensor],
+        need_weights: bool = False,
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """``step`` where the caller keeps the past, and may change the places of its rows.
+
+        Args:
+            tokens: BK x T, without padding in front
+            start: positions so far
+            sources: as those of a ``State``
+            keep: takes a layer's number and the new inputs of its mixing, S x BK x C, and gives all so far
+            need_weights: also return the cross-attention
+
+        Returns:
+            scores BK x T x V; the cross-attention of each layer, H x BK x T x S, or None
+        """
+        x, weights = self.embed(tokens, start), []
+        for number, (layer, source) in enumerate(zip(self.layers, sources, strict=True)):
+            x, attention = layer.step_over(x, source, partial(keep, number), need_weights)
+            weights.append(attention)
+        return self.scores(x), weights
 
     def scores(self, x: Tensor) -> Tensor:
         """``T x B x C -> B x T x V``"""

@@ -9,6 +9,7 @@ them, or, for linear token mixing, which commutes with a scaling of channels, in
 What f cannot take in stays.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -102,6 +103,10 @@ class TokenMixingBranch(ResidualBranch):
         """The positions that follow those of the steps before, ``S x B x C -> S x B x C``, and the longer past."""
         y, longer = self.mixing.step(self.pre_affine(x), past)
         return self.end(x, y), longer
+
+    def step_over(self, x: Tensor, keep: Callable[[Tensor], Tensor]) -> Tensor:
+        """``step`` where the caller keeps the past: ``keep`` takes new inputs of the mixing, and gives all, T x B x C."""
+        return self.end(x, self.mixing.last(keep(self.pre_affine(x)), x.size(0)))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         return self.mixing.fold_(pre, post)
@@ -215,7 +220,20 @@ class DecoderLayer(nn.Module):
                 x = self.mixing(x)
             else:
                 x, longer = self.mixing.step(x, past)
+        x, weights = self.attend(x, source, need_weights)
+        return x, weights, longer
+
+    def step_over(
+        self, x: Tensor, source: Source | None, keep: Callable[[Tensor], Tensor], need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Step by step, where the caller keeps the past (``TokenMixingBranch.step_over``)."""
+        if self.mixing is not None:
+            x = self.mixing.step_over(x, keep)
+        return self.attend(x, source, need_weights)
+
+    def attend(self, x: Tensor, source: Source | None, need_weights: bool) -> tuple[Tensor, Tensor | None]:
+        """What follows the mixing: cross-attention, whose weights are returned if needed, and channel MLP."""
         weights: Tensor | None = None
         if self.cross_attention is not None and source is not None:
             x, weights = self.cross_attention(x, source, need_weights)
-        return self.mlp(x), weights, longer
+        return self.mlp(x), weights

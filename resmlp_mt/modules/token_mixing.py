@@ -32,7 +32,11 @@ class Mixing(nn.Module):
             past: what the step before gave, [] at the first
         """
         inputs = torch.cat([*past, x])
-        return self.forward(inputs)[-x.size(0) :], [inputs]
+        return self.last(inputs, x.size(0)), [inputs]
+
+    def last(self, inputs: Tensor, count: int) -> Tensor:
+        """``T x B x C -> S x B x C``: the last S positions (``count``) of what comes out of all."""
+        return self.forward(inputs)[-count:]
 
     def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
         """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
@@ -127,6 +131,10 @@ class TokenMixing(Mixing):
         rows = self.rows(start, start + 1)
         mixed = weighted_sum(past, rows).unsqueeze(0)
         return self.finish(mixed, rows, start), past
+
+    def last(self, inputs: Tensor, count: int) -> Tensor:
+        """``T x B x C -> S x B x C``: the last S positions (``count``) alone."""
+        return self.mix(inputs, inputs.size(0) - count)
 
     def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
         """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""

@@ -1,7 +1,7 @@
 """Beam search over an encoder-decoder in pure PyTorch, with the translations and scores of fairseq's.
 
-A step touches the vocabulary twice: for the best tokens of each beam and for the sum that makes probabilities of
-scores. All else is done for all sentences at once, and a sentence that is finished leaves the batch.
+A step reads the scores of the vocabulary twice: for the best tokens of each beam, and for the sum that makes
+probabilities of them. All else is done for all sentences at once, and a sentence that is finished leaves the batch.
 """
 
 from dataclasses import dataclass
@@ -139,22 +139,22 @@ def _best(logits: Tensor, count: int, pad: int, eos: int, first: bool, at_end: T
 
     Args:
         logits: R x V; written over
-        count: how many
+        count: how many at least
         first: ``</s>`` may not come yet
         at_end: of each row, whether nothing but ``</s>`` may come; None: of none
 
     Returns:
-        their log-probabilities and numbers, R x count both
+        log-probabilities and numbers, R x some more than ``count``; minus infinity is what may not come
     """
-    total = logits.logsumexp(1, keepdim=True)
-    logits[:, pad] = -torch.inf
+    values, tokens = logits.topk(min(count + 2, logits.size(1)), 1)
+    largest = values[:, :1].clone()
+    values[tokens == pad] = -torch.inf
     if first:
-        logits[:, eos] = -torch.inf
+        values[tokens == eos] = -torch.inf
     if at_end is not None:
-        end = logits[:, eos].clone()
-        logits.masked_fill_(at_end.unsqueeze(1), -torch.inf)
-        logits[:, eos] = end
-    values, tokens = logits.topk(min(count, logits.size(1) - 1), 1)
+        values[at_end] = -torch.inf
+        values[at_end, 0], tokens[at_end, 0] = logits[at_end, eos], eos
+    total = logits.sub_(largest).exp_().sum(1, keepdim=True).log_().add_(largest)
     return values - total, tokens
 
 

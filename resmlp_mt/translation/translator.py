@@ -1,8 +1,10 @@
 """Text to text with a model's folder: ``Translator(folder).translate(texts)``, without fairseq."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from resmlp_mt.allocator import keep_freed_memory
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.modules.layers import ResidualBranch
+from resmlp_mt.modules.matmul import fastest, matmul
 from resmlp_mt.modules.precision import PRECISIONS, lower_precision_
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
@@ -86,8 +89,11 @@ class Translator:
             lower_precision_(self.model, precision)
         except ValueError as error:
             raise UserError(f"{error}, not on {device}") from error
+        self._products: Callable[[], AbstractContextManager] = nullcontext
         if self.device.type == "cpu":
             keep_freed_memory()
+            if fastest() == "onednn":
+                self._products = partial(matmul, "onednn")
 
     def translate(self, texts: str | Iterable[str], **options: Any) -> Any:
         """Translate texts of a sentence or a few.
@@ -165,10 +171,11 @@ class Translator:
         )
         parts = [part for text in texts for part in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
-        for batch in batches(list(map(len, parts)), options.batch_tokens):
-            source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
-            for number, hypotheses in zip(batch, search(self.model, source, END, how), strict=True):
-                found[number] = hypotheses[: options.n_best]
+        with self._products():
+            for batch in batches(list(map(len, parts)), options.batch_tokens):
+                source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
+                for number, hypotheses in zip(batch, search(self.model, source, END, how), strict=True):
+                    found[number] = hypotheses[: options.n_best]
         of_parts = iter(found)
         return [
             self._translations(text, [next(of_parts) for _ in text.parts], options, how.length_penalty)

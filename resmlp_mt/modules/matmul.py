@@ -65,6 +65,11 @@ def speed() -> float:
     return seconds["blas"] / seconds["onednn"]
 
 
+def fastest() -> str:
+    """Which of LIBRARIES to take: oneDNN where that is exact and faster."""
+    return "onednn" if exact() and speed() > FASTER else "blas"
+
+
 _set_here = False  # whether the process's setting is this module's, not its owner's
 
 
@@ -79,7 +84,7 @@ def choose(library: str) -> None:
     if library == "auto":
         if torch.cuda.is_available() or (torch.get_float32_matmul_precision() != "highest" and not _set_here):
             return
-        library = "onednn" if exact() and speed() > FASTER else "blas"
+        library = fastest()
     torch.set_float32_matmul_precision(LIBRARIES[library])
     _set_here = library == "onednn"
     if _set_here:

@@ -5,8 +5,8 @@ import torch
 from builders import build
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.models import matmul
-from resmlp_mt.models.matmul import MATMULS, choose, exact
+from resmlp_mt.modules import matmul
+from resmlp_mt.modules.matmul import MATMULS, choose, exact
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,148 @@
+"""A trained model as a folder that transformers and ``resmlp_mt.translation`` read, without fairseq."""
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import resmlp_mt
+from resmlp_mt.corpora.raw_text import RawText
+from resmlp_mt.errors import UserError
+from resmlp_mt.export.batches import batches
+from resmlp_mt.export.card import Card
+from resmlp_mt.export.folder import check_new
+from resmlp_mt.export.loading import Trained
+from resmlp_mt.files import PathLike, atomic_folder
+from resmlp_mt.models.plain import plain
+from resmlp_mt.modules.encoder_decoder import EncoderDecoder
+from resmlp_mt.text.tokenizer import TextSettings
+from resmlp_mt.translation import model_folder
+
+TOLERANCE = 1e-4
+"""Of scores. In fp32 they differ by about 1e-6; a mistake makes more of it than this."""
+BEAM = 4
+LONGEST = 200  # tokens of a translation without </s>, as in fairseq
+
+_ROOMS = "modules", "text", "export/transformers_face"
+_OURS = re.compile(r"^from resmlp_mt\.[\w.]*\.(\w+) import", re.MULTILINE)
+_MODEL, _TEXT = "modeling_resmlp.ResMLPForConditionalGeneration", "tokenization_resmlp.ResMLPTokenizer"
+
+
+def sources() -> dict[str, str]:
+    """The source files of a folder: names and contents. They import one another from one folder without subfolders."""
+    package = Path(resmlp_mt.__file__).parent
+    files = [path for room in _ROOMS for path in sorted((package / room).glob("*.py")) if path.name != "__init__.py"]
+    assert len({path.name for path in files}) == len(files), "two source files of an exported folder have one name"
+    return {path.name: _OURS.sub(r"from .\1 import", path.read_text(encoding="utf-8")) for path in files}
+
+
+def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[TextSettings, bytes]:
+    """How the text of a model is treated, and its learned subwords.
+
+    Args:
+        data: the prepared data
+        codes: the file of learned subwords; None: the one that preparing left beside the data
+
+    Raises:
+        UserError: the data does not tell how its text was treated, or is of other languages; the subwords cannot be
+            read, or are not the data's
+    """
+    raw = RawText.of(data)
+    raw.check_languages(*trained.languages)
+    if codes is None:
+        raw.splitter()  # sees that they are those of the preparation
+    path = Path(codes or raw.folder / raw.learned)
+    try:
+        learned = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    words = raw.words
+    settings = TextSettings(
+        *trained.languages, words.tokenizer, words.dash_splits, words.normalize, raw.escape, raw.subwords.kind
+    )
+    return settings, learned
+
+
+@torch.no_grad()
+def largest_difference(model: Any, ours: EncoderDecoder) -> float:
+    """How far scores are from those of fairseq's model, on random sentences padded on either side.
+
+    Args:
+        model: a ResMLPTransformerModel in fp32 for inference, not folded
+
+    Returns:
+        the largest difference, infinity where one of the two has no number
+    """
+    largest = 0.0
+    for left_pad_target in False, True:
+        for source, previous, real in batches(model, left_pad_target):
+            source = source.repeat_interleave(len(previous) // len(source), 0)
+            out = model(source, None, previous)
+            if model.decoder.adaptive_softmax is not None:
+                out = model.get_normalized_probs(out, log_probs=True), None
+            difference = (ours(source, previous) - out[0])[real].abs().max().item()
+            largest = max(largest, math.inf if math.isnan(difference) else difference)
+    return largest
+
+
+def check_known(model: nn.Module) -> None:
+    """Refuse a model with code that a folder would not have.
+
+    Raises:
+        UserError: such as a mixing of the user's own
+    """
+    for module in model.modules():
+        if not type(module).__module__.startswith(("resmlp_mt.modules.", "torch.")):
+            raise UserError(
+                f"the model has a {type(module).__name__} of {type(module).__module__}: only models of the package's "
+                "own layers can be exported"
+            )
+
+
+def write_hub_folder(out: Path, trained: Trained, text: TextSettings, learned: bytes, card: Card) -> float:
+    """Write the folder, which appears whole or not at all, with scores that are fairseq's.
+
+    Returns:
+        the largest difference of a score
+
+    Raises:
+        UserError: it exists already or cannot be written, or scores differ
+    """
+    check_new(out)
+    model = plain(trained.model)
+    check_known(model)
+    decoder, source = trained.model.decoder, trained.model.encoder
+    generation = {
+        "num_beams": BEAM,
+        "length_penalty": 1.0,
+        "early_stopping": True,
+        "max_length": min(LONGEST + 1, decoder.max_positions()) + 1,  # with </s> at its start
+    }
+    more: Mapping[str, Mapping[str, Any]] = {
+        model_folder.CONFIG: {
+            "architectures": [_MODEL.partition(".")[2]],
+            "auto_map": {"AutoConfig": "configuration_resmlp.ResMLPConfig", "AutoModelForSeq2SeqLM": _MODEL},
+        },
+        model_folder.TEXT: {
+            "tokenizer_class": _TEXT.partition(".")[2],
+            "auto_map": {"AutoTokenizer": [_TEXT, None]},
+            "model_max_length": source.max_positions(),
+        },
+    }
+    symbols = list(source.dictionary.symbols), list(decoder.dictionary.symbols)
+    with atomic_folder(out) as new:
+        model_folder.write(new, model, text, learned, symbols, generation, more)
+        for name, content in sources().items():
+            (new / name).write_text(content, encoding="utf-8")
+        (new / "README.md").write_text(card.text(trained, model, text.subwords), encoding="utf-8")
+        ours, _, _ = model_folder.load(new)
+        difference = largest_difference(trained.model, ours)
+        if not difference <= TOLERANCE:
+            raise UserError(
+                f"{trained.path}: scores of the folder are {difference:.1e} off fairseq's: nothing is written"
+            )
+    return difference

@@ -1,0 +1,192 @@
+"""A ResMLP encoder-decoder for transformers: the layers that trained it, with transformers' arguments and results."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+
+from resmlp_mt.export.transformers_face.configuration_resmlp import ResMLPConfig
+from resmlp_mt.modules.cross_attention import Source
+from resmlp_mt.modules.encoder_decoder import Decoder, Encoder, SinusoidalPositions, State, tied
+from resmlp_mt.modules.padding import back
+
+IGNORED = -100
+"""Labels that the loss leaves out."""
+
+
+class ResMLPEncoder(Encoder):
+    """The encoder, with transformers' arguments and result."""
+
+    main_input_name = "input_ids"
+
+    def forward(  # type: ignore[override]
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
+    ) -> BaseModelOutput:
+        """``B x S -> B x S x C``, padded on either side.
+
+        Args:
+            attention_mask: 0 at padding; None: wherever the padding token is
+        """
+        if attention_mask is not None:
+            input_ids = input_ids.masked_fill(attention_mask == 0, self.pad)
+        _, shift = self.packed(input_ids)
+        memory, _ = super().forward(input_ids)
+        return BaseModelOutput(last_hidden_state=back(memory.transpose(0, 1), shift, input_ids.size(1)))
+
+
+class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
+    """ResMLP: token mixing by one linear layer over positions where a Transformer has self-attention."""
+
+    config_class = ResMLPConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+
+    def __init__(self, config: ResMLPConfig):
+        super().__init__(config)
+        self.encoder, self.decoder = ResMLPEncoder(config.model), Decoder(config.model)
+        self._tied_weights_keys = tied(config.model)
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        # Parameters have their starting values. A table that is computed and not stored is lost where a model is built
+        # without memory, as from_pretrained does.
+        if isinstance(module, SinusoidalPositions):
+            with torch.no_grad(), torch.device(module.table.device):
+                module.table.copy_(module.made())
+
+    def tie_weights(self, *args: Any, **kwargs: Any) -> None:
+        """Make one parameter of those that are shared."""
+        super().tie_weights(*args, **kwargs)
+        for name, owner in tied(self.config.model).items():
+            self.get_submodule(name.rpartition(".")[0]).weight = self.get_parameter(owner)
+
+    def get_encoder(self, *args: Any, **kwargs: Any) -> nn.Module:
+        """What ``generate`` calls once for all steps."""
+        return self.encoder
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Those of the source."""
+        return self.encoder.embed_tokens
+
+    def get_output_embeddings(self) -> None:
+        """None: what is shared is told by ``_tied_weights_keys``."""
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """``</s>`` and all labels but the last, B x T."""
+        start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
+        shifted = torch.cat([start, labels[:, :-1]], 1)
+        return shifted.masked_fill(shifted == IGNORED, self.config.pad_token_id)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        encoder_outputs: Any = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        return_dict: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> Seq2SeqLMOutput | tuple[Any, ...]:
+        """Scores of what follows each decoder input.
+
+        Args:
+            input_ids: B x S, each sentence with ``</s>`` at its end, padded on either side
+            attention_mask: B x S, 0 at padding; None: wherever ``input_ids`` has the padding token
+            decoder_input_ids: B x T, ``</s>`` first; with a cache those that are new. None: from the labels
+            encoder_outputs: what the encoder gave for ``input_ids``
+            past_key_values: what the call before gave
+            labels: B x T, with ``</s>`` at their end; -100 and padding count nothing
+            use_cache: give ``past_key_values``; by default unless there are labels
+            output_attentions: give the cross-attentions, each layer's B x H x T x S
+            num_items_in_batch: what the sum of the losses is divided by; None: the labels that count
+
+        Returns:
+            logits B x T x V, the loss if there are labels, and so on
+
+        Raises:
+            ValueError: more positions than the model has, or no decoder inputs
+        """
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(input_ids, attention_mask)
+        if attention_mask is None and input_ids is not None:
+            attention_mask = input_ids.ne(self.config.pad_token_id)
+        if decoder_input_ids is None:
+            if labels is None:
+                raise ValueError("give decoder_input_ids or labels")
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        if use_cache is None:
+            use_cache = self.config.use_cache and labels is None
+        if past_key_values is None and (use_cache or output_attentions):
+            past_key_values = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        padding = None if attention_mask is None else attention_mask == 0
+        sources = self._sources(encoder_outputs[0], padding, past_key_values)
+        weights: Any = None
+        if past_key_values is None:
+            logits, _ = self.decoder(decoder_input_ids, State(sources, [], 0))
+        else:
+            logits, weights = self._step(decoder_input_ids, sources, past_key_values, bool(output_attentions))
+        loss = None
+        if labels is not None:
+            labels = labels.masked_fill(labels == self.config.pad_token_id, IGNORED)
+            loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum") / (
+                labels.ne(IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+            )
+        result = Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=past_key_values,
+            cross_attentions=weights,
+            encoder_last_hidden_state=encoder_outputs[0],
+        )
+        return result if return_dict is not False else result.to_tuple()
+
+    def _sources(
+        self, memory: Tensor, padding: Tensor | None, cache: EncoderDecoderCache | None
+    ) -> list[Source | None]:
+        """What each layer's cross-attention reads of ``memory`` (B x S x C), from the cache if it is there."""
+        sources: list[Source | None] = []
+        for number, layer in enumerate(self.decoder.layers):
+            if cache is None or layer.cross_attention is None:
+                sources.append(layer.source(memory.transpose(0, 1), padding))
+                continue
+            attention = layer.cross_attention.attention
+            if not cache.is_updated.get(number):
+                made = attention.source(memory.transpose(0, 1))
+                by_head = [each.unflatten(0, (-1, attention.num_heads)) for each in (made.keys, made.values)]
+                cache.cross_attention_cache.update(*by_head, number)
+                cache.is_updated[number] = True
+            kept = cache.cross_attention_cache.layers[number]
+            keys, values = kept.keys.flatten(0, 1), kept.values.flatten(0, 1)
+            sources.append(Source(keys, values, None if padding is None else attention.mask(padding, keys)))
+        return sources
+
+    def _step(
+        self, tokens: Tensor, sources: list[Source | None], cache: EncoderDecoderCache, need_weights: bool
+    ) -> tuple[Tensor, tuple[Tensor | None, ...] | None]:
+        """Positions behind those in the cache, which keeps the inputs of each mixing.
+
+        A half of the channels stands there as keys, the other as values, B x 1 x T x C/2: transformers then gives each
+        beam its past.
+        """
+        start = cache.get_seq_length()
+        if start == 0 and bool((tokens[:, 0] == self.config.pad_token_id).any()):
+            raise ValueError("decoder_input_ids begin with padding: pad them on the right, or give use_cache=False")
+
+        def keep(number: int, new: Tensor) -> Tensor:
+            halves = new.transpose(0, 1).unsqueeze(1).tensor_split(2, -1)
+            return torch.cat(cache.self_attention_cache.update(*halves, number), -1).squeeze(1).transpose(0, 1)
+
+        logits, weights = self.decoder.step_over(tokens, start, sources, keep, need_weights)
+        if not need_weights:
+            return logits, None
+        return logits, tuple(None if each is None else each.transpose(0, 1) for each in weights)
+
+
+ResMLPForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")

@@ -1,0 +1,89 @@
+"""Text to a ResMLP's numbers and back for transformers: as its data was prepared, without a word changed on the way."""
+
+import os
+import shutil
+from dataclasses import fields
+from typing import Any
+
+from transformers import PreTrainedTokenizer
+
+from resmlp_mt.text.tokenizer import END, SPECIAL, UNKNOWN, TextSettings, Tokenizer
+
+FILES = {"source_file": "source_symbols.txt", "target_file": "target_symbols.txt", "learned_file": "subwords.model"}
+
+
+class ResMLPTokenizer(PreTrainedTokenizer):
+    """Source text in, target text out; ``text_target=...`` takes target text in.
+
+    ``text`` is the tokenizer that does it, with settings and dictionaries.
+
+    Args:
+        source_file, target_file: the dictionaries, a symbol a line
+        learned_file: the learned subwords
+        settings: the entries of ``TextSettings``; others are transformers' own
+    """
+
+    vocab_files_names = FILES
+    model_input_names = ["input_ids", "attention_mask"]
+
+    def __init__(self, source_file: str, target_file: str, learned_file: str, **settings: Any):
+        known = {field.name: settings[field.name] for field in fields(TextSettings) if field.name in settings}
+        self._files = {"source_file": source_file, "target_file": target_file, "learned_file": learned_file}
+        sides = []
+        for path in source_file, target_file:
+            with open(path, encoding="utf-8", newline="\n") as file:
+                sides.append(file.read().split("\n")[:-1])
+        self.text = Tokenizer(TextSettings(**known), learned_file, *sides)
+        self._numbers = [{symbol: n for n, symbol in enumerate(side)} for side in sides]
+        self._of_target = False
+        special = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), SPECIAL, strict=True))
+        super().__init__(**{**special, **settings})
+
+    @property
+    def vocab_size(self) -> int:
+        """Entries of the source dictionary, or of the target's while target text is taken in."""
+        return len(self._numbers[self._of_target])
+
+    def get_vocab(self) -> dict[str, int]:
+        """Symbols of the side at hand, and their numbers."""
+        return dict(self._numbers[self._of_target])
+
+    def _switch_to_input_mode(self) -> None:
+        self._of_target = False
+
+    def _switch_to_target_mode(self) -> None:
+        self._of_target = True
+
+    def tokenize(self, text: str, **kwargs: Any) -> list[str]:
+        """The subwords of a line of text; ``<unk>`` and the like in it are words as others are."""
+        return self.text.pieces(text, self._of_target)
+
+    def _convert_token_to_id(self, token: str) -> int:
+        return self._numbers[self._of_target].get(token, UNKNOWN)
+
+    def _convert_id_to_token(self, index: int) -> str:
+        return (self.text.target if self._of_target else self.text.source)[index]
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
+        """``</s>`` at the end."""
+        return [*token_ids_0, *(token_ids_1 or []), END]
+
+    def _decode(self, token_ids: int | list[int], *args: Any, **kwargs: Any) -> str:
+        """Running text of the target language. ``</s>`` and the like are no part of it, nor is what the loss ignores."""
+        numbers = [token_ids] if isinstance(token_ids, int) else token_ids
+        return self.text.decode(number for number in numbers if number >= 0)
+
+    def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
+        """Copy the dictionaries and the learned subwords."""
+        prefix = f"{filename_prefix}-" if filename_prefix else ""
+        paths = []
+        for name, path in self._files.items():
+            paths.append(os.path.join(save_directory, f"{prefix}{FILES[name]}"))
+            if os.path.abspath(path) != os.path.abspath(paths[-1]):
+                shutil.copyfile(path, paths[-1])
+        return tuple(paths)
+
+
+ResMLPTokenizer.register_for_auto_class("AutoTokenizer")
