@@ -1,0 +1,40 @@
+"""Make the picture of the page: a text typed, a word pointed at. Needs a running ``resmlp-mt serve`` and a chromium.
+
+pip install playwright
+python examples/serving/picture.py http://127.0.0.1:8000 --out page.png
+"""
+
+import argparse
+import shutil
+
+from playwright.sync_api import expect, sync_playwright
+
+TEXT = "A young girl in a red coat is playing in the snow.\nTwo men are sitting on a bench."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("address", help="of the server")
+    parser.add_argument("--out", required=True, help="a PNG file")
+    parser.add_argument("--text", default=TEXT)
+    parser.add_argument("--point-at", type=int, default=-2, help="which part of the first translation (default: -2)")
+    parser.add_argument("--width", type=int, default=900, help="of the window (default: %(default)s)")
+    parser.add_argument("--dark", action="store_true")
+    args = parser.parse_args()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        scheme = "dark" if args.dark else "light"
+        page = browser.new_page(viewport={"width": args.width, "height": 600}, color_scheme=scheme)
+        page.goto(args.address)
+        page.get_by_label("Text").fill(args.text)
+        expect(page.locator("#results > li")).to_have_count(len(args.text.split("\n")), timeout=60_000)
+        parts = page.locator("#target .token")
+        chosen = parts.nth(args.point_at % parts.count())
+        chosen.hover()
+        expect(chosen).to_have_attribute("aria-selected", "true")
+        expect(page.locator("#told")).to_contain_text("Layer 1")
+        page.screenshot(path=args.out, full_page=True)
+
+
+if __name__ == "__main__":
+    main()
