@@ -144,6 +144,8 @@ def is_caught(mutation: Mutation) -> bool:
             command, cwd=folder, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True
         )
         failed = [line for line in done.stdout.split("\n") if line.startswith("FAILED")]  # an ERROR is no catch
+        if done.returncode != 0 and not failed:
+            sys.exit(f"{mutation.name}: the tests did not run:\n{done.stdout}{done.stderr}")
         print(f"{'caught' if failed else 'NOT CAUGHT'}: {mutation.name}: {' '.join(failed)[:150]}", flush=True)
         return bool(failed)
 
