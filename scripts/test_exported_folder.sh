@@ -17,6 +17,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 PYTHONPATH=$root "$PYTHON" "$root/tests/export/reference_folders.py" "$work/folders"
+unset PYTHONPATH # pip would take what is there for installed; and the checkout must not be found
+cd "$work"
 failed=0
 for version in "${versions[@]}"; do
     "$PYTHON" -m venv "$work/$version"
@@ -24,8 +26,7 @@ for version in "${versions[@]}"; do
     # sentencepiece is left out: a model with BPE does without
     "${pip[@]}" "$torch+cpu" "${args[@]}" 2>/dev/null || "${pip[@]}" "$torch" "${args[@]}"
     "${pip[@]}" "transformers==$version" accelerate sacremoses subword-nmt
-    cd "$work" # the checkout must not be found
-    HF_HOME=$work/$version/hub env -u PYTHONPATH "$work/$version/bin/python" "$root/tests/export/folder_checks.py" \
+    HF_HOME=$work/$version/hub "$work/$version/bin/python" "$root/tests/export/folder_checks.py" \
         "$work"/folders/*/model || failed=1
 done
 exit "$failed"

@@ -18,7 +18,7 @@ Before, the scores of random sentences are compared with PyTorch's. examples/onn
 PyTorch and fairseq.
 
 example:
-  python scripts/export_onnx.py checkpoints/average.pt --data data-bin --out onnx
+  resmlp-mt export onnx checkpoints/average.pt --data data-bin --out onnx
 """
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     args = get_parser().parse_args()
     for package in "onnx", "onnxruntime":
         if not importlib.util.find_spec(package):
-            raise UserError(f"export_onnx.py needs {package}: pip install onnx onnxruntime")
+            raise UserError(f"the export needs {package}: pip install onnx onnxruntime")
     from resmlp_mt.export.checking import TOLERANCE, largest_difference
     from resmlp_mt.export.folder import check_new, write_folder
     from resmlp_mt.export.graphs import graphs_of

@@ -18,7 +18,7 @@ import transformers
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, set_seed
 
 EXACT = {"rtol": 1e-4, "atol": 1e-4}
-REFERENCE = "reference.pt"  # beside the folder's parent: see reference_folders.py
+REFERENCE = "reference.pt"  # beside the folder: see reference_folders.py
 
 
 def load(folder):
