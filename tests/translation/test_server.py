@@ -16,7 +16,7 @@ from translation.fake_server import POSITIONS, Client, FakeTranslator, serving
 
 from resmlp_mt import Translator
 from resmlp_mt.colors import PLAIN
-from resmlp_mt.commands.serve import check_token
+from resmlp_mt.commands.serve import check_token, get_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.translation.protocol import Limits, document
 from resmlp_mt.translation.server import Access, listening
@@ -413,6 +413,26 @@ def test_a_model_behind_it(folder: Path) -> None:
     matrices = translator.mixing_rows(4)
     torch.testing.assert_close(torch.tensor(row.values["layers"]), torch.stack(matrices)[:, :, 3], atol=1e-4, rtol=0)
     assert health.values["longest_source"] == 23
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--allow-host", "mine.example:8000"], "'mine.example:8000': give a name or address without a port"),
+        (["--allow-host", "http://mine.example"], "give a name or address without a port"),
+        (["--allow-host", "::1"], "one of IPv6 in brackets"),
+        (["--allow-origin", "https://mine.example/"], "'https://mine.example/': give a site without a path"),
+        (["--allow-origin", "mine.example"], "give a site without a path"),
+    ],
+)
+def test_names_that_no_request_has(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        get_parser().parse_args(["folder", *arguments])
+    assert message in capsys.readouterr().err
+    assert get_parser().parse_args(["folder", "--allow-host", "[::1]", "--allow-host", "Mine"]).allow_host == [
+        "[::1]",
+        "mine",
+    ]
 
 
 def test_mistakes_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
