@@ -23,8 +23,8 @@ from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, c
 from resmlp_mt.benchmarks.processes import fresh_processes
 from resmlp_mt.benchmarks.systems import TINY, System, load_model
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
+from resmlp_mt.cpu.matmul import matmul
 from resmlp_mt.errors import UserError
-from resmlp_mt.modules.matmul import matmul
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, BaseFairseqModel
 from fairseq.tasks.translation import TranslationTask
 
 import resmlp_mt.models  # noqa: F401  (registers the models)
+from resmlp_mt.cpu.matmul import LIBRARIES
 from resmlp_mt.errors import UserError
-from resmlp_mt.modules.matmul import LIBRARIES
 
 _BOTH_SIDES = (
     "encoder_embed_dim={size.width},decoder_embed_dim={size.width}"

@@ -16,8 +16,10 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from torch import Tensor, nn
 
-from resmlp_mt.allocator import keep_freed_memory
 from resmlp_mt.checkpoints.parameters import check_fit
+from resmlp_mt.cpu.allocator import keep_freed_memory
+from resmlp_mt.cpu.matmul import MATMULS, choose
+from resmlp_mt.cpu.precision import PRECISIONS, lower_precision_
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
@@ -25,10 +27,8 @@ from resmlp_mt.models.presets import BASE, FOLLOWS, PRESETS, apply_preset
 from resmlp_mt.modules.activation import ACTIVATIONS
 from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.layers import ResidualBranch
-from resmlp_mt.modules.matmul import MATMULS, choose
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.modules.norm import NORMS
-from resmlp_mt.modules.precision import PRECISIONS, lower_precision_
 
 if TYPE_CHECKING:
     from resmlp_mt.models.hub import TextTranslator

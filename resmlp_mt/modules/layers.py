@@ -105,7 +105,7 @@ class TokenMixingBranch(ResidualBranch):
         return self.end(x, y), longer
 
     def step_over(self, x: Tensor, keep: Callable[[Tensor], Tensor]) -> Tensor:
-        """``step`` where the caller keeps the past: ``keep`` takes new inputs of the mixing, and gives all, T x B x C."""
+        """``step`` where the caller keeps the past: ``keep`` takes new inputs of the mixing, and gives all so far."""
         return self.end(x, self.mixing.last(keep(self.pre_affine(x)), x.size(0)))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
@@ -226,8 +226,10 @@ class DecoderLayer(nn.Module):
     def step_over(
         self, x: Tensor, source: Source | None, keep: Callable[[Tensor], Tensor], need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Step by step, where the caller keeps the past (``TokenMixingBranch.step_over``)."""
-        if self.mixing is not None:
+        """Step by step, where the caller keeps the past (``TokenMixingBranch.step_over``), also without a mixing."""
+        if self.mixing is None:
+            keep(x)
+        else:
             x = self.mixing.step_over(x, keep)
         return self.attend(x, source, need_weights)
 

@@ -113,8 +113,8 @@ class LineTranslator:
             if work.layout.json:
                 translations = [asdict(each) for each in found]
                 sources = [each.pop("source_tokens") for each in translations]
-                line = {"source_tokens": sources[0], "translations": translations}
-                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+                everything = {"source_tokens": sources[0], "translations": translations}
+                out.write(json.dumps(everything, ensure_ascii=False) + "\n")
                 continue
             for each in found:
                 columns = [f"{each.score:.4f}"] if work.layout.scores else []

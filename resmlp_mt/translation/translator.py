@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resmlp_mt.allocator import keep_freed_memory
+from resmlp_mt.cpu.allocator import keep_freed_memory
+from resmlp_mt.cpu.matmul import fastest, matmul
+from resmlp_mt.cpu.precision import PRECISIONS, lower_precision_
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.modules.layers import ResidualBranch
-from resmlp_mt.modules.matmul import fastest, matmul
-from resmlp_mt.modules.precision import PRECISIONS, lower_precision_
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translation.model_folder import load
@@ -95,13 +95,13 @@ class Translator:
             if fastest() == "onednn":
                 self._products = partial(matmul, "onednn")
 
-    def translate(self, texts: str | Iterable[str], **options: Any) -> Any:
+    def translate(self, texts: Any, **options: Any) -> Any:
         """Translate texts of a sentence or a few.
 
         What comes out for a text does not depend on the others. One without a word has an empty translation.
 
         Args:
-            texts: one text or any number of them
+            texts: one ``str`` or any number of them
             options: fields of ``Options``
 
         Returns:

@@ -7,8 +7,8 @@ import torch
 from builders import build, decode_in_steps, logits, pairs
 from torch import nn
 
+from resmlp_mt.cpu.precision import BFloat16Linear, Int8Linear
 from resmlp_mt.errors import UserError
-from resmlp_mt.modules.precision import BFloat16Linear, Int8Linear
 
 CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
 SIZES = (5, 9), (3, 9), (7, 2)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from builders import build
 
+from resmlp_mt.cpu import matmul
+from resmlp_mt.cpu.matmul import MATMULS, choose, exact
 from resmlp_mt.errors import UserError
-from resmlp_mt.modules import matmul
-from resmlp_mt.modules.matmul import MATMULS, choose, exact
 
 
 @pytest.fixture(autouse=True)
