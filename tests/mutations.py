@@ -32,8 +32,8 @@ MUTATIONS = [
     Mutation(
         "padding is ignored in cross-attention",
         "modules/cross_attention.py",
-        "        if padding is not None:\n",
-        "        if padding is not None and memory.dim() == 0:\n",
+        'mask.masked_fill(padding, float("-inf"))',
+        "mask.masked_fill(padding, 0.0)",
     ),
     Mutation(
         "Aff's beta leaks from padding",
@@ -77,6 +77,12 @@ MUTATIONS = [
         "modules/affine.py",
         "torch.addcmul(self.beta, x, self.alpha)",
         "torch.addcmul(self.beta, x, 0.5 * self.alpha + 0.5 * self.alpha.detach())",
+    ),
+    Mutation(
+        "dropout is drawn anew where it is computed again",
+        "modules/recompute.py",
+        "use_reentrant=False)",
+        "use_reentrant=False, preserve_rng_state=False)",
     ),
     Mutation(
         "no gradient reaches the residual",
@@ -138,6 +144,8 @@ def is_caught(mutation: Mutation) -> bool:
             command, cwd=folder, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True
         )
         failed = [line for line in done.stdout.split("\n") if line.startswith("FAILED")]  # an ERROR is no catch
+        if done.returncode != 0 and not failed:
+            sys.exit(f"{mutation.name}: the tests did not run:\n{done.stdout}{done.stderr}")
         print(f"{'caught' if failed else 'NOT CAUGHT'}: {mutation.name}: {' '.join(failed)[:150]}", flush=True)
         return bool(failed)
 
