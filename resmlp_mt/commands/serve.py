@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import ipaddress
 import os
+import re
 import socket
 
 from resmlp_mt.commands import named
@@ -23,6 +24,20 @@ examples:
 """
 
 
+def host_name(text: str) -> str:
+    """A name or address as a Host header has it, without the port."""
+    if not re.fullmatch(r"\[[0-9A-Fa-f:.]+\]|[^:@/\[\]\s]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a name or address without a port, one of IPv6 in brackets")
+    return text.lower()
+
+
+def origin(text: str) -> str:
+    """A site as an Origin header has it."""
+    if not re.fullmatch(r"https?://[^/@\s]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a site without a path, such as https://example.org")
+    return text.lower()
+
+
 def get_parser() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG)
     parser.add_argument("folder", type=named, metavar="FOLDER", help="made by resmlp-mt export")
@@ -36,6 +51,7 @@ def get_parser() -> argparse.ArgumentParser:
     )
     access.add_argument(
         "--allow-host",
+        type=host_name,
         action="append",
         default=[],
         metavar="NAME",
@@ -44,6 +60,7 @@ def get_parser() -> argparse.ArgumentParser:
     )
     access.add_argument(
         "--allow-origin",
+        type=origin,
         action="append",
         default=[],
         metavar="ORIGIN",
@@ -125,7 +142,7 @@ def main() -> None:
 
     with listening(args.host, args.port) as listener:
         host = f"[{args.host}]" if ":" in args.host else args.host
-        hosts = frozenset(name.lower() for name in (*THIS_MACHINE, host, *args.allow_host))
+        hosts = frozenset([*THIS_MACHINE, host.lower(), *args.allow_host])
         limits = Limits(
             args.max_characters, args.max_beam, args.max_waiting, args.max_seconds, args.longest_wait / 1000
         )

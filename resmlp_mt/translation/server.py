@@ -123,6 +123,7 @@ class Service:
         self._pages = {path: (pages.joinpath(name).read_bytes(), kind) for path, (name, kind) in PAGE.items()}
 
     def app(self) -> ASGIApp:
+        """The whole of it, for an ASGI server."""
         routes = [
             *(Route(path, self._page, methods=["GET"]) for path in PAGE),
             Route("/translate", self._translate, methods=["POST"]),

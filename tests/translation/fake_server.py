@@ -26,6 +26,7 @@ class FakeTranslator:
     Attributes:
         batches: what it was asked to translate, call by call
         gate: it waits for it
+        begun: set when it first translates
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,7 @@ class FakeTranslator:
         self.batches: list[list[str]] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.begun = threading.Event()
 
     def encode(self, text: str, too_long: str = "error") -> list[str]:
         words = text.split()
@@ -43,6 +45,7 @@ class FakeTranslator:
 
     def translate_encoded(self, texts: Sequence[list[str]], options: Options) -> list[list[Translation]]:
         self.batches.append([" ".join(words) for words in texts])
+        self.begun.set()
         assert self.gate.wait(60)
         if ["breaks"] in texts:
             raise RuntimeError("a tensor\nis broken")

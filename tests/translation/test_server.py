@@ -16,7 +16,7 @@ from translation.fake_server import POSITIONS, Client, FakeTranslator, serving
 
 from resmlp_mt import Translator
 from resmlp_mt.colors import PLAIN
-from resmlp_mt.commands.serve import check_token
+from resmlp_mt.commands.serve import check_token, get_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.translation.protocol import Limits, document
 from resmlp_mt.translation.server import Access, listening
@@ -187,8 +187,7 @@ def test_requests_that_come_while_one_is_translated_are_translated_together(toge
     with serving(translator) as (client, _):
         translator.gate.clear()
         answers = [together(client.translations, "first one")]
-        while not translator.batches:
-            pass
+        assert translator.begun.wait(60)
         for number in range(5):
             answers.append(together(client.translations, f"a {number}", f"b {number}"))
             client.await_waiting(number + 1)
@@ -206,8 +205,7 @@ def test_more_than_may_wait_are_refused_and_no_answer_in_time(together) -> None:
     with serving(translator, Limits(waiting=1, seconds=1, longest_wait=0)) as (client, _):
         translator.gate.clear()
         begun = together(client.ask, body={"texts": ["a"]})
-        while not translator.batches:
-            pass
+        assert translator.begun.wait(60)
         waiting = together(client.ask, body={"texts": ["b"]})
         client.await_waiting(1)
         refused = client.ask(body={"texts": ["c"]})
@@ -240,8 +238,7 @@ def test_a_client_that_goes_away_costs_the_others_nothing(together) -> None:
     with serving(translator) as (client, _):
         translator.gate.clear()
         begun = together(client.translations, "a b")
-        while not translator.batches:
-            pass
+        assert translator.begun.wait(60)
         body = b'{"texts": ["of one that goes"]}'
         gone = sent(client.port, body, len(body))
         client.await_waiting(1)
@@ -260,8 +257,7 @@ def test_a_fault_of_the_server_is_told_in_one_line_and_spoils_no_other_request(t
     with serving(translator) as (client, _):
         translator.gate.clear()
         begun = together(client.translations, "a b")
-        while not translator.batches:
-            pass
+        assert translator.begun.wait(60)
         broken = together(client.ask, body={"texts": ["breaks"]})
         client.await_waiting(1)
         other = together(client.translations, "c d")
@@ -278,8 +274,7 @@ def test_a_shutdown_finishes_what_has_begun(together) -> None:
     with serving(translator) as (client, server):
         translator.gate.clear()
         answers = [together(client.translations, "a b")]
-        while not translator.batches:
-            pass
+        assert translator.begun.wait(60)
         answers.append(together(client.translations, "c d"))
         client.await_waiting(1)
         server.should_exit = True
@@ -418,6 +413,26 @@ def test_a_model_behind_it(folder: Path) -> None:
     matrices = translator.mixing_rows(4)
     torch.testing.assert_close(torch.tensor(row.values["layers"]), torch.stack(matrices)[:, :, 3], atol=1e-4, rtol=0)
     assert health.values["longest_source"] == 23
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--allow-host", "mine.example:8000"], "'mine.example:8000': give a name or address without a port"),
+        (["--allow-host", "http://mine.example"], "give a name or address without a port"),
+        (["--allow-host", "::1"], "one of IPv6 in brackets"),
+        (["--allow-origin", "https://mine.example/"], "'https://mine.example/': give a site without a path"),
+        (["--allow-origin", "mine.example"], "give a site without a path"),
+    ],
+)
+def test_names_that_no_request_has(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        get_parser().parse_args(["folder", *arguments])
+    assert message in capsys.readouterr().err
+    assert get_parser().parse_args(["folder", "--allow-host", "[::1]", "--allow-host", "Mine"]).allow_host == [
+        "[::1]",
+        "mine",
+    ]
 
 
 def test_mistakes_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

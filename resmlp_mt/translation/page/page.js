@@ -2,7 +2,6 @@
 // alone, so that markup in it stays text.
 
 const PAUSE = 250; // milliseconds without a key, after which the text is translated
-const STRONGEST_SHADE = 0.65; // so that text on it can be read
 const NAMED = 3; // positions that the words about a layer name
 
 const byId = (id) => document.getElementById(id);
@@ -35,7 +34,7 @@ function counter() {
 
 const percent = (share) => `${Math.round(100 * share)} %`;
 const signed = (weight) => (weight < 0 ? "−" : "") + Math.abs(weight).toFixed(2);
-const shade = (color, strength) => `rgba(var(--${color}), ${strength})`;
+const shade = (color, strength) => `rgba(var(--${color}), ${strength})`; // the strength may be a calc()
 
 /** A problem that is told to the person at the page. */
 class Problem extends Error {}
@@ -203,7 +202,7 @@ function attend(sources, weights) {
       const made = token(part);
       made.setAttribute("role", "listitem");
       if (weights) {
-        made.style.backgroundColor = shade("plus", STRONGEST_SHADE * weights[at]);
+        made.style.backgroundColor = shade("plus", `calc(var(--strongest) * ${weights[at]})`);
         made.append(element("span", percent(weights[at]), "share"));
       }
       return made;
