@@ -5,9 +5,12 @@ import sys
 from pathlib import Path
 
 import hypothesis
+import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))  # oracle.py and builders.py
+sys.path.insert(0, str(Path(__file__).parent))  # oracle.py, builders.py and others
+from forked import Commands
+
 torch.set_num_threads(1)  # so that trainings of different tests end with the same weights
 os.environ["OMP_NUM_THREADS"] = "1"  # and those of the commands that they start
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
@@ -17,3 +20,17 @@ hypothesis.settings.load_profile("unhurried")
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Bytes name a test by their number: compressed ones hold the time, and every worker must see the same names."""
     return f"{argname}-{len(val)}" if isinstance(val, bytes) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The folders whose files take longest first, so that at the end no process has a long one left (test.sh)."""
+    order = {name: number for number, name in enumerate(("end_to_end", "corpora", "models", "ablations", "examples"))}
+    items.sort(key=lambda item: order.get(item.path.parent.name, len(order)))
+
+
+@pytest.fixture(scope="session")
+def commands_on_path(tmp_path_factory):
+    """For the environment of shell scripts: fairseq's and this project's commands that do not wait for imports."""
+    commands = Commands(tmp_path_factory.mktemp("commands"))
+    yield commands.environment
+    commands.close()

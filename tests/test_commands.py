@@ -1,6 +1,8 @@
 """What every command has in common."""
 
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -18,6 +20,18 @@ def test_help_tells_the_options(name, monkeypatch, capsys):
     shown = capsys.readouterr()
     assert shown.out.startswith("usage: ") and "--help" in shown.out
     assert "Traceback" not in shown.err
+
+
+def test_help_needs_no_torch():
+    """One process asks every command for its options; what a command's work needs is imported after that."""
+    ask = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(f"resmlp_mt.commands.{name}").get_parser()
+print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", ask, *MODULES], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("\n", "")
 
 
 @pytest.mark.parametrize(

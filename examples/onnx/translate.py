@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Translate subword sentences with an exported model: beam search in NumPy and ONNX Runtime, no PyTorch, no fairseq.
 
-Reads one sentence a line, writes one translation a line. FOLDER is what scripts/export_onnx.py made.
+Reads one sentence a line, writes one translation a line. FOLDER is what resmlp-mt export onnx made.
 """
 
 import argparse
@@ -170,7 +170,7 @@ def read_about(path: Path) -> dict[str, Any]:
     except (KeyError, TypeError, AttributeError):
         right = False
     if not right:
-        raise Mistake(f"{path}: not what scripts/export_onnx.py writes: export the model again")
+        raise Mistake(f"{path}: not what resmlp-mt export onnx writes: export the model again")
     return about
 
 
@@ -218,7 +218,7 @@ def read(path: Path, reader: Callable[[Path], T]) -> T:
     try:
         return reader(path)
     except FileNotFoundError as error:
-        raise Mistake(f"{path}: no such file: make the folder with scripts/export_onnx.py") from error
+        raise Mistake(f"{path}: no such file: make the folder with resmlp-mt export onnx") from error
     except Exception as error:
         raise Mistake(f"{path}: cannot be read ({first_line(error)}): export the model again, or copy it") from error
 

@@ -6,8 +6,6 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 
 def version_of(*packages: str) -> str:
     """The version of the first of these packages that is installed, or ``none``."""
@@ -39,6 +37,8 @@ def describe(
         threads: of a process (default: PyTorch's)
         packages: whose versions are told beside PyTorch's and fairseq's
     """
+    import torch
+
     gpu = {}
     if device == "cuda":
         gpu = {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}

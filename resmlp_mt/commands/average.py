@@ -4,7 +4,6 @@ import argparse
 import re
 from pathlib import Path
 
-from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.files import check_outputs
@@ -50,6 +49,8 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def find_inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Path]:
+    from resmlp_mt.checkpoints.averaging import last_checkpoints
+
     inputs = [Path(path) for path in args.inputs]
     kind = "epoch" if args.num_epoch_checkpoints is not None else "update"
     count = args.num_epoch_checkpoints if kind == "epoch" else args.num_update_checkpoints
@@ -71,6 +72,8 @@ def find_inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> li
 def main() -> None:
     parser = get_parser()
     args = parser.parse_args()
+    from resmlp_mt.checkpoints.averaging import average_checkpoints, save_checkpoint
+
     inputs = find_inputs(parser, args)
     trainings = [path for path in Path(args.inputs[0]).glob("checkpoint*") if TRAININGS.fullmatch(path.name)]
     check_outputs([args.output], [*inputs, *trainings])  # of a directory those too that are not averaged

@@ -8,10 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from fairseq import options
-
-import resmlp_mt.models  # noqa: F401  (registers the model)
-from resmlp_mt.analysis import flops
 from resmlp_mt.commands.arguments import command_parser
 from resmlp_mt.errors import UserError
 from resmlp_mt.tables import markdown_table, text_table
@@ -58,6 +54,10 @@ def get_parser() -> argparse.ArgumentParser:
 
 def training_options(pair: str, system: str) -> argparse.Namespace:
     """The options of fairseq-train, architecture applied, that the recipe trains a system with."""
+    from fairseq import options
+
+    import resmlp_mt.models  # noqa: F401  (registers the model)
+
     script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
     if not (ROOT / script).is_file():
         raise UserError(
@@ -84,6 +84,8 @@ def estimate(pair: str, system: str, rate: float) -> dict[str, Any]:
     Returns:
         FLOPs a target token (forward), target tokens and FLOPs of the whole training, GPU-hours
     """
+    from resmlp_mt.analysis import flops
+
     corpus, args = CORPORA[pair], training_options(pair, system)
     per_token = flops.of_options(args, corpus["vocabulary"]).per_target_token(corpus["length"], corpus["length"])
     if args.max_update:

@@ -4,7 +4,6 @@ import argparse
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser
-from resmlp_mt.corpora.distillation import DataBin, distill
 from resmlp_mt.corpora.languages import check_name
 
 EPILOG = """
@@ -37,6 +36,8 @@ def get_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     args = get_parser().parse_args()
+    from resmlp_mt.corpora.distillation import DataBin, distill
+
     langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
     data = DataBin(args.data, *langs)
     result = distill(args.generated, data, args.out, args.keep_original)

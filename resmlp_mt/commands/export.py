@@ -58,7 +58,7 @@ def get_parser() -> argparse.ArgumentParser:
         "--codes",
         type=named,
         metavar="FILE",
-        help="the learned subwords (default: those that preparing left in DATA_BIN)",
+        help="the learned subwords (default: those in DATA_BIN)",
     )
     parser.add_argument(
         "--scores", type=named, metavar="FILE", help="what resmlp-mt score --json printed, for the model card"

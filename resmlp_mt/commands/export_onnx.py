@@ -6,9 +6,6 @@ import importlib.util
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.folder import check_new, write_folder
-from resmlp_mt.export.graphs import graphs_of
-from resmlp_mt.export.loading import load
 
 EPILOG = """
 written to --out, which must not exist yet and appears whole:
@@ -21,7 +18,7 @@ Before, the scores of random sentences are compared with PyTorch's. examples/onn
 PyTorch and fairseq.
 
 example:
-  python scripts/export_onnx.py checkpoints/average.pt --data data-bin --out onnx
+  resmlp-mt export onnx checkpoints/average.pt --data data-bin --out onnx
 """
 
 
@@ -40,8 +37,11 @@ def main() -> None:
     args = get_parser().parse_args()
     for package in "onnx", "onnxruntime":
         if not importlib.util.find_spec(package):
-            raise UserError(f"export_onnx.py needs {package}: pip install onnx onnxruntime")
+            raise UserError(f"the export needs {package}: pip install onnx onnxruntime")
     from resmlp_mt.export.checking import TOLERANCE, largest_difference
+    from resmlp_mt.export.folder import check_new, write_folder
+    from resmlp_mt.export.graphs import graphs_of
+    from resmlp_mt.export.loading import load
 
     check_new(args.out)
     import_user_dir(args.user_dir)

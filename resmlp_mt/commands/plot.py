@@ -4,13 +4,8 @@ import argparse
 import importlib.util
 import json
 import os
+from typing import Any
 
-from resmlp_mt.analysis.matrices import SIDES
-from resmlp_mt.analysis.pruning import pruned
-from resmlp_mt.analysis.reading import Reading, read_series
-from resmlp_mt.checkpoints.averaging import save_checkpoint
-from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.checkpoints.model import model_of
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir
 from resmlp_mt.errors import UserError
@@ -70,7 +65,7 @@ def shares(parser: argparse.ArgumentParser, given: list[str]) -> dict[str, float
     return found
 
 
-def check_length(length: int | None, readings: list[Reading]) -> None:
+def check_length(length: int | None, readings: list[Any]) -> None:
     most = max(mixing.length for mixing in readings[-1].mixings)
     if length is not None and not 2 <= length <= most:
         raise UserError(f"--length {length}: the model has {most} positions: give 2 to {most}")
@@ -82,7 +77,13 @@ def main() -> None:
     pruning = shares(parser, args.prune)
     if not importlib.util.find_spec("matplotlib"):
         raise UserError("plot_mixing.py needs matplotlib: pip install matplotlib")
+    from resmlp_mt.analysis.matrices import SIDES
+    from resmlp_mt.analysis.pruning import pruned
+    from resmlp_mt.analysis.reading import read_series
     from resmlp_mt.analysis.report import Report
+    from resmlp_mt.checkpoints.averaging import save_checkpoint
+    from resmlp_mt.checkpoints.loading import load_checkpoint
+    from resmlp_mt.checkpoints.model import model_of
 
     out = args.out
     if os.path.lexists(out) and not out.is_dir():

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from fairseq.data.data_utils import post_process
 from sacremoses import MosesDetokenizer
 
 from resmlp_mt.errors import UserError
@@ -36,6 +35,8 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
         if any(map(_CUT.search, lines)):
             raise UserError(f"{what}: subword-nmt's subwords (@@): give --subwords subword_nmt")
         raise UserError(f"{what}: no sentencepiece marks ({_WORD_START}): the words are joined, give --subwords none")
+    from fairseq.data.data_utils import post_process
+
     words = [post_process(line, scheme) for line in lines]
     cut = [number for number, line in enumerate(words, start=1) if _CUT.search(line)]
     if FEW * len(cut) > len(words):  # a text may hold the mark itself

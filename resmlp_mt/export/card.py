@@ -26,8 +26,8 @@ tags:
 
 # {name}: {source} to {target}
 
-A ResMLP encoder-decoder (Touvron et al. 2021, arXiv 2105.03404): a linear layer over positions stands where a Transformer
-has self-attention. It was trained with resmlp_mt and fairseq; to use it needs neither.
+A ResMLP encoder-decoder (Touvron et al. 2021, arXiv 2105.03404): a linear layer over positions stands where a
+Transformer has self-attention. It was trained with resmlp_mt and fairseq; to use it needs neither.
 
 ## Use
 
@@ -39,8 +39,8 @@ tokenizer = AutoTokenizer.from_pretrained("{name}", trust_remote_code=True)
 print(tokenizer.decode(model.generate(**tokenizer("Some text.", return_tensors="pt"))[0]))
 ```
 
-Packages: torch, transformers (tested: 4.57.6 and 5.23.0), sacremoses, {library}. With `trust_remote_code` the Python files of
-this folder run: read them first.
+Packages: torch, transformers (tested: 4.57.6 and 5.23.0), sacremoses, {library}. With `trust_remote_code` the
+Python files of this folder run: read them first.
 
 ## Model
 
@@ -60,7 +60,7 @@ this folder run: read them first.
 
 ## Limits
 
-- At most {source_positions} subwords a sentence (`</s>` included), {target_positions} a translation: split longer text into sentences.
+- At most {source_positions} subwords a sentence (`</s>` included), {target_positions} a translation: split longer text.
 - It was trained on sentences: give one at a time, of the kind that it was trained on.
 - A translation can be fluent and wrong, and has the prejudices of its training data.
 

@@ -2,7 +2,6 @@
 
 import io
 import warnings
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.steps import DecoderStep, Encoder, check_exportable
+from resmlp_mt.models.plain import plain
 
 OPSET = 17
 """of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""
@@ -52,18 +52,17 @@ def graphs_of(model: Any) -> Graphs:
         UserError: a part of the model has no step or nothing like it in ONNX
     """
     check_exportable(model)
-    folded = deepcopy(model).float().eval()
-    folded.make_generation_fast_()
-    folded.prepare_for_onnx_export_()
-    dictionary, decoder = folded.encoder.dictionary, folded.decoder
-    source = torch.full((2, 5), dictionary.eos())
-    source[0, :2] = dictionary.pad()
+    folded = plain(model).float()
+    folded.fold_()
+    eos = model.encoder.dictionary.eos()
+    source = torch.full((2, 5), eos)
+    source[0, :2] = folded.cfg.pad
 
     encoder = Encoder(folded)
     known = encoder(source)
     encoder_graph = _traced(encoder, (source,), ENCODER_INPUTS, ENCODER_OUTPUTS)
-    previous = torch.full((6,), dictionary.eos())
-    past = torch.zeros(len(decoder.layers), 3, 6, decoder.embed_dim)
+    previous = torch.full((6,), eos)
+    past = torch.zeros(folded.cfg.decoder_layers, 3, 6, folded.cfg.decoder.dim)
     step_graph = _traced(DecoderStep(folded), (previous, past, *known), STEP_INPUTS, STEP_OUTPUTS)
     return Graphs(encoder_graph, step_graph)
 

@@ -27,17 +27,29 @@ TOLERANCE = 1e-4
 BEAM = 4
 LONGEST = 200  # tokens of a translation without </s>, as in fairseq
 
-_ROOMS = "modules", "text", "export/transformers_face"
+_FACE = {"configuration_resmlp": "modules", "modeling_resmlp": "modules", "tokenization_resmlp": "text"}
+"""Files for transformers, and the room whose files each needs."""
 _OURS = re.compile(r"^from resmlp_mt\.[\w.]*\.(\w+) import", re.MULTILINE)
+_ALONG = """
+if TYPE_CHECKING:  # from a local folder transformers takes along what a file imports itself, and no more
+    {}
+"""
 _MODEL, _TEXT = "modeling_resmlp.ResMLPForConditionalGeneration", "tokenization_resmlp.ResMLPTokenizer"
 
 
 def sources() -> dict[str, str]:
     """The source files of a folder: names and contents. They import one another from one folder without subfolders."""
     package = Path(resmlp_mt.__file__).parent
-    files = [path for room in _ROOMS for path in sorted((package / room).glob("*.py")) if path.name != "__init__.py"]
-    assert len({path.name for path in files}) == len(files), "two source files of an exported folder have one name"
-    return {path.name: _OURS.sub(r"from .\1 import", path.read_text(encoding="utf-8")) for path in files}
+    rooms = {
+        room: {path.stem: path.read_text(encoding="utf-8") for path in sorted((package / room).glob("[a-z]*.py"))}
+        for room in ("modules", "text", "export/transformers_face")
+    }
+    found = {**rooms["modules"], **rooms["text"]}
+    for name, room in _FACE.items():
+        along = "\n    ".join(f"from .{needed} import *" for needed in rooms[room])
+        found[name] = _OURS.sub(r"from .\1 import", rooms["export/transformers_face"][name]) + _ALONG.format(along)
+    assert len(found) == sum(map(len, rooms.values())), "two source files of an exported folder have one name"
+    return {f"{name}.py": content for name, content in found.items()}
 
 
 def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[TextSettings, bytes]:

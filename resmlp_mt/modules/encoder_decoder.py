@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .cross_attention import Source
 from .dropout import Dropout
-from .layers import DecoderLayer, EncoderLayer, LayerConfig
+from .layers import DecoderLayer, EncoderLayer, LayerConfig, ResidualBranch
 from .norm import NORMS
 from .padding import back, to_left
 
@@ -195,7 +195,10 @@ class Encoder(Stack):
         Returns:
             the encoding, S' x B x C, each sentence from the first position on; where it is padding, B x S'
         """
-        tokens, _ = self.packed(tokens)
+        return self.encode(self.packed(tokens)[0])
+
+    def encode(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """``forward`` for sentences that begin at the first position."""
         padding = tokens.eq(self.pad)
         x = self.embed(tokens).masked_fill(padding.t().unsqueeze(-1), 0.0)
         for layer in self.layers:
@@ -273,7 +276,8 @@ class Decoder(Stack):
             tokens: BK x T, without padding in front
             start: positions so far
             sources: as those of a ``State``
-            keep: takes a layer's number and the new inputs of its mixing, S x BK x C, and gives all so far
+            keep: takes a layer's number and the new inputs of its mixing (without one, of the layer), S x BK x C, and
+                gives all so far
             need_weights: also return the cross-attention
 
         Returns:
@@ -337,6 +341,12 @@ class EncoderDecoder(nn.Module):
         """Make one parameter of those that are shared."""
         for name, owner in tied(self.cfg).items():
             self.get_submodule(name.rpartition(".")[0]).weight = self.get_parameter(owner)
+
+    def fold_(self) -> None:
+        """Fold every branch for inference, in place: the same scores with fewer operations."""
+        for module in self.modules():
+            if isinstance(module, ResidualBranch):
+                module.fold_()
 
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
         """``B x S, B x T -> B x T x V``: scores of what follows each of the previous tokens, all at once.

@@ -20,6 +20,7 @@ from .cross_attention import CrossAttention, Source
 from .dropout import Dropout
 from .mixing_kinds import TOKEN_MIXINGS
 from .norm import NORMS, absorb_input_affine_, absorb_output_affine_, split
+from .recompute import recomputed
 from .token_mixing import Mixing
 
 
@@ -91,7 +92,12 @@ class TokenMixingBranch(ResidualBranch):
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; ``padding`` (T x B) is true at padded positions."""
-        return self.end(x, self.mixing(self.mixing.readable(self.pre_affine(x), padding), padding))
+        return self.end(x, self.mixed(x, padding))
+
+    @recomputed
+    def mixed(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``A Aff(x) + b``"""
+        return self.mixing(self.mixing.readable(self.pre_affine(x), padding), padding)
 
     def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """The positions that follow those of the steps before, ``S x B x C -> S x B x C``, and the longer past."""
@@ -99,7 +105,7 @@ class TokenMixingBranch(ResidualBranch):
         return self.end(x, y), longer
 
     def step_over(self, x: Tensor, keep: Callable[[Tensor], Tensor]) -> Tensor:
-        """``step`` where the caller keeps the past: ``keep`` takes new inputs of the mixing, and gives all, T x B x C."""
+        """``step`` where the caller keeps the past: ``keep`` takes new inputs of the mixing, and gives all so far."""
         return self.end(x, self.mixing.last(keep(self.pre_affine(x)), x.size(0)))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
@@ -136,7 +142,17 @@ class ChannelMLPBranch(ResidualBranch):
 
     def forward(self, x: Tensor) -> Tensor:
         """``T x B x C -> T x B x C``"""
-        return self.end(x, self.fc2(self.activation_dropout(self.activation_fn(self.fc1(self.pre_affine(x))))))
+        return self.end(x, self.outer(self.inner(x)))
+
+    @recomputed
+    def inner(self, x: Tensor) -> Tensor:
+        """``W1 Aff(x) + b1``, T x B x C -> T x B x 4C"""
+        return self.fc1(self.pre_affine(x))
+
+    @recomputed
+    def outer(self, x: Tensor) -> Tensor:
+        """``W2 GELU(x) + b2``, T x B x 4C -> T x B x C"""
+        return self.fc2(self.activation_dropout(self.activation_fn(x)))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         left, affine = split(pre)
@@ -210,8 +226,10 @@ class DecoderLayer(nn.Module):
     def step_over(
         self, x: Tensor, source: Source | None, keep: Callable[[Tensor], Tensor], need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Step by step, where the caller keeps the past (``TokenMixingBranch.step_over``)."""
-        if self.mixing is not None:
+        """Step by step, where the caller keeps the past (``TokenMixingBranch.step_over``), also without a mixing."""
+        if self.mixing is None:
+            keep(x)
+        else:
             x = self.mixing.step_over(x, keep)
         return self.attend(x, source, need_weights)
 

@@ -31,7 +31,8 @@ def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
 
     Returns:
         the model, in evaluation mode and fp32; what makes numbers of text and text of numbers; what
-        ``generation_config.json`` says (``num_beams``, ``length_penalty``, ``max_length``)
+        ``generation_config.json`` says (``num_beams``, ``length_penalty``, ``max_length``; transformers leaves out
+        what it takes for the default)
 
     Raises:
         UserError: a file is missing, broken, or not of such a folder; with its name

@@ -2,12 +2,14 @@
 
 import json
 import re
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
+from sacrebleu.significance import PairedTest
 
 from resmlp_mt.ablations.seeds import difference
 from resmlp_mt.errors import UserError
@@ -81,6 +83,7 @@ def commands(monkeypatch):
 def ablate(work, commands, monkeypatch, capsys, tmp_path):
     for picture in "plots.draw", "curves.draw_curves":  # most of the time, and tested elsewhere
         monkeypatch.setattr(f"resmlp_mt.ablations.{picture}", lambda *arguments: None)
+    monkeypatch.setattr("resmlp_mt.evaluation.bleu.PairedTest", partial(PairedTest, n_samples=50))  # not 1,000
     run = printed("ablate", monkeypatch, capsys)
     return lambda recipe, *arguments: run(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
 

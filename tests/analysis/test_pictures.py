@@ -74,12 +74,10 @@ def test_nothing_is_cut_off_and_nothing_overlaps(layers, heads, length):
     found = mixings(layers, heads, length)
     assert_readable(pictures.overview(found))
     assert_readable(pictures.profile(found))
-    assert_readable(pictures.layer(found[0]))
     assert_readable(pictures.layer(found[-1]))
 
 
-@pytest.mark.parametrize("heads", [1, 16])
-@pytest.mark.parametrize("number", [2, 5, 8, 13])
+@pytest.mark.parametrize(("number", "heads"), [(2, 1), (5, 16), (13, 1)])
 def test_changes_are_readable_however_many(number, heads):
     series = [mixing for _ in range(number) for mixing in mixings(1, heads, 30)[1:]]
     figure = pictures.change(series, [f"checkpoint{epoch}\n{1000 * epoch:,} updates" for epoch in range(number)])

@@ -2,19 +2,15 @@
 
 import multiprocessing
 import os
-import runpy
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from corpora import replicas
+from forked import become, server
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_wmt14.py"
-
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["fairseq.trainer", "fairseq.tasks.translation", "sacrebleu", "sacremoses"])
 
 
 @dataclass
@@ -43,7 +39,7 @@ class Command:
     kill: str | None = None
 
     def start(self) -> multiprocessing.Process:
-        process = _server.Process(target=_main, args=(self,))
+        process = server.Process(target=_main, args=(self,))
         process.start()
         return process
 
@@ -60,12 +56,10 @@ class Command:
 def _main(command: Command) -> None:
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(command.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    multiprocessing.set_start_method("fork", force=True)  # as in a fresh process
     replicas.change_catalogs(command.urls)
     if command.kill:
         os.replace, os.rename = (_dying(move, command.kill) for move in (os.replace, os.rename))
-    sys.argv = [str(SCRIPT), *map(str, command.arguments)]
-    runpy.run_path(str(SCRIPT), run_name="__main__")
+    become(str(SCRIPT), *map(str, command.arguments))
 
 
 def _dying(move, end):

@@ -3,12 +3,12 @@
 import random
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
 from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.options import get_preprocessing_parser
+from fairseq_cli import preprocess as fairseq_preprocess
 
 from resmlp_mt.corpora.distillation import DataBin, Distilled, distill
 from resmlp_mt.corpora.raw_text import RawText
@@ -29,9 +29,8 @@ def lines(number, seed):
 
 def preprocess(folder, name, **options):
     more = [word for key, value in options.items() for word in (f"--{key}", str(value))]
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", "-s", "xx", "-t", "yy", "--destdir", str(folder / name)]
-    done = subprocess.run([*command, *more, "--workers", "1"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    arguments = ["-s", "xx", "-t", "yy", "--destdir", str(folder / name), *more, "--workers", "1"]
+    fairseq_preprocess.main(get_preprocessing_parser().parse_args(arguments))
 
 
 @pytest.fixture(scope="module")

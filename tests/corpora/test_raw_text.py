@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fairseq.data import Dictionary
 
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
@@ -15,6 +16,7 @@ from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import how_to_translate
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.tokenizer import END, PAD, TextSettings, Tokenizer
 from resmlp_mt.text.words import Words
 
 NASTY = [
@@ -67,6 +69,26 @@ def test_raw_lines_become_the_subwords_of_preparing(prepared: tuple[Path, dict[s
         tokenize = text.tokenizer(lang)
         assert [split(tokenize(line.strip())) for line in NASTY] == subwords  # fairseq-interactive strips its lines
         assert [text.join(line) for line in subwords] == [" ".join(tokenize(line).split()) for line in NASTY]
+
+
+def test_a_tokenizer_without_fairseq_does_the_same(prepared: tuple[Path, dict[str, list[str]]]) -> None:
+    folder, made = prepared
+    text = RawText.of(folder)
+    dictionaries = {lang: Dictionary.load(str(folder / f"dict.{lang}.txt")) for lang in text.languages}
+    words = text.words
+    settings = TextSettings(
+        *text.languages, words.tokenizer, words.dash_splits, words.normalize, text.escape, text.subwords.kind
+    )
+    symbols = [dictionary.symbols for dictionary in dictionaries.values()]
+    tokenizer = Tokenizer(settings, folder / text.learned, *symbols)
+    running_text, of_target = text.running_text("de"), dictionaries["de"]
+    for target, lang in enumerate(text.languages):
+        expected = [dictionaries[lang].encode_line(line, add_if_not_exist=False).tolist() for line in made[lang]]
+        assert [tokenizer.encode(line, target=bool(target)) for line in NASTY] == expected
+        assert [tokenizer.pieces(line, target=bool(target)) for line in NASTY] == [line.split() for line in made[lang]]
+    for numbers in expected:
+        if PAD not in numbers:  # no translation holds it
+            assert tokenizer.decode(numbers) == running_text(of_target.string(numbers, extra_symbols_to_ignore={END}))
 
 
 SENTENCES = {

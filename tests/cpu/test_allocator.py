@@ -1,4 +1,4 @@
-"""In processes of their own, since it lasts as long as the process."""
+"""In processes of their own, since it lasts as long as the process; without PyTorch, which takes seconds to import."""
 
 import os
 import subprocess
@@ -6,13 +6,14 @@ import sys
 
 import pytest
 
+from resmlp_mt.cpu import allocator
+
 FAULTS = """
-import resource, torch
-from resmlp_mt.cpu.allocator import keep_freed_memory
-kept = keep_freed_memory()
+import resource, runpy, sys
+kept = runpy.run_path(sys.argv[1])["keep_freed_memory"]()
 def work():
     for _ in range(20):
-        torch.zeros(4 << 20, dtype=torch.uint8).add_(1)
+        bytearray(b"x") * (4 << 20)
 work()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 work()
@@ -25,7 +26,8 @@ def page_faults(**environment):
         **{name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")},
         **environment,
     }
-    done = subprocess.run([sys.executable, "-c", FAULTS], env=environment, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-c", FAULTS, allocator.__file__]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return [int(word) for word in done.stdout.split()[-2:]]
 
 

@@ -1,26 +1,18 @@
-"""fairseq's own commands, each in a process of its own.
+"""fairseq's own commands, each in a process of its own, forked from one that has imported fairseq already."""
 
-The processes are forked from one that has imported fairseq already (multiprocessing's fork server), which saves the
-five seconds that every ``python -m fairseq_cli.train`` spends on imports; what runs is that module's own main part.
-"""
-
-import logging
 import multiprocessing
 import os
-import runpy
 import shutil
 import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from forked import become, server
 from made_up_language import sentence_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "resmlp_mt")
-
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["fairseq.trainer", "fairseq.tasks.translation", "sacrebleu"])
 
 
 @dataclass
@@ -66,7 +58,7 @@ def start(log, command, *arguments, cwd=None, stdin=None, kill=None, reader_gone
         reader_gone: its output goes into a pipe that nobody reads any more, as behind ``| head``
     """
     arguments = [str(argument) for argument in arguments]
-    process = _server.Process(target=_main, args=(command, arguments, str(log), cwd, stdin, kill, reader_gone))
+    process = server.Process(target=become_command, args=(command, arguments, str(log), cwd, stdin, kill, reader_gone))
     process.start()
     return Running(process, Path(log))
 
@@ -100,7 +92,8 @@ def prepare(folder, source, target, **sets):
     assert done.status == 0, done.output
 
 
-def _main(command, arguments, log, cwd, stdin, kill, reader_gone):
+def become_command(command, arguments, log, cwd=None, stdin=None, kill=None, reader_gone=False):
+    """Run a command as ``start`` does, in this process."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -114,14 +107,7 @@ def _main(command, arguments, log, cwd, stdin, kill, reader_gone):
         sys.stdin = open(stdin, encoding="utf-8")  # noqa: SIM115
     if kill is not None:
         _arm(*kill)
-    multiprocessing.set_start_method("fork", force=True)  # as in a fresh process: data-loader workers end with it
-    logging.root.handlers.clear()  # so that the command sets its own up, as in a fresh process
-    sys.argv = [f"fairseq-{command}", *arguments]
-    try:
-        runpy.run_module(f"fairseq_cli.{command}", run_name="__main__", alter_sys=True)
-    except (Exception, KeyboardInterrupt):  # as the interpreter does, but not a process of multiprocessing
-        sys.excepthook(*sys.exc_info())
-        sys.exit(1)
+    become(f"fairseq_cli.{command}", *arguments)
 
 
 def _arm(moment, number, by=signal.SIGKILL):

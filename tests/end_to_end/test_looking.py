@@ -9,9 +9,13 @@ from scripts import printed
 
 pytest.importorskip("matplotlib")
 
+from resmlp_mt.analysis.report import Report
+
 
 @pytest.fixture
 def plot_mixing(monkeypatch, capsys):
+    """The command without its pictures, which take most of the time."""
+    monkeypatch.setattr(Report, "draw", lambda self: dict.fromkeys(self.pictures(), b""))
     return printed("plot", monkeypatch, capsys)
 
 

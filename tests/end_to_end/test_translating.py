@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -59,13 +58,14 @@ def prepared(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def prepared_and_trained(prepared, fairseq):
+def prepared_and_trained(prepared, fairseq, commands_on_path):
     """The prepared folder with a model that has hardly learned anything, and what preparing printed."""
     sets = [word for split in ("train", "valid", "test") for word in (f"--{split}", f"{split}.de", f"{split}.en")]
-    command = [sys.executable, Path(USER_DIR).parent / "scripts" / "prepare_text.py", *sets, "--source-lang", "de"]
+    command = ["python", Path(USER_DIR).parent / "scripts" / "prepare_text.py", *sets, "--source-lang", "de"]
     done = subprocess.run(
-        [*command, "--target-lang", "en", "--symbols", "40", "--out", "my work"], text=True, capture_output=True
-    )
+        [*command, "--target-lang", "en", "--symbols", "40", "--out", "my work"],
+        env=commands_on_path(), text=True, capture_output=True,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert fairseq("train", *training("my work/data-bin", "checkpoints"), "--max-update", 2, cwd=prepared).status == 0
     return prepared, done.stdout
@@ -89,14 +89,11 @@ def test_interactive_and_python_translate_text_alike(
     assert model.tokenizer.tok.lang == "de" and model.tokenizer.detok.lang == "en"
 
 
-def test_what_preparing_prints_works_when_pasted_and_makes_its_subwords(prepared_and_trained):
+def test_what_preparing_prints_works_when_pasted_and_makes_its_subwords(prepared_and_trained, commands_on_path):
     here, said = prepared_and_trained
     (here / "raw").write_text(f"{TYPOGRAPHIC}\n")
     command = f"{said.splitlines()[-1]} --cpu < raw"
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=here, text=True, capture_output=True, env={**os.environ, "PATH": path}
-    )
+    done = subprocess.run(["bash", "-c", command], cwd=here, text=True, capture_output=True, env=commands_on_path())
     assert done.returncode == 0, done.stderr
     subwords = (here / "my work" / "subwords" / "test.de").read_text().splitlines()[-1]
     assert f"S-0\t{subwords}\n" in done.stdout

@@ -1,6 +1,5 @@
 import json
 import subprocess
-import sys
 from argparse import Namespace
 
 import pytest
@@ -267,15 +266,16 @@ def test_options_that_do_not_go_together_are_refused(score_bleu, capsys, args, m
     assert message in capsys.readouterr().err
 
 
-def test_the_command_itself_reads_stdin_and_ends_without_a_traceback(test_set):
-    command = [sys.executable, SCRIPTS / "score_bleu.py", "-", "--reference", "ref.de", "--target-lang", "de"]
+def test_the_command_itself_reads_stdin_and_ends_without_a_traceback(test_set, commands_on_path):
+    command = ["python", SCRIPTS / "score_bleu.py", "-", "--reference", "ref.de", "--target-lang", "de"]
     output = (test_set / "gen.out").read_bytes()
-    result = subprocess.run(command, cwd=test_set, input=output, capture_output=True, check=True)
+    here = {"cwd": test_set, "env": commands_on_path(), "capture_output": True}
+    result = subprocess.run(command, input=output, check=True, **here)
     assert result.stderr == b""
     labels = [line.split("  ")[0] for line in result.stdout.decode().splitlines()]
     assert labels[1:] == ["sacreBLEU (detokenized)", "chrF2 (detokenized)", "tokenized BLEU"]
 
-    result = subprocess.run(command, cwd=test_set, input=output[:-200], capture_output=True)
+    result = subprocess.run(command, input=output[:-200], **here)
     assert result.returncode == 1
     assert result.stderr.decode().count("\n") == 1
     assert result.stderr.startswith(b"/dev/stdin: unfinished")

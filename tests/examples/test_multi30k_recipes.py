@@ -1,6 +1,5 @@
 """The recipes of Multi30k and of distillation, from a teacher to a score, on a made-up language."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,15 +14,19 @@ from made_up_language import TRAIN  # noqa: E402
 TINY = ("--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16, "--cpu", "--max-epoch", 5)
 
 
-def run(script, *arguments, **variables):
-    environment = {**os.environ, **{key: str(value) for key, value in variables.items()}}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    command = ["bash", f"examples/{script}.sh", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+@pytest.fixture(scope="session")
+def run(commands_on_path):
+    """``bash examples/SCRIPT.sh ARGUMENTS`` with these environment variables."""
+
+    def run_script(script, *arguments, **variables):
+        command = ["bash", f"examples/{script}.sh", *map(str, arguments)]
+        return subprocess.run(command, cwd=ROOT, env=commands_on_path(**variables), capture_output=True, text=True)
+
+    return run_script
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory):
+def work(run, tmp_path_factory):
     """What examples/multi30k leaves: data, references, and a trained model, which here is the teacher."""
     folder = tmp_path_factory.mktemp("work")
     prepare(folder, "en", "de", train=("train", TRAIN, 0), valid=("val", 8, 1), test=("test_2016_flickr", 16, 2))
@@ -32,8 +35,7 @@ def work(tmp_path_factory):
     return folder
 
 
-@pytest.mark.timeout(600)  # eight processes, one after another
-def test_from_the_teacher_to_the_score(work):
+def test_from_the_teacher_to_the_score(run, work):
     teacher = work / "resmlp" / "checkpoint_last.pt"
     done = run("distillation/translate", work, TEACHER=teacher, BEAM=2)
     assert done.returncode == 0, done.stderr
@@ -68,7 +70,7 @@ def test_from_the_teacher_to_the_score(work):
         ("distillation/evaluate", ["resmlp"], "evaluate.sh: no student resmlp: give distilled or both"),
     ],
 )
-def test_mistakes_are_told_in_one_line(script, arguments, message):
+def test_mistakes_are_told_in_one_line(run, script, arguments, message):
     done = run(script, *arguments)
     assert done.returncode == 2
     assert done.stderr.startswith(message)

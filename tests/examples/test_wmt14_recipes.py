@@ -1,7 +1,6 @@
 """The recipes of table 5: their command lines, which train tiny models here, and their way to the table."""
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -42,18 +41,25 @@ TEXT = {"train": "train", "valid": "newstest2013", "test": "newstest2014"}
 HERE = ("--cpu", "--num-workers", "0", "--disable-validation", "--save-interval-updates", "1")
 
 
-def run(pair, script, *arguments, **variables):
+@pytest.fixture(scope="session")
+def run(commands_on_path):
     """``bash examples/wmt14_PAIR/SCRIPT.sh ARGUMENTS`` with these environment variables."""
-    environment = {**os.environ, **{key: str(value) for key, value in variables.items()}}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    command = ["bash", f"examples/wmt14_{pair}/{script}.sh", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+    def run_script(pair, script, *arguments, **variables):
+        command = ["bash", f"examples/wmt14_{pair}/{script}.sh", *map(str, arguments)]
+        return subprocess.run(command, cwd=ROOT, env=commands_on_path(**variables), capture_output=True, text=True)
+
+    return run_script
 
 
-def dry_run(pair, *arguments, **variables):
-    done = run(pair, "train", *arguments, DRY_RUN=1, **variables)
-    assert done.returncode == 0, done.stderr
-    return shlex.split(done.stdout)
+@pytest.fixture(scope="session")
+def dry_run(run):
+    def command_of(pair, *arguments, **variables):
+        done = run(pair, "train", *arguments, DRY_RUN=1, **variables)
+        assert done.returncode == 0, done.stderr
+        return shlex.split(done.stdout)
+
+    return command_of
 
 
 def settings(words):
@@ -67,7 +73,7 @@ def settings(words):
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_resmlp_is_trained_as_in_the_paper(pair):
+def test_resmlp_is_trained_as_in_the_paper(dry_run, pair):
     for system, arch in ("resmlp6", "resmlp_transformer_wmt_"), ("resmlp12", "resmlp_transformer_12_wmt_"):
         found = settings(dry_run(pair, system))
         assert found["arch"] == arch + pair
@@ -77,14 +83,14 @@ def test_resmlp_is_trained_as_in_the_paper(pair):
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_the_readme_shows_the_command(pair):
+def test_the_readme_shows_the_command(dry_run, pair):
     readme = (ROOT / f"examples/wmt14_{pair}/README.md").read_text()
     block = next(block for block in readme.split("```bash\n") if block.startswith("fairseq-train")).split("```")[0]
     assert shlex.split(block.replace("\\\n", " ")) == dry_run(pair, "resmlp6")
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_both_pairs_are_trained_alike(system):
+def test_both_pairs_are_trained_alike(dry_run, system):
     german, french = (settings(dry_run(pair, system)) for pair in PAIRS)
     different = {name for name in german.keys() | french.keys() if german.get(name) != french.get(name)}
     assert (
@@ -104,7 +110,7 @@ def test_both_pairs_are_trained_alike(system):
     "variables",
     [{}, {"GPUS": 2}, {"GPUS": 8}, {"GPUS": 4, "AT_ONCE": 700}, {"NODES": 2, "GPUS": 8}, {"AT_ONCE": 10**6}],
 )
-def test_the_batch_is_the_same_for_every_number_of_gpus(system, variables):
+def test_the_batch_is_the_same_for_every_number_of_gpus(dry_run, system, variables):
     found = settings(dry_run("en_de", system, **variables, RENDEZVOUS="host:29500"))
     world = variables.get("GPUS", 1) * variables.get("NODES", 1)
     at_once, name, batch = {"convs2s": (4000, "max-tokens", 32000), "lstm": (128, "batch-size", 128)}.get(
@@ -130,14 +136,14 @@ def test_the_batch_is_the_same_for_every_number_of_gpus(system, variables):
         (["resmlp6", "nowhere"], {}, "no nowhere/data-bin: run scripts/prepare_wmt14.py first"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_in_one_line(arguments, variables, message):
+def test_what_cannot_be_trained_is_refused_in_one_line(run, arguments, variables, message):
     done = run("en_fr", "train", *arguments, **variables)
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.startswith("train.sh: ") and done.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_evaluated_is_refused_in_one_line(tmp_path):
+def test_what_cannot_be_evaluated_is_refused_in_one_line(run, tmp_path):
     (tmp_path / "newstest2014.de").touch()
     for arguments, message in (
         (["resmlp6", tmp_path], "run train.sh first"),
@@ -151,7 +157,7 @@ def test_what_cannot_be_evaluated_is_refused_in_one_line(tmp_path):
         assert done.stderr.startswith("evaluate.sh: ") and done.stderr.count("\n") == 1
 
 
-def test_half_precision_as_fairseq_wants_it_of_each_optimizer():
+def test_half_precision_as_fairseq_wants_it_of_each_optimizer(dry_run):
     assert dry_run("en_de", "resmlp6", FP16=1).count("--fp16-no-flatten-grads") == 1
     assert "--fp16-no-flatten-grads" not in dry_run("en_de", "transformer", FP16=1)
     assert all("--fp16" in dry_run("en_de", system, FP16=1) for system in SYSTEMS)
@@ -178,13 +184,17 @@ def work(tmp_path_factory):
     return folders
 
 
-def train(folder, pair, system, *more, updates, **variables):
-    """What ``train.sh SYSTEM WORK`` would run on one device, in a forked process."""
-    small = (*SMALL[system], *HERE, "--max-update", updates, *more)
-    words = dry_run(pair, system, folder, "--", *small, **variables)
-    done = start(folder / "train.txt", "train", *words[1:], cwd=ROOT).finish()
-    assert done.status == 0, done.output
-    return load_checkpoint(folder / system / "checkpoint_last.pt")
+@pytest.fixture
+def train(run):
+    """The checkpoint that ``train.sh SYSTEM WORK`` leaves on one device."""
+
+    def checkpoint_of(folder, pair, system, *more, updates, **variables):
+        small = (*SMALL[system], *HERE, "--max-update", updates, *more)
+        done = run(pair, "train", system, folder, "--", *small, **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return load_checkpoint(folder / system / "checkpoint_last.pt")
+
+    return checkpoint_of
 
 
 @pytest.fixture
@@ -203,14 +213,13 @@ def linked(work, tmp_path):
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_every_system_trains(linked, pair, system):
+def test_every_system_trains(train, linked, pair, system):
     checkpoint = train(linked(pair, "run"), pair, system, updates=1)
     assert checkpoint["optimizer_history"][-1]["num_updates"] == 1
     assert all(tensor.isfinite().all() for tensor in checkpoint["model"].values())
 
 
-@pytest.mark.timeout(600)  # eight processes, one after another
-def test_from_training_over_a_break_to_the_table(linked):
+def test_from_training_over_a_break_to_the_table(run, train, linked):
     folder, unbroken = linked("en_de", "broken"), linked("en_de", "unbroken")
     more = ("--update-freq", "1", "--lr", "20")  # several updates an epoch, large enough to see
     train(folder, "en_de", "resmlp6", *more, updates=2, AT_ONCE=256)
@@ -233,7 +242,7 @@ def test_from_training_over_a_break_to_the_table(linked):
     assert "16 segments, not the 3003 of newstest2014" in done.stdout
 
 
-def test_two_processes_under_torchrun_take_the_step_of_one(linked):
+def test_two_processes_under_torchrun_take_the_step_of_one(run, train, linked):
     one, two = linked("en_fr", "one"), linked("en_fr", "two")
     # an even number of batches: fairseq gives an epoch's odd last one to one process, and weighs that update wrongly;
     # gradient descent, so that the weights show the gradient; fairseq's default wrapper needs a GPU

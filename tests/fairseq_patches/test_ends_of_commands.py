@@ -91,7 +91,7 @@ def fail(_, error):
 def test_a_worker_s_line_is_told_without_its_traceback():
     for error, told in (UserError("a.txt: no such file"), "a.txt: no such file"), (KeyError("a mistake"), None):
         with pytest.raises(torch.multiprocessing.ProcessRaisedException) as raised:
-            torch.multiprocessing.spawn(fail, (error,))
+            torch.multiprocessing.start_processes(fail, (error,), start_method="fork")
         assert explanation(raised.value) == told
 
 

@@ -65,13 +65,10 @@ def random_like(rows):
     return [torch.randn(row.shape, generator=generator, dtype=row.dtype) for row in rows]
 
 
-@pytest.mark.parametrize("checkpointed", [False, True])
-def test_training_is_the_paper_s_equations(name_of_variant, variant, checkpointed):
-    """What comes out, and the gradient of every parameter, beside those of the equations."""
+@pytest.fixture(scope="module")
+def equations(variant):
+    """A batch, its scores by the equations, their weights in a sum, and the parameters with the gradients of that."""
     model, options = variant
-    if checkpointed:
-        model = build(**VARIANTS[name_of_variant], checkpoint_activations=True)
-    assert model.training and torch.is_grad_enabled()
     sources, targets = pairs((5, 4), (3, 6))
     p = parameters_of(model)
     expected = [
@@ -80,6 +77,17 @@ def test_training_is_the_paper_s_equations(name_of_variant, variant, checkpointe
     ]
     weights = random_like(expected)
     sum((row * weight).sum() for row, weight in zip(expected, weights, strict=True)).backward()
+    return sources, targets, expected, weights, p
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_training_is_the_paper_s_equations(name_of_variant, variant, equations, checkpointed):
+    """What comes out, and the gradient of every parameter, beside those of the equations."""
+    model, _ = variant
+    if checkpointed:
+        model = build(**VARIANTS[name_of_variant], checkpoint_activations=True)
+    assert model.training and torch.is_grad_enabled()
+    sources, targets, expected, weights, p = equations
     for left_pad in False, True:
         got = logits(model, sources, targets, left_pad)
         assert_same(got, expected)

@@ -1,7 +1,7 @@
 """The configuration of a ResMLP encoder-decoder for transformers."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any  # noqa: F401 (what is added to the copy needs the first)
 
 from transformers import PretrainedConfig
 

@@ -1,6 +1,6 @@
 """A ResMLP encoder-decoder for transformers: the layers that trained it, with transformers' arguments and results."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any  # noqa: F401 (what is added to the copy needs the first)
 
 import torch
 import torch.nn.functional as F

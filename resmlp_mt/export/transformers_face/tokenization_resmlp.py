@@ -3,7 +3,7 @@
 import os
 import shutil
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any  # noqa: F401 (what is added to the copy needs the first)
 
 from transformers import PreTrainedTokenizer
 
@@ -71,7 +71,7 @@ class ResMLPTokenizer(PreTrainedTokenizer):
         return [*token_ids_0, *(token_ids_1 or []), END]
 
     def _decode(self, token_ids: int | list[int], *args: Any, **kwargs: Any) -> str:
-        """Running text of the target language. ``</s>`` and the like are no part of it, nor is what the loss ignores."""
+        """Running text of the target language, without ``</s>`` and the like."""
         numbers = [token_ids] if isinstance(token_ids, int) else token_ids
         return self.text.decode(number for number in numbers if number >= 0)
 

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from argparse import Namespace
 from copy import deepcopy
 from pathlib import Path
 
@@ -17,10 +16,11 @@ import pytest
 import torch
 from builders import OPTIONS, batch, build, dictionary, pairs, shifted
 from fairseq.sequence_generator import SequenceGenerator
+from trained import SCATTER, save
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.models.presets import PRESETS, apply_preset
+from resmlp_mt.models.presets import PRESETS
 from scripts import in_process
 
 pytest.importorskip("onnx")
@@ -30,7 +30,7 @@ from resmlp_mt.export import checking
 from resmlp_mt.export.checking import Runtime, largest_difference
 from resmlp_mt.export.graphs import graphs_of
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "onnx" / "translate.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "onnx" / "translate.py"
 SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}
 NARROW = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "max_source_positions": 20, "max_target_positions": 24}
 VARIANTS = {
@@ -42,14 +42,6 @@ VARIANTS = {
     **{name: {**options, **SHALLOW} for name, options in OPTIONS.items()},
     "adaptive softmax": {"adaptive_softmax_cutoff": [10, 30], "criterion": "adaptive_loss", **SHALLOW},
 }
-SCATTER = 0.03
-"""Scores of a size that a trained model's have."""
-HISTORY = {"criterion_name": "Loss", "optimizer_name": "Adagrad", "lr_scheduler_state": {}, "num_updates": 5}
-
-
-@pytest.fixture(scope="module")
-def model():
-    return build(scatter=SCATTER, share_all_embeddings=True).float()
 
 
 @pytest.fixture(scope="module")
@@ -119,29 +111,6 @@ def test_what_pytorch_cannot_export_is_one_line(model, monkeypatch):
 
 
 # The command, and the example that translates with what it wrote
-
-
-def save(path, model, languages=("en", "de"), **options):
-    """A checkpoint as fairseq-train writes it, of a model of ``build``."""
-    args = Namespace(arch="resmlp_transformer_tiny", _name="resmlp_transformer_tiny", **options)
-    apply_preset(args, "resmlp_transformer_tiny")
-    task = {"_name": "translation", "data": "/gone", "source_lang": languages[0], "target_lang": languages[1]}
-    state = {"args": None, "cfg": {"model": args, "task": task}, "model": model.state_dict()}
-    torch.save({**state, "optimizer_history": [HISTORY], "extra_state": {}, "last_optimizer_state": None}, path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    for language in "en", "de":
-        dictionary().save(str(folder / f"dict.{language}.txt"))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def checkpoint(model, tmp_path_factory):
-    return save(tmp_path_factory.mktemp("trained") / "model.pt", model, share_all_embeddings=True)
 
 
 @pytest.fixture

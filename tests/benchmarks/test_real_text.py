@@ -1,0 +1,123 @@
+"""Engines that translate real text: what is measured, by engines whose times are known, and one that is real."""
+
+import json
+
+import pytest
+from translation.small_folder import make
+
+from resmlp_mt.benchmarks import real_text
+from resmlp_mt.benchmarks.engines import Setting, parse
+from resmlp_mt.benchmarks.frontier import draw, frontier
+from resmlp_mt.benchmarks.real_text import Corpus, EngineProcess, compare, table
+from resmlp_mt.errors import UserError
+from resmlp_mt.translation.translator import Translator
+from scripts import in_process
+
+LINES, SETTING = ["a b", "c d e", "f"], Setting("data", ("en", "de"))
+
+
+class MadeUp:
+    """Translates by upper case, and says that a line takes a second; ``quick`` half of it."""
+
+    def __init__(self, name, setting):
+        self.name = name
+
+    def translate(self, lines):
+        return [line.upper() for line in lines], len(lines) * (0.5 if self.name == "quick" else 1.0)
+
+    def sizes(self):
+        return 10, 20
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    monkeypatch.setattr(real_text, "EngineProcess", MadeUp)
+    monkeypatch.setattr(real_text, "first_sentence", lambda *_: 0.25)
+
+
+def test_figures_are_those_of_the_times(made_up, tmp_path):
+    corpora = [Corpus("one", LINES, ["A B", "C D E", "F"]), Corpus("two", LINES * 2)]
+    rows = compare(["plain", "quick"], "plain", corpora, SETTING, rounds=3)
+    assert [(row.corpus, row.engine) for row in rows] == [
+        (corpus, engine) for corpus in ("one", "two") for engine in ("plain", "quick")
+    ]
+    plain, quick, *_, last = rows
+    assert (plain.rate.median, quick.rate.median, quick.ratio.median, plain.ratio.median) == (1, 2, 2, 1)
+    assert (quick.tokens, quick.latency, quick.first, quick.memory, quick.size) == (4, (0.5, 0.5), 0.25, 10, 20)
+    assert (quick.same, quick.sentences, last.sentences) == (3, 3, 6)
+    assert plain.scores["chrf2"]["score"] == 100 and last.scores is None
+    cells = table(rows, "plain")
+    assert {len(line) for line in cells} == {len(cells[0])} and cells[2][:4] == [
+        "one",
+        "quick",
+        "2 [2 - 2]",
+        "2.00 [2.00 - 2.00]",
+    ]
+    draw(rows, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_on_the_frontier_is_what_no_other_beats_in_both():
+    assert frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
+
+
+def test_an_engine_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
+    folder = str(make(tmp_path / "folder"))
+    texts = ["A dog runs.", "", "Two dogs."]
+    expected = [each.text for each in Translator(folder).translate(texts, beam=2)]
+    found, seconds = EngineProcess(f"{folder}:batch_tokens=7", Setting("", ("en", "de"), beam=2)).translate(texts)
+    assert found == expected and seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.pt", ("a.pt", {})),
+        (
+            "ctranslate2/a.pt:compute_type=int8,max_batch_size=32",
+            ("ctranslate2/a.pt", {"compute_type": "int8", "max_batch_size": 32}),
+        ),
+    ],
+)
+def test_names(name, expected):
+    assert parse(name) == expected
+
+
+def test_a_name_without_a_value_is_refused():
+    with pytest.raises(UserError, match="'fast' is no option=value"):
+        parse("a.pt:fast")
+
+
+def test_the_command_writes_what_it_found(made_up, tmp_path, monkeypatch, capsys):
+    (tmp_path / "in.en").write_text("a b\nc\n")
+    (tmp_path / "in.de").write_text("A B\nC\n")
+    common = (
+        "translate",
+        "--data",
+        tmp_path / "data",
+        "--languages",
+        "en",
+        "de",
+        "--engine",
+        "plain",
+        "--engine",
+        "quick",
+    )
+    run = in_process("benchmark", monkeypatch)
+    run(
+        *common,
+        "--text",
+        f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}",
+        "--json",
+        tmp_path / "o.json",
+        "--markdown",
+        tmp_path / "o.md",
+    )
+    assert "quick" in capsys.readouterr().out
+    found = json.loads((tmp_path / "o.json").read_text())
+    assert found["command"].startswith("resmlp-mt benchmark translate --data ")
+    assert [row["engine"] for row in found["rows"]] == ["plain", "quick"]
+    assert "| in.en | quick |" in (tmp_path / "o.md").read_text()
+    (tmp_path / "in.de").write_text("A B\n")
+    with pytest.raises(UserError, match=r"in.en has 2 lines, .* 1: give files that are aligned"):
+        run(*common, "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}")

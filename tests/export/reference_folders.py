@@ -1,0 +1,63 @@
+"""Exported folders of tiny models, each with fairseq's scores and the prepared text beside it.
+
+python tests/export/reference_folders.py FOLDER     makes FOLDER/NAME/model and FOLDER/NAME/reference.pt
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # builders.py, where it is run as a command
+
+from builders import OPTIONS, build
+
+from resmlp_mt.export.batches import batches
+from resmlp_mt.export.card import Card
+from resmlp_mt.export.hub_folder import write_hub_folder
+from resmlp_mt.export.loading import Trained
+from resmlp_mt.text.tokenizer import TextSettings
+from resmlp_mt.translation import model_folder
+
+CODES = b"#version: 0.2\n" + b"".join(f"w {digit}</w>\n".encode() for digit in range(10))
+LINES = ["w1 w2 w3.", "w5, w6", " w7\u2028w8\t", "w9 (w0)", "<unk> </s> w1", "日本 🙂"]
+NARROW = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "max_source_positions": 20, "max_target_positions": 14}
+SMALL = {**NARROW, "encoder_layers": 1, "decoder_layers": 2}
+VARIANTS = {
+    "shared embeddings": {"share_all_embeddings": True},
+    "shared with the output": {"share_decoder_input_output_embed": True, "separate": True},
+    "adaptive softmax": {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
+    "no cross-attention": {"no_cross_attention": True},
+    **{name: OPTIONS[name] for name in ("no mixing", "mlp", "depthwise", "heads and relative", "layernorm")},
+    **{name: OPTIONS[name] for name in ("sinusoidal positions", "learned positions")},
+}
+
+
+@torch.no_grad()
+def make(place: Path, name: str) -> Path:
+    """Make one in an empty folder."""
+    model = build(scatter=0.03, **{**SMALL, **VARIANTS[name]}).float().eval()
+    trained = Trained(Path("model.pt"), "resmlp_transformer_tiny", model, ("en", "de"), (Path(), Path()), 5)
+    write_hub_folder(place / "model", trained, TextSettings("en", "de"), CODES, Card("model", ["model.pt"]))
+    found = []
+    for left_pad_target in False, True:
+        for source, previous, real in batches(model, left_pad_target):
+            source = source.repeat_interleave(len(previous) // len(source), 0)
+            out = model(source, None, previous)
+            adaptive = model.decoder.adaptive_softmax is not None
+            scores = model.get_normalized_probs(out, log_probs=True) if adaptive else out[0]
+            found.append((source, previous, real, scores))
+    _, tokenizer, _ = model_folder.load(place / "model")
+    text = [
+        (line, tokenizer.encode(line), target := tokenizer.encode(line, target=True), tokenizer.decode(target))
+        for line in LINES
+    ]
+    torch.save({"batches": found, "text": text}, place / "reference.pt")
+    return place / "model"
+
+
+if __name__ == "__main__":
+    for name in VARIANTS:
+        place = Path(sys.argv[1], name.replace(" ", "-"))
+        place.mkdir(parents=True)
+        print(make(place, name))

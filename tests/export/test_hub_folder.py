@@ -1,0 +1,188 @@
+"""The command that makes a folder of a checkpoint: what is in it, and what is refused."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from builders import VARIANTS, build
+from torch import nn
+from trained import SCATTER
+
+import resmlp_mt
+from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.corpora.raw_text import RawText
+from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.errors import UserError
+from resmlp_mt.export import hub_folder
+from resmlp_mt.export.hub_folder import largest_difference, sources
+from resmlp_mt.models.plain import plain
+from resmlp_mt.text.words import Words
+from resmlp_mt.translation import model_folder
+from scripts import in_process
+
+CODES = "#version: 0.2\nw 1</w>\n"
+MORE = {
+    "adaptive softmax": {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
+    "shared with the output": {"share_decoder_input_output_embed": True, "separate": True},
+}
+
+
+@pytest.fixture(scope="session")
+def prepared(data, tmp_path_factory):
+    """The data's dictionaries, and how its text was treated."""
+    folder = tmp_path_factory.mktemp("prepared")
+    for path in data.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder.parent / "codes").write_text(CODES)
+    RawText(folder, ("en", "de"), Words(normalize=False), Subwords("bpe"), "bpe.codes").write(folder.parent / "codes")
+    return folder
+
+
+@pytest.fixture
+def export(monkeypatch):
+    return in_process("export", monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def exported(checkpoint, prepared, tmp_path_factory):
+    out = tmp_path_factory.mktemp("exported") / "en-de"
+    scores = out.parent / "scores.json"
+    score = {"score": 38.3, "signature": "nrefs:1|case:mixed", "name": "BLEU"}
+    scores.write_text(json.dumps({"segments": 2, "scores": {"sacrebleu": score}}))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        export = in_process("export", monkeypatch)
+        export(checkpoint, "--data", prepared, "--out", out, "--license", "mit", "--scores", scores)
+    return out
+
+
+def test_what_is_written(exported, model):
+    assert {path.name for path in exported.iterdir()} == {
+        *("config.json", "generation_config.json", "model.safetensors", "README.md"),
+        *("tokenizer_config.json", "source_symbols.txt", "target_symbols.txt", "subwords.model"),
+        *sources(),
+    }
+    written, tokenizer, generation = model_folder.load(exported)
+    assert largest_difference(model, written) < 1e-5
+    assert tokenizer.encode("w1") == [5, 2]
+    assert not tokenizer.settings.normalize
+    assert generation["max_length"] == 65  # </s> and 64 positions
+    config = json.loads((exported / "config.json").read_text())
+    assert config["auto_map"]["AutoModelForSeq2SeqLM"] == "modeling_resmlp.ResMLPForConditionalGeneration"
+
+
+def test_the_layers_are_those_that_train(exported):
+    modules = Path(resmlp_mt.__file__).parent / "modules"
+    for path in modules.glob("[a-z]*.py"):
+        assert (exported / path.name).read_bytes() == path.read_bytes()
+
+
+def test_source_files_find_one_another_in_one_folder():
+    written = sources()
+    for content in written.values():
+        assert "resmlp_mt." not in "".join(re.findall(r"^\s*(?:from|import) .*", content, re.MULTILINE))
+        for name in re.findall(r"^\s*from \.(\S+) import", content, re.MULTILINE):
+            assert f"{name}.py" in written
+
+
+def test_the_card(exported):
+    card = (exported / "README.md").read_text()
+    _, head, text = card.split("---\n", 2)
+    assert yaml.safe_load(head) == {
+        "language": ["en", "de"],
+        "library_name": "transformers",
+        "pipeline_tag": "translation",
+        "tags": ["translation", "resmlp"],
+        "license": "mit",
+    }
+    assert "| sacrebleu | 38.3 | `nrefs:1|case:mixed` |" in text
+    assert 'from_pretrained("en-de", trust_remote_code=True)' in text
+    assert "| checkpoints | model.pt, 5 updates |" in text
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, *MORE])
+def test_scores_are_fairseq_s(name):
+    model = build(scatter=SCATTER, **{**VARIANTS, **MORE}[name]).float().eval()
+    assert largest_difference(model, plain(model)) < 1e-5
+
+
+def test_a_difference_is_noticed(model):
+    other = plain(model)
+    with torch.no_grad():
+        other.decoder.layers[1].mixing.mixing.weight[5, 3] += 1
+    assert largest_difference(model, other) > hub_folder.TOLERANCE
+    with torch.no_grad():
+        other.decoder.layers[1].mixing.mixing.weight[5, 3] = float("nan")
+    assert largest_difference(model, other) == float("inf")
+
+
+def test_several_checkpoints_are_averaged(model, checkpoint, prepared, export, tmp_path):
+    state = load_checkpoint(checkpoint)
+    state["model"] = {name: 3 * tensor for name, tensor in state["model"].items()}
+    torch.save(state, tmp_path / "other.pt")
+    export(checkpoint, tmp_path / "other.pt", "--data", prepared, "--out", tmp_path / "en-de")
+    written, _, _ = model_folder.load(tmp_path / "en-de")
+    torch.testing.assert_close(written.encoder.embed_tokens.weight, 2 * model.encoder.embed_tokens.weight)
+    card = (tmp_path / "en-de" / "README.md").read_text()
+    assert "average of model.pt, other.pt" in card
+    assert "license:" not in card
+
+
+def test_codes_of_one_s_own(checkpoint, prepared, export, tmp_path):
+    (tmp_path / "codes").write_text(f"{CODES}w 2</w>\n")
+    export(checkpoint, "--data", prepared, "--codes", tmp_path / "codes", "--out", tmp_path / "en-de")
+    _, tokenizer, _ = model_folder.load(tmp_path / "en-de")
+    assert tokenizer.encode("w2") == [6, 2]
+
+
+class Shift(nn.Module):
+    """A layer of a user's own."""
+
+
+def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, prepared, data, export, tmp_path, monkeypatch):
+    out = tmp_path / "made" / "en-de"
+
+    def refused(message, *options, folder=prepared, out=out):
+        with pytest.raises(UserError, match=message) as error:
+            export(checkpoint, "--data", folder, "--out", out, *options)
+        assert "\n" not in str(error.value)
+        assert not (tmp_path / "made").exists() or not list((tmp_path / "made").iterdir())
+
+    refused("exists already", out=tmp_path)
+    refused(r"text\.json: cannot be read", folder=data)
+    refused("codes: cannot be read", "--codes", tmp_path / "codes")
+    (tmp_path / "codes").write_text("a b c d\n")
+    refused("not the learned subwords of bpe", "--codes", tmp_path / "codes")
+    refused("codes: not what resmlp-mt score --json prints", "--scores", tmp_path / "codes")
+    refused("scores: cannot be read", "--scores", tmp_path / "scores")
+    monkeypatch.setattr(hub_folder, "largest_difference", lambda *_: float("nan"))
+    refused("off fairseq's: nothing is written")
+    monkeypatch.undo()
+
+    def with_a_layer(model):
+        result = plain(model)
+        result.encoder.layers.append(Shift())
+        return result
+
+    monkeypatch.setattr(hub_folder, "plain", with_a_layer)
+    refused("the model has a Shift of test_hub_folder")
+
+
+def test_names_that_would_break_the_card_are_refused(checkpoint, prepared, export, tmp_path, capsys):
+    for option, value in ("--license", "mit\nx: y"), ("--trained-on", "a | b"), ("--trained-on", "two\nlines"):
+        with pytest.raises(SystemExit) as end:
+            export(checkpoint, "--data", prepared, "--out", tmp_path / "en-de", option, value)
+        assert end.value.code == 2
+        assert f"argument {option}: " in capsys.readouterr().err
+
+
+def test_onnx_is_a_command_of_its_own(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["resmlp-mt export", "onnx", "--help"])
+    with pytest.raises(SystemExit) as end:
+        in_process("export", monkeypatch)("onnx", "--help")
+    assert end.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: export onnx") and "decoder_step.onnx" in shown

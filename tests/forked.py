@@ -1,0 +1,129 @@
+"""fairseq's and this project's commands for shell scripts, forked from a process that has imported fairseq already.
+
+A folder of stand-ins for ``python``, ``fairseq-train`` and the others: put first on the PATH, each hands its arguments,
+environment, folder and files to a server, which forks a process that runs the command's own main part. That saves the
+seconds that each would spend on imports.
+"""
+
+import json
+import logging
+import multiprocessing
+import os
+import runpy
+import shlex
+import signal
+import socket
+import sys
+from pathlib import Path
+
+COMMANDS = {
+    **{f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "preprocess")},
+    "torchrun": "torch.distributed.run",
+}
+STREAMS = ("stdin", "stdout", "stderr")
+STAND_IN = """
+import json, os, signal, socket, sys
+address, name, *arguments = sys.argv[1:]
+server = socket.socket(socket.AF_UNIX)
+server.connect(address)
+socket.send_fds(server, [b"."], [0, 1, 2])
+server.sendall(json.dumps([name, arguments, dict(os.environ), os.getcwd()]).encode())
+server.shutdown(socket.SHUT_WR)
+status = int(server.recv(9))
+if status < 0:
+    signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+sys.exit(status)
+"""
+
+server = multiprocessing.get_context("forkserver")
+server.set_forkserver_preload([
+    "fairseq.trainer", "fairseq.tasks.translation", "sacrebleu", "sacremoses",
+    "torch._dynamo",  # which the first optimizer of a process imports, for seconds
+])  # fmt: skip
+
+
+class Commands:
+    """The folder of stand-ins, and the process behind them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        address = str(folder / "socket")
+        (folder / "stand_in.py").write_text(STAND_IN)
+        start = ("exec", sys.executable, "-IS", str(folder / "stand_in.py"), address)
+        for name in ("python", *COMMANDS):
+            (folder / name).write_text(f'#!/bin/bash\n{shlex.join(start)} {name} "$@"\n')
+            (folder / name).chmod(0o755)
+        listening, ready = multiprocessing.Pipe(duplex=False)
+        self.process = server.Process(target=_serve, args=(address, ready))
+        self.process.start()
+        ready.close()
+        listening.recv()
+
+    def environment(self, **variables: object) -> dict[str, str]:
+        """The environment of the tests with the stand-ins first on its PATH, and more variables."""
+        path = f"{self.folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, **{name: str(value) for name, value in variables.items()}}
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+def _serve(address, ready):
+    """Fork a process for each connection, which waits for the one that runs the command."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # they are not waited for
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        ready.send(True)
+        while True:
+            connection, _ = listener.accept()
+            if os.fork():
+                connection.close()
+                continue
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            _answer(connection)
+
+
+def _answer(connection):
+    _, files, *_ = socket.recv_fds(connection, 1, 3)
+    with connection.makefile() as stream:
+        request = json.load(stream)
+    process = os.fork()
+    if process == 0:
+        connection.close()
+        _run(files, *request)
+    _, status = os.waitpid(process, 0)
+    connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+    os._exit(0)
+
+
+def _run(files, name, arguments, environment, folder):
+    for number, (file, stream, mode) in enumerate(zip(files, STREAMS, "rww", strict=True)):
+        os.dup2(file, number)
+        os.close(file)
+        buffering = 1 if stream == "stderr" else -1
+        file = open(number, mode, buffering, encoding="utf-8", closefd=False)  # noqa: SIM115
+        setattr(sys, stream, file)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    become(*([] if name == "python" else [COMMANDS[name]]), *arguments)
+
+
+def become(main, *arguments):
+    """Run a module or a script as the interpreter does when it is started with it; ends the process."""
+    multiprocessing.set_start_method("fork", force=True)  # as in a fresh process: data-loader workers end with it
+    logging.root.handlers.clear()  # so that the command sets its own up, as in a fresh process
+    sys.argv = [main, *arguments]
+    try:
+        if main.endswith(".py"):
+            runpy.run_path(main, run_name="__main__")
+        else:
+            runpy.run_module(main, run_name="__main__", alter_sys=True)
+    except (Exception, KeyboardInterrupt):  # as the interpreter does, but not a process of multiprocessing
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
+    sys.exit()
