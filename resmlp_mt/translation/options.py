@@ -34,7 +34,7 @@ class Options:
     length_penalty: float | None = None
     max_len_a: float = 0.0
     max_len_b: int = 200
-    batch_tokens: int = 1024
+    batch_tokens: int = 2048
     too_long: str = "error"
     alignment: bool = False
 
