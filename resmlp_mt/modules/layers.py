@@ -21,7 +21,7 @@ from .dropout import Dropout
 from .mixing_kinds import TOKEN_MIXINGS
 from .norm import NORMS, absorb_input_affine_, absorb_output_affine_, split
 from .recompute import recomputed
-from .token_mixing import Mixing
+from .token_mixing import Mixing, TokenMixing
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class LayerConfig:
 class ResidualBranch(nn.Module):
     """The frame of a branch: an Aff or another norm before it, an Aff with LayerScale at its end, dropout."""
 
+    recompute: bool = True
+
     def __init__(self, cfg: LayerConfig):
         super().__init__()
         self.pre_affine = NORMS[cfg.norm](cfg.dim)
@@ -89,6 +91,7 @@ class TokenMixingBranch(ResidualBranch):
     def __init__(self, mixing: Mixing, cfg: LayerConfig):
         super().__init__(cfg)
         self.mixing = mixing
+        self.recompute = isinstance(mixing, TokenMixing)  # others have products before their last one
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; ``padding`` (T x B) is true at padded positions."""

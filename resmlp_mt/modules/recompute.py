@@ -15,11 +15,11 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def recomputed(method: Method) -> Method:
-    """A module's method that in training keeps its arguments alone for the backward pass."""
+    """A module's method that in training keeps its arguments alone for the backward pass, if ``module.recompute``."""
 
     @functools.wraps(method)
     def run(self: Any, *inputs: Any) -> Any:
-        if self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if self.recompute and self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return checkpoint(method, self, *inputs, use_reentrant=False)
         return method(self, *inputs)
 
