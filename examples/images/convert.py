@@ -74,9 +74,7 @@ def to_theirs(model: ImageModel, kind: str) -> dict[str, Tensor]:
     if cfg.pooling != "mean" or cfg.mixing == "none" or (kind == "authors" and cfg.mixing != "linear"):
         raise UserError(f"--to {kind}: no model there with {cfg.mixing} mixing and {cfg.pooling} pooling: keep ours")
     parts = [(ours, theirs) for theirs, ours in NAMES[kind]]
-    found = {
-        renamed(name, parts): value.detach() for name, value in model.named_parameters() if value.requires_grad
-    }
+    found = {renamed(name, parts): value.detach() for name, value in model.named_parameters() if value.requires_grad}
     shape = (1, 1, -1) if kind == "timm" else (-1,)
     return {name: value.view(shape) if name.endswith((".alpha", ".beta")) else value for name, value in found.items()}
 

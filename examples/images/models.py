@@ -92,6 +92,18 @@ MODELS = {
 }
 """By the papers' names and sizes; ``resmlp-b24/8`` has patches of 8 pixels, as the published weights."""
 
+SMALL = ImageModelConfig(32, 3, 2, 8, 1, 10, layerscale=0.3, mean=(0.3,), std=(0.4,))
+DIGITS = {
+    "resmlp": SMALL,
+    "resmlp-pixels": replace(SMALL, patch=1),
+    "class-mlp": replace(SMALL, pooling="class-mlp"),
+    "mixer": replace(SMALL, norm="layernorm", mixing="mlp", mixing_hidden=32, layerscale=None),
+    "no-mixing": replace(SMALL, mixing="none"),
+    "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", layerscale=None, last_norm=False),
+    "s-mlp": replace(SMALL, dim=64, depth=5, patch=8, expansion=0, norm="layernorm", mixing="none", last_norm=False),
+}
+"""Small ones of about one size, for images of 8 x 8 in gray."""
+
 
 class TokenMLP(Mixing):
     """``V GELU(U x + c) + b`` over patches (Tolstikhin et al. 2021, equation 1), with as many hidden units as one likes.
@@ -129,7 +141,9 @@ class ImageModel(nn.Module):
     def __init__(self, cfg: ImageModelConfig):
         super().__init__()
         if cfg.image % cfg.patch:
-            raise UserError(f"images of {cfg.image} pixels cannot be cut into patches of {cfg.patch}: choose other sizes")
+            raise UserError(
+                f"images of {cfg.image} pixels cannot be cut into patches of {cfg.patch}: choose other sizes"
+            )
         self.cfg = cfg
         self.patches = nn.Conv2d(cfg.channels, cfg.dim, cfg.patch, cfg.patch)
         layer = LayerConfig(
@@ -150,9 +164,6 @@ class ImageModel(nn.Module):
             if isinstance(module, ResidualBranch):  # LayerScale has no offset, and Mixer and B-MLP no LayerScale
                 module.post_affine.beta.requires_grad_(False)
                 module.post_affine.alpha.requires_grad_(cfg.layerscale is not None)
-            elif isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02 if cfg.expansion else (2 / module.in_features) ** 0.5)
-                nn.init.zeros_(module.bias)
             elif isinstance(module, nn.LayerNorm):
                 module.eps = 1e-6
 
