@@ -1,7 +1,7 @@
 """Published weights of ResMLP and MLP-Mixer, the authors' or timm's, to ours and back. `--help` tells the options.
 
-What each side calls a weight stands in NAMES. The values are the same; only timm's alpha and beta are 1 x 1 x C. What is
-fixed here and missing there: a LayerScale's beta is 0, and Mixer's "LayerScale" has alpha 1.
+What each side calls a weight stands in NAMES. The values are the same; only timm's alpha and beta are 1 x 1 x C. What
+is fixed here is missing there: every LayerScale's beta is 0, and Mixer has a LayerScale of alpha 1.
 """
 
 import argparse

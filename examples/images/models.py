@@ -106,9 +106,9 @@ DIGITS = {
 
 
 class TokenMLP(Mixing):
-    """``V GELU(U x + c) + b`` over patches (Tolstikhin et al. 2021, equation 1), with as many hidden units as one likes.
+    """``V GELU(U x + c) + b`` over patches (Tolstikhin et al. 2021, equation 1).
 
-    The toolkit's own, for sentences of any length, has a multiple of the positions.
+    As many hidden units as one likes; the toolkit's own, for sentences of any length, has a multiple of the positions.
     """
 
     def __init__(self, patches: int, hidden: int):
@@ -121,7 +121,7 @@ class TokenMLP(Mixing):
 
 
 class ClassMLPLayer(nn.Module):
-    """Update the class token from itself and the patches, which stay: one row of A, then a channel MLP ("class-MLP")."""
+    """Update the class token from itself and the patches, which stay: a row of A, then a channel MLP ("class-MLP")."""
 
     def __init__(self, cfg: LayerConfig):
         super().__init__()

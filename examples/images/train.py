@@ -148,31 +148,28 @@ class Projection(nn.Module):
         return F.normalize(self.mlp(x), dim=-1) @ F.normalize(self.prototypes, dim=-1).t()
 
 
-def learn_by_dino(model: ImageModel, data: Data, epochs: int, normalized: Callable, small_crops: int = 2) -> None:
-    """The student learns from every crop what the teacher sees in another, large one.
+def learn_by_dino(model: ImageModel, data: Data, epochs: int, normalized: Callable) -> None:
+    """The student learns from a crop what the teacher sees in another.
 
     The teacher is the moving average of the student; its outputs are centered, so that no prototype takes all, and
-    sharpened by a low temperature, so that they do not become equal. A has a fixed size: small crops are enlarged.
+    sharpened by a low temperature, so that they do not become equal. A has a fixed size: crops are as large as images.
     """
     student = nn.Sequential(model, Projection(model.cfg.dim))
-    teacher = copy.deepcopy(student).requires_grad_(False).eval()
+    teacher = copy.deepcopy(student).requires_grad_(False)
     center = torch.zeros(len(student[1].prototypes))
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
-        large = [normalized(crops(images, 0.5, 1.0)) for _ in range(2)]
-        small = [normalized(crops(images, 0.25, 0.5)) for _ in range(small_crops)]
+        both = torch.cat([normalized(crops(images, 0.6, 1.1)) for _ in range(2)])
         with torch.no_grad():
-            seen = teacher(torch.cat(large))
-            targets = ((seen - center) / 0.04).softmax(-1).chunk(2)
+            seen = teacher(both)
+            targets = ((seen - center) / 0.06).softmax(-1).roll(len(images), 0)  # of the other crop
             center.lerp_(seen.mean(0), 0.1)
-        guesses = (student(torch.cat(large + small)) / 0.1).log_softmax(-1).chunk(2 + small_crops)
-        pairs = [(t, g) for i, t in enumerate(targets) for j, g in enumerate(guesses) if i != j]
-        return torch.stack([-(t * g).sum(-1).mean() for t, g in pairs]).mean()
+        return F.cross_entropy(student(both) / 0.1, targets)
 
     def follow() -> None:
         with torch.no_grad():
             for slow, fast in zip(teacher.parameters(), student.parameters(), strict=True):
-                slow.lerp_(fast, 0.01)
+                slow.lerp_(fast, 0.05)
 
     fit(student, loss, data, epochs, follow)
     model.load_state_dict(teacher[0].state_dict())
