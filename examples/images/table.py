@@ -27,7 +27,7 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.files import JsonFile, write_json
 
 SEEDS = range(1, 6)
-EPOCHS, DINO_EPOCHS = 12, 24
+EPOCHS, DINO_EPOCHS = 20, 30
 Figures = tuple[float, int]
 """Accuracy and parameters."""
 
@@ -78,6 +78,9 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     data, done = digits(), JsonFile(args.work)
+    git = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
+    done.values.setdefault("commit", commit)
     for name, row in ROWS.items():
         for seed in SEEDS:
             if f"{name}, seed {seed}" not in done.values:
@@ -98,10 +101,9 @@ def table(done: dict, machine: str) -> dict:
         cost = [f"{parameters[0]:,}", f"{statistics.mean(seconds):.0f} s"] if parameters[0] else ["", ""]
         rows[name] = [f"{statistics.mean(percent):.1f} +- {statistics.stdev(percent):.1f}", *cost]
         seeds[name] = [round(each, 2) for each in percent]
-    git = ["git", "rev-parse", "--short", "HEAD"]
     return {
         "command": "python examples/images/table.py --work FILE",
-        "commit": subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip(),
+        "commit": done["commit"],
         "date": datetime.date.today().isoformat(),
         "machine": machine,
         "software": f"Python {platform.python_version()}, torch {torch.__version__}",
