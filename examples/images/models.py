@@ -7,6 +7,7 @@ ResMLP: Touvron et al. 2021, arXiv 2105.03404. MLP-Mixer: Tolstikhin et al. 2021
 S-MLP and B-MLP: Bachmann et al. 2023, arXiv 2306.13575; their one patch is the whole image.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.modules import EncoderLayer, LayerConfig, Mixing
+from resmlp_mt.modules import EncoderLayer, LayerConfig, Mixing, TokenMixing
 from resmlp_mt.modules.layers import ChannelMLPBranch, ResidualBranch, TokenMixingBranch
 from resmlp_mt.modules.norm import NORMS
 
@@ -164,6 +165,8 @@ class ImageModel(nn.Module):
             if isinstance(module, ResidualBranch):  # LayerScale has no offset, and Mixer and B-MLP no LayerScale
                 module.post_affine.beta.requires_grad_(False)
                 module.post_affine.alpha.requires_grad_(cfg.layerscale is not None)
+            elif isinstance(module, TokenMixing):
+                nn.init.trunc_normal_(module.weight, std=0.02)  # as the authors' code
             elif isinstance(module, nn.LayerNorm):
                 module.eps = 1e-6
 
@@ -190,6 +193,12 @@ class ImageModel(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """``B x channels x image x image -> B x classes``, logits."""
         return self.head(self.features(images))
+
+
+def normalizing(cfg: ImageModelConfig) -> Callable[[Tensor], Tensor]:
+    """What makes pixels of 0 to 1 what the model reads."""
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (cfg.mean, cfg.std))
+    return lambda images: (images - mean) / std
 
 
 def count(model: nn.Module) -> int:

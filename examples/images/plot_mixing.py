@@ -9,34 +9,31 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
+    import torch.nn.functional as F
     from convert import read_model
     from matplotlib.figure import Figure
     from models import ImageModel
 
-    from resmlp_mt.analysis.pictures import WEIGHTS, png
-    from resmlp_mt.analysis.sparsity import share_of_small
     from resmlp_mt.files import atomic_write, check_outputs
 
-MOST = 14
-"""Rows of pictures at most; of more patches, every second or third one."""
+MOST_ROWS, MOST_LAYERS = 14, 6
+"""Of pictures in a column, and of panels; of more, every second or third one is shown."""
 
 
 def drawn(model: ImageModel) -> Figure:
-    """A panel for each layer: A's rows, each an image of its weights."""
-    figure = Figure(figsize=(4.2 * len(model.layers), 4.6), layout="constrained")
+    """A panel a layer: A's rows, each an image of its weights; above it, the share of A below 5% of its largest."""
     side = model.cfg.image // model.cfg.patch
-    step = -(-side // MOST)
-    for number, (axis, layer) in enumerate(zip(figure.subplots(1, len(model.layers), squeeze=False)[0], model.layers)):
+    step = -(-side // MOST_ROWS)
+    layers = list(enumerate(model.layers, start=1))[:: -(-len(model.layers) // MOST_LAYERS)]
+    figure = Figure(figsize=(4.2 * len(layers), 4.6), layout="constrained")
+    for axis, (number, layer) in zip(figure.subplots(1, len(layers), squeeze=False)[0], layers, strict=True):
         a = layer.mixing.mixing.weight.detach()
         rows = a.view(side, side, side, side)[::step, ::step]
-        shown = len(rows)
-        # a border between the pictures
-        tiles = rows.new_full((shown, shown, side + 1, side + 1), float("nan"))
-        tiles[:, :, :side, :side] = rows
-        largest = float(a.abs().quantile(0.995))
-        image = tiles.permute(0, 2, 1, 3).reshape(shown * (side + 1), -1)
-        axis.imshow(image, cmap=WEIGHTS, vmin=-largest, vmax=largest, interpolation="nearest")
-        axis.set_title(f"layer {number + 1}: {share_of_small(a):.0%} of A below 5% of its largest")
+        tiles = F.pad(rows, [0, 1, 0, 1], value=float("nan"))  # a border between the pictures
+        image = tiles.transpose(1, 2).reshape(len(rows) * (side + 1), -1)[:-1, :-1]
+        largest = float(a.abs().max())
+        axis.imshow(image, cmap="RdBu_r", vmin=-largest / 2, vmax=largest / 2, interpolation="nearest")
+        axis.set_title(f"layer {number}: {(a.abs() < 0.05 * largest).double().mean():.0%} small")
         axis.set_axis_off()
     return figure
 
@@ -53,9 +50,8 @@ def main() -> None:
     model, _ = read_model(args.model)
     if model.cfg.mixing != "linear":
         raise UserError(f"{args.model}: its token mixing is no matrix A: choose a ResMLP")
-    picture = png(drawn(model))
     with atomic_write(args.out, "wb") as file:
-        file.write(picture)
+        drawn(model).savefig(file, format="png", dpi=80)
 
 
 if __name__ == "__main__":

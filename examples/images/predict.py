@@ -1,4 +1,4 @@
-"""The five most probable classes of an image, by published weights or a model of one's own. `--help` tells the options."""
+"""The five best classes of an image, by published weights or a model of one's own. `--help` tells the options."""
 
 import argparse
 import sys

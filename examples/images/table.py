@@ -20,14 +20,14 @@ from resmlp_mt.errors import told_in_one_line
 with told_in_one_line():  # the imports take a second
     import torch
     from baselines import VisionTransformer, conv_net
-    from models import DIGITS, count
+    from models import DIGITS, count, normalizing
     from torch import nn
-    from train import Data, accuracy, digits, learn, neighbors_accuracy, normalizing, train
+    from train import Data, accuracy, digits, learn, neighbors_accuracy, train
 
     from resmlp_mt.files import JsonFile, write_json
 
 SEEDS = range(1, 6)
-EPOCHS, DINO_EPOCHS = 20, 30
+EPOCHS, DINO_EPOCHS = 12, 24
 Figures = tuple[float, int]
 """Accuracy and parameters."""
 

@@ -21,7 +21,8 @@ with told_in_one_line():  # the imports take a second
     import torch.nn.functional as F
     from baselines import conv_net
     from convert import write_model
-    from models import DIGITS, MODELS, ImageModel, ImageModelConfig, count
+    from models import DIGITS, MODELS, ImageModel, ImageModelConfig, count, normalizing
+    from predict import read_image
     from torch import Tensor, nn
 
     from resmlp_mt.files import check_can_be_written
@@ -57,8 +58,6 @@ def folder(path: Path, size: int, seed: int) -> Data:
     Raises:
         UserError: there are none, or one cannot be read
     """
-    from predict import read_image
-
     try:
         from torchvision.datasets import ImageFolder
     except RuntimeError as error:  # its operators do not load beside another build of PyTorch
@@ -193,12 +192,6 @@ def neighbors_accuracy(features: Callable[[Tensor], Tensor], data: Data) -> floa
     votes = torch.zeros(len(asked), len(data.classes))
     votes.scatter_add_(1, data.labels[nearest], (cosines / 0.07).exp())
     return (votes.argmax(-1) == data.test_labels).double().mean().item()
-
-
-def normalizing(cfg: ImageModelConfig) -> Callable[[Tensor], Tensor]:
-    """What makes pixels of 0 to 1 what the model reads."""
-    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (cfg.mean, cfg.std))
-    return lambda images: (images - mean) / std
 
 
 def train(cfg: ImageModelConfig, data: Data, method: str, epochs: int, seed: int) -> tuple[ImageModel, float]:
