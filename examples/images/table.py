@@ -27,7 +27,7 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.files import JsonFile, write_json
 
 SEEDS = range(1, 6)
-EPOCHS, DINO_EPOCHS = 12, 24
+EPOCHS, DINO_EPOCHS = 16, 24
 Figures = tuple[float, int]
 """Accuracy and parameters."""
 

@@ -100,7 +100,7 @@ def fit(
     epochs: int,
     after_step: Callable[[], None] = lambda: None,
     batch: int = 50,
-    lr: float = 5e-3,
+    lr: float = 1e-2,
 ) -> None:
     """Minimize ``loss(images, labels)`` by AdamW, the rate rising for a tenth of the updates, then falling to 0."""
     batch = min(batch, len(data.images))
