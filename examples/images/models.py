@@ -37,7 +37,10 @@ class ImageModelConfig:
         layerscale: what every LayerScale starts with; None: there is none
         pooling: ``"mean"`` or ``"class-mlp"``, two layers that update a class token alone
         last_norm: a norm stands before the pooling
-        mean, std: of a color, subtracted from pixels of 0 to 1, divided by
+        mean, std: of each color, in pixels of 0 to 1
+
+    Raises:
+        UserError: the image cannot be cut into patches
     """
 
     dim: int
@@ -55,6 +58,12 @@ class ImageModelConfig:
     last_norm: bool = True
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
+
+    def __post_init__(self) -> None:
+        if self.image < self.patch or self.image % self.patch:
+            raise UserError(
+                f"images of {self.image} pixels cannot be cut into patches of {self.patch}: change the size"
+            )
 
     @property
     def patches(self) -> int:

@@ -32,7 +32,7 @@ def drawn(model: ImageModel) -> Figure:
         tiles = F.pad(rows, [0, 1, 0, 1], value=float("nan"))  # a border between the pictures
         image = tiles.transpose(1, 2).reshape(len(rows) * (side + 1), -1)[:-1, :-1]
         largest = float(a.abs().max())
-        axis.imshow(image, cmap="RdBu_r", vmin=-largest / 2, vmax=largest / 2, interpolation="nearest")
+        axis.imshow(image.numpy(), cmap="RdBu_r", vmin=-largest / 2, vmax=largest / 2, interpolation="nearest")
         axis.set_title(f"layer {number}: {(a.abs() < 0.05 * largest).double().mean():.0%} small")
         axis.set_axis_off()
     return figure

@@ -22,21 +22,21 @@ with told_in_one_line():  # the imports take a second
     from baselines import VisionTransformer, conv_net
     from models import DIGITS, count, normalizing
     from torch import nn
-    from train import Data, accuracy, digits, learn, neighbors_accuracy, train
+    from train import Data, Recipe, accuracy, digits, learn, neighbors_accuracy, train
 
     from resmlp_mt.files import JsonFile, write_json
 
 SEEDS = range(1, 6)
-EPOCHS, DINO_EPOCHS = 16, 24
+RECIPE, DINO = Recipe(16), Recipe(24)
 Figures = tuple[float, int]
 """Accuracy and parameters."""
 
 
-def ours(name: str, method: str = "supervised", epochs: int = EPOCHS) -> Callable[[Data, int], Figures]:
+def ours(name: str, method: str = "supervised", recipe: Recipe = RECIPE) -> Callable[[Data, int], Figures]:
     """A row of an ImageModel."""
 
     def row(data: Data, seed: int) -> Figures:
-        model, score = train(DIGITS[name], data, method, epochs, seed)
+        model, score = train(DIGITS[name], data, method, recipe, seed)
         return score, count(model)
 
     return row
@@ -48,7 +48,7 @@ def baseline(make: Callable[[], nn.Module]) -> Callable[[Data, int], Figures]:
     def row(data: Data, seed: int) -> Figures:
         torch.manual_seed(seed)
         model, normalized = make().train(), normalizing(DIGITS["resmlp"])
-        learn(model, data, EPOCHS, normalized)
+        learn(model, data, RECIPE, normalized)
         return accuracy(model.eval(), data, normalized), count(model)
 
     return row
@@ -64,7 +64,7 @@ ROWS = {
     "S-MLP": ours("s-mlp"),
     "convolutional net": baseline(lambda: conv_net(1, 10)),
     "vision Transformer": baseline(lambda: VisionTransformer(1, 10, 8, 2, 32)),
-    "ResMLP, DINO, 20 neighbors of features": ours("resmlp", "dino", DINO_EPOCHS),
+    "ResMLP, DINO, 20 neighbors of features": ours("resmlp", "dino", DINO),
     "20 neighbors of pixels, nothing learned": lambda data, seed: (neighbors_accuracy(lambda x: x.flatten(1), data), 0),
 }
 

@@ -31,6 +31,15 @@ METHODS = "supervised", "distilled", "dino"
 NEIGHBORS = 20
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """AdamW: passes over the images, images a batch, and the highest learning rate."""
+
+    epochs: int
+    batch: int = 50
+    lr: float = 0.01
+
+
 @dataclass
 class Data:
     """Images of 0 to 1, N x channels x image x image, and their labels, N; the last part of them to test."""
@@ -97,17 +106,15 @@ def fit(
     module: nn.Module,
     loss: Callable[[Tensor, Tensor], Tensor],
     data: Data,
-    epochs: int,
+    recipe: Recipe,
     after_step: Callable[[], None] = lambda: None,
-    batch: int = 50,
-    lr: float = 1e-2,
 ) -> None:
     """Minimize ``loss(images, labels)`` by AdamW, the rate rising for a tenth of the updates, then falling to 0."""
-    batch = min(batch, len(data.images))
-    updates = epochs * (len(data.images) // batch)
+    batch = min(recipe.batch, len(data.images))
+    updates = recipe.epochs * (len(data.images) // batch)
     optimizer = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], weight_decay=0.05, fused=True)
-    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=updates, pct_start=0.1)
-    for _ in range(epochs):
+    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.lr, total_steps=updates, pct_start=0.1)
+    for _ in range(recipe.epochs):
         for chosen in torch.randperm(len(data.images)).split(batch):
             if len(chosen) == batch:
                 optimizer.zero_grad()
@@ -118,7 +125,7 @@ def fit(
                 after_step()
 
 
-def learn(model: nn.Module, data: Data, epochs: int, normalized: Callable, teacher: nn.Module | None = None) -> None:
+def learn(model: nn.Module, data: Data, recipe: Recipe, normalized: Callable, teacher: nn.Module | None = None) -> None:
     """By labels, which are smoothed, and, if there is a teacher, by its decisions."""
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
@@ -131,7 +138,7 @@ def learn(model: nn.Module, data: Data, epochs: int, normalized: Callable, teach
             decisions = teacher(images).argmax(-1)
         return (of_labels + F.cross_entropy(logits, decisions)) / 2
 
-    fit(model, loss, data, epochs)
+    fit(model, loss, data, recipe)
 
 
 class Projection(nn.Module):
@@ -147,7 +154,7 @@ class Projection(nn.Module):
         return F.normalize(self.mlp(x), dim=-1) @ F.normalize(self.prototypes, dim=-1).t()
 
 
-def learn_by_dino(model: ImageModel, data: Data, epochs: int, normalized: Callable) -> None:
+def learn_by_dino(model: ImageModel, data: Data, recipe: Recipe, normalized: Callable) -> None:
     """The student learns from a crop what the teacher sees in another.
 
     The teacher is the moving average of the student; its outputs are centered, so that no prototype takes all, and
@@ -170,7 +177,7 @@ def learn_by_dino(model: ImageModel, data: Data, epochs: int, normalized: Callab
             for slow, fast in zip(teacher.parameters(), student.parameters(), strict=True):
                 slow.lerp_(fast, 0.05)
 
-    fit(student, loss, data, epochs, follow)
+    fit(student, loss, data, recipe, follow)
     model.load_state_dict(teacher[0].state_dict())
 
 
@@ -194,20 +201,20 @@ def neighbors_accuracy(features: Callable[[Tensor], Tensor], data: Data) -> floa
     return (votes.argmax(-1) == data.test_labels).double().mean().item()
 
 
-def train(cfg: ImageModelConfig, data: Data, method: str, epochs: int, seed: int) -> tuple[ImageModel, float]:
+def train(cfg: ImageModelConfig, data: Data, method: str, recipe: Recipe, seed: int) -> tuple[ImageModel, float]:
     """A trained model and its accuracy on the test's images."""
     torch.manual_seed(seed)
     normalized = normalizing(cfg)
     model = ImageModel(replace(cfg, classes=0) if method == "dino" else cfg).eval()
     if method == "dino":
-        learn_by_dino(model, data, epochs, normalized)
+        learn_by_dino(model, data, recipe, normalized)
         return model, neighbors_accuracy(lambda images: model(normalized(images)), data)
     teacher = None
     if method == "distilled":
         teacher = conv_net(cfg.channels, cfg.classes).train()
-        learn(teacher, data, epochs, normalized)
+        learn(teacher, data, recipe, normalized)
         teacher.eval()
-    learn(model, data, epochs, normalized, teacher)
+    learn(model, data, recipe, normalized, teacher)
     return model, accuracy(model, data, normalized)
 
 
@@ -219,6 +226,7 @@ def main() -> None:
     parser.add_argument("--image", type=int, help="side that a folder's images get (default: the model's)")
     parser.add_argument("--method", choices=METHODS, default="supervised", help="default: %(default)s")
     parser.add_argument("--epochs", type=int, default=60, help="default: %(default)s")
+    parser.add_argument("--lr", type=float, help="highest learning rate (default: 0.01; a folder: 0.001)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--out", type=Path, required=True, help="file for the trained model")
     args = parser.parse_args()
@@ -226,8 +234,9 @@ def main() -> None:
     name = args.model or next(iter(known))
     if name not in known:
         raise UserError(f"--model {name}: give one of {', '.join(known)}")
-    if args.epochs < 1:
-        raise UserError(f"--epochs {args.epochs}: give 1 or more")
+    lr = (0.001 if args.data else 0.01) if args.lr is None else args.lr
+    if args.epochs < 1 or not lr > 0:
+        raise UserError(f"--epochs {args.epochs}, --lr {lr}: give at least one epoch and a rate above 0")
     check_can_be_written(args.out)
     cfg = known[name]
     if args.data:
@@ -236,8 +245,9 @@ def main() -> None:
         cfg = replace(cfg, classes=len(data.classes))
     else:
         data = digits()
+    recipe = Recipe(args.epochs, lr=lr)
     start = time.process_time()
-    model, score = train(cfg, data, args.method, args.epochs, args.seed)
+    model, score = train(cfg, data, args.method, recipe, args.seed)
     write_model(args.out, model, [] if args.method == "dino" else data.classes)
     how = f"by {NEIGHBORS} neighbors" if args.method == "dino" else "right"
     print(
