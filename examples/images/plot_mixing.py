@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
+    import torch
     import torch.nn.functional as F
     from convert import read_model
     from matplotlib.figure import Figure
@@ -21,11 +22,17 @@ MOST_ROWS, MOST_LAYERS = 14, 6
 
 
 def drawn(model: ImageModel) -> Figure:
-    """A panel a layer: A's rows, each an image of its weights; above it, the share of A below 5% of its largest."""
+    """A panel a layer: A's rows, each an image of its weights, on a scale to half of A's largest.
+
+    Above it, the share of A below 5% of its largest, and the mean distance of weights in patches, by their magnitude.
+    """
     side = model.cfg.image // model.cfg.patch
     step = -(-side // MOST_ROWS)
     layers = list(enumerate(model.layers, start=1))[:: -(-len(model.layers) // MOST_LAYERS)]
-    figure = Figure(figsize=(4.2 * len(layers), 4.6), layout="constrained")
+    places = torch.cartesian_prod(torch.arange(side), torch.arange(side)).float()
+    distances = torch.cdist(places, places)
+    figure = Figure(figsize=(4.2 * len(layers), 4.4))
+    figure.subplots_adjust(0.01, 0.01, 0.99, 0.92, 0.05)
     for axis, (number, layer) in zip(figure.subplots(1, len(layers), squeeze=False)[0], layers, strict=True):
         a = layer.mixing.mixing.weight.detach()
         rows = a.view(side, side, side, side)[::step, ::step]
@@ -33,7 +40,8 @@ def drawn(model: ImageModel) -> Figure:
         image = tiles.transpose(1, 2).reshape(len(rows) * (side + 1), -1)[:-1, :-1]
         largest = float(a.abs().max())
         axis.imshow(image.numpy(), cmap="RdBu_r", vmin=-largest / 2, vmax=largest / 2, interpolation="nearest")
-        axis.set_title(f"layer {number}: {(a.abs() < 0.05 * largest).double().mean():.0%} small")
+        small, mean = (a.abs() < 0.05 * largest).double().mean(), (a.abs() * distances).sum() / a.abs().sum()
+        axis.set_title(f"layer {number}: {small:.0%} small, distance {mean:.2f}")
         axis.set_axis_off()
     return figure
 

@@ -20,7 +20,7 @@ from resmlp_mt.errors import told_in_one_line
 with told_in_one_line():  # the imports take a second
     import torch
     from baselines import VisionTransformer, conv_net
-    from models import DIGITS, count, normalizing
+    from models import DIGITS, ImageModel, count, normalizing
     from torch import nn
     from train import Data, Recipe, accuracy, digits, learn, neighbors_accuracy, train
 
@@ -54,6 +54,13 @@ def baseline(make: Callable[[], nn.Module]) -> Callable[[Data, int], Figures]:
     return row
 
 
+def untrained(data: Data, seed: int) -> Figures:
+    """What DINO's features start as."""
+    torch.manual_seed(seed)
+    model, normalized = ImageModel(DIGITS["resmlp"]).eval(), normalizing(DIGITS["resmlp"])
+    return neighbors_accuracy(lambda images: model.features(normalized(images)), data), 0
+
+
 ROWS = {
     "ResMLP": ours("resmlp"),
     "ResMLP, class-MLP": ours("class-mlp"),
@@ -65,6 +72,7 @@ ROWS = {
     "convolutional net": baseline(lambda: conv_net(1, 10)),
     "vision Transformer": baseline(lambda: VisionTransformer(1, 10, 8, 2, 32)),
     "ResMLP, DINO, 20 neighbors of features": ours("resmlp", "dino", DINO),
+    "20 neighbors of the untrained ResMLP's features": untrained,
     "20 neighbors of pixels, nothing learned": lambda data, seed: (neighbors_accuracy(lambda x: x.flatten(1), data), 0),
 }
 
