@@ -127,9 +127,10 @@ def read_model(path: Path) -> tuple[ImageModel, list[str]]:
         raise UserError(f"{path}: needs the package {error.name}: pip install {error.name}") from error
     except UserError:
         raise
-    except Exception as error:  # whatever a file that is none makes of PyTorch
-        line = (str(error).splitlines() or [""])[0][:80]
-        raise UserError(f"{path}: no weights of a ResMLP or an MLP-Mixer for images ({line})") from error
+    except Exception as error:  # whatever PyTorch makes of another kind of file
+        raise UserError(
+            f"{path}: not the weights of a ResMLP or an MLP-Mixer for images: choose another file"
+        ) from error
     return model.eval(), names
 
 

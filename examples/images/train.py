@@ -69,8 +69,10 @@ def folder(path: Path, size: int, seed: int) -> Data:
     """
     try:
         from torchvision.datasets import ImageFolder
-    except RuntimeError as error:  # its operators do not load beside another build of PyTorch
-        raise UserError(f"torchvision does not fit PyTorch {torch.__version__}: install the build for it") from error
+    except (ImportError, RuntimeError) as error:  # the latter from a build for another PyTorch
+        raise UserError(
+            f"--data needs the torchvision for PyTorch {torch.__version__}: see PyTorch's installation page"
+        ) from error
     try:
         found = ImageFolder(str(path), loader=lambda file: read_image(Path(file), size))
     except OSError as error:

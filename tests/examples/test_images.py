@@ -1,6 +1,7 @@
 """examples/images: the papers' sizes, the same function as the published models, training, prediction, pictures."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from PIL import Image
 from resmlp_mt.errors import UserError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "images"
-MODULES = "baselines", "models", "convert", "predict", "train"
+MODULES = "baselines", "models", "convert", "predict", "train", "table"
 TIMM = {
     "resmlp_12_224": "resmlp-s12",
     "resmlp_24_224": "resmlp-s24",
@@ -264,6 +265,33 @@ def test_a_folder_of_images(images, run, tmp_path, monkeypatch):
         run("train", "--data", tmp_path / "nowhere", "--out", tmp_path / "model.pt")
 
 
+def test_without_torchvision_a_folder_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision.datasets", None)
+    with pytest.raises(UserError, match="--data needs the torchvision for PyTorch"):
+        run("train", "--data", tmp_path, "--out", tmp_path / "model.pt")
+
+
+def test_the_table_goes_on_where_it_was_broken_off(images, run, tmp_path, monkeypatch):
+    asked = []
+
+    def row(data, seed):
+        asked.append(seed)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return 0.9 + seed / 100, 1234
+
+    monkeypatch.setattr(images.table, "ROWS", {"a model": row})
+    files = "--work", tmp_path / "work.json", "--out", tmp_path / "results.json"
+    with pytest.raises(KeyboardInterrupt):
+        run("table", *files)
+    assert not (tmp_path / "results.json").exists()
+    run("table", *files)
+    assert asked == [1, 2, 3, 3, 4, 5]
+    table = json.loads((tmp_path / "results.json").read_text())["digits"]
+    assert table["rows"] == {"a model": ["93.0 +- 1.6", "1,234", "0 s"]}
+    assert table["seeds"] == {"a model": [91, 92, 93, 94, 95]}
+
+
 def test_a_picture_of_a(images, run, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(EXAMPLE)
@@ -288,7 +316,7 @@ def test_mistakes_are_told_in_a_line(images, run, tmp_path):
     Image.new("L", (9, 9)).save(tmp_path / "image.png")
     for arguments, message in [
         (["convert", "none.pth"], "none.pth: no such file"),
-        (["convert", text], "text.pth: no weights of a ResMLP or an MLP-Mixer"),
+        (["convert", text], "text.pth: not the weights of a ResMLP or an MLP-Mixer"),
         (["convert", tmp_path / "part.pth"], r"layers\.1\.mlp\.post_affine\.alpha is in this file or in the model"),
         (["convert", model, "--to", "timm"], "no model there with linear mixing and class-mlp pooling"),
         (["convert", model, "--out", model], "would be written over the input"),
