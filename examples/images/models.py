@@ -1,0 +1,215 @@
+"""The papers' image models as data, made of this toolkit's layers.
+
+An image is cut into patches, which a linear layer makes vectors: T x B x C, T patches in reading order, B images, C
+channels. Layers, pooling and a linear layer to the classes follow.
+
+ResMLP: Touvron et al. 2021, arXiv 2105.03404. MLP-Mixer: Tolstikhin et al. 2021, arXiv 2105.01601.
+S-MLP and B-MLP: Bachmann et al. 2023, arXiv 2306.13575; their one patch is the whole image.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.modules import EncoderLayer, LayerConfig, Mixing, TokenMixing
+from resmlp_mt.modules.layers import ChannelMLPBranch, ResidualBranch, TokenMixingBranch
+from resmlp_mt.modules.norm import NORMS
+
+
+@dataclass(frozen=True)
+class ImageModelConfig:
+    """A model.
+
+    Attributes:
+        dim: channels C
+        depth: layers
+        patch, image: side of a patch and of an image, in pixels
+        channels: of an image
+        classes: 0: no head; the output is the pooled vector
+        expansion: the channel MLP's hidden width by C; 0: a layer is LayerNorm, GELU, linear, not residual (S-MLP)
+        norm: ``"affine"`` or ``"layernorm"``
+        mixing: ``"linear"`` (one A), ``"mlp"`` (Mixer's) or ``"none"``
+        mixing_hidden: hidden units of Mixer's token MLP
+        layerscale: what every LayerScale starts with; None: there is none
+        pooling: ``"mean"`` or ``"class-mlp"``, two layers that update a class token alone
+        last_norm: a norm stands before the pooling
+        mean, std: of each color, in pixels of 0 to 1
+
+    Raises:
+        UserError: the image cannot be cut into patches
+    """
+
+    dim: int
+    depth: int
+    patch: int = 16
+    image: int = 224
+    channels: int = 3
+    classes: int = 1000
+    expansion: int = 4
+    norm: str = "affine"
+    mixing: str = "linear"
+    mixing_hidden: int = 0
+    layerscale: float | None = None
+    pooling: str = "mean"
+    last_norm: bool = True
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    std: tuple[float, ...] = (0.229, 0.224, 0.225)
+
+    def __post_init__(self) -> None:
+        if self.image < self.patch or self.image % self.patch:
+            raise UserError(
+                f"images of {self.image} pixels cannot be cut into patches of {self.patch}: change the size"
+            )
+
+    @property
+    def patches(self) -> int:
+        """T"""
+        return (self.image // self.patch) ** 2
+
+
+S12 = ImageModelConfig(384, 12, layerscale=0.1)
+S24 = ImageModelConfig(384, 24, layerscale=1e-5)
+S36 = ImageModelConfig(384, 36, layerscale=1e-6)
+B24 = ImageModelConfig(768, 24, layerscale=1e-6)
+HALF = (0.5, 0.5, 0.5)
+S16 = ImageModelConfig(512, 8, norm="layernorm", mixing="mlp", mixing_hidden=256, mean=HALF, std=HALF)
+B16 = replace(S16, dim=768, depth=12, mixing_hidden=384)
+B_MLP = ImageModelConfig(1024, 12, 64, 64, classes=11230, norm="layernorm", mixing="none", last_norm=False)
+
+MODELS = {
+    "resmlp-s12": S12,
+    "resmlp-s24": S24,
+    "resmlp-s36": S36,
+    "resmlp-b24": B24,
+    "resmlp-s12/8": replace(S12, patch=8),
+    "resmlp-s24/8": replace(S24, patch=8),
+    "resmlp-b24/8": replace(B24, patch=8),
+    "resmlp-s12-class-mlp": replace(S12, pooling="class-mlp"),
+    "resmlp-s24-class-mlp": replace(S24, pooling="class-mlp"),
+    "mixer-s/16": S16,
+    "mixer-s/32": replace(S16, patch=32),
+    "mixer-b/16": B16,
+    "mixer-b/32": replace(B16, patch=32),
+    "s-mlp-6/1024": replace(B_MLP, depth=5, expansion=0),  # its first linear layer is the patches' here
+    "b-mlp-6/512": replace(B_MLP, dim=512, depth=6),
+    "b-mlp-12/512": replace(B_MLP, dim=512),
+    "b-mlp-6/1024": replace(B_MLP, depth=6),
+    "b-mlp-12/1024": B_MLP,
+}
+"""By the papers' names and sizes; ``resmlp-b24/8`` has patches of 8 pixels, as the published weights."""
+
+SMALL = ImageModelConfig(32, 3, 2, 8, 1, 10, layerscale=0.3, mean=(0.3,), std=(0.4,))
+DIGITS = {
+    "resmlp": SMALL,
+    "resmlp-pixels": replace(SMALL, patch=1),
+    "class-mlp": replace(SMALL, pooling="class-mlp"),
+    "mixer": replace(SMALL, norm="layernorm", mixing="mlp", mixing_hidden=32, layerscale=None),
+    "no-mixing": replace(SMALL, mixing="none"),
+    "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", layerscale=None, last_norm=False),
+    "s-mlp": replace(SMALL, dim=64, depth=5, patch=8, expansion=0, norm="layernorm", mixing="none", last_norm=False),
+}
+"""Small ones of about one size, for images of 8 x 8 in gray."""
+
+
+class TokenMLP(Mixing):
+    """``V GELU(U x + c) + b`` over patches (Tolstikhin et al. 2021, equation 1).
+
+    As many hidden units as one likes; the toolkit's own, for sentences of any length, has a multiple of the positions.
+    """
+
+    def __init__(self, patches: int, hidden: int):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(patches, hidden), nn.Linear(hidden, patches)
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x B x C -> T x B x C``"""
+        return self.fc2(F.gelu(self.fc1(x.movedim(0, -1)))).movedim(-1, 0)
+
+
+class ClassMLPLayer(nn.Module):
+    """Update the class token from itself and the patches, which stay: a row of A, then a channel MLP ("class-MLP")."""
+
+    def __init__(self, cfg: LayerConfig):
+        super().__init__()
+        self.mixing = ResidualBranch(cfg)
+        self.row = nn.Linear(cfg.positions + 1, 1)
+        self.mlp = ChannelMLPBranch(cfg)
+
+    def forward(self, token: Tensor, patches: Tensor) -> Tensor:
+        """``1 x B x C, T x B x C -> 1 x B x C``"""
+        x = self.mixing.pre_affine(torch.cat([token, patches]))
+        return self.mlp(self.mixing.end(token, self.row(x.movedim(0, -1)).movedim(-1, 0)))
+
+
+class ImageModel(nn.Module):
+    """A model as its configuration says."""
+
+    def __init__(self, cfg: ImageModelConfig):
+        super().__init__()
+        if cfg.image % cfg.patch:
+            raise UserError(
+                f"images of {cfg.image} pixels cannot be cut into patches of {cfg.patch}: choose other sizes"
+            )
+        self.cfg = cfg
+        self.patches = nn.Conv2d(cfg.channels, cfg.dim, cfg.patch, cfg.patch)
+        layer = LayerConfig(
+            dim=cfg.dim,
+            hidden_dim=cfg.expansion * cfg.dim,
+            positions=cfg.patches,
+            layerscale_init=1.0 if cfg.layerscale is None else cfg.layerscale,
+            norm=cfg.norm,
+            token_mixing="none" if cfg.mixing == "mlp" else cfg.mixing,
+        )
+        self.layers = nn.ModuleList(self._layer(layer) for _ in range(cfg.depth))
+        if cfg.pooling == "class-mlp":
+            self.token = nn.Parameter(torch.zeros(1, 1, cfg.dim))
+            self.class_layers = nn.ModuleList(ClassMLPLayer(layer) for _ in range(2))
+        self.norm = NORMS[cfg.norm](cfg.dim) if cfg.last_norm else nn.Identity()
+        self.head = nn.Linear(cfg.dim, cfg.classes) if cfg.classes else nn.Identity()
+        for module in self.modules():
+            if isinstance(module, ResidualBranch):  # LayerScale has no offset, and Mixer and B-MLP no LayerScale
+                module.post_affine.beta.requires_grad_(False)
+                module.post_affine.alpha.requires_grad_(cfg.layerscale is not None)
+            elif isinstance(module, TokenMixing):
+                nn.init.trunc_normal_(module.weight, std=0.02)  # as the authors' code
+            elif isinstance(module, nn.LayerNorm):
+                module.eps = 1e-6
+
+    def _layer(self, layer: LayerConfig) -> nn.Module:
+        if not self.cfg.expansion:
+            return nn.Sequential(nn.LayerNorm(layer.dim), nn.GELU(), nn.Linear(layer.dim, layer.dim))
+        made = EncoderLayer(layer)
+        if self.cfg.mixing == "mlp":
+            made.mixing = TokenMixingBranch(TokenMLP(layer.positions, self.cfg.mixing_hidden), layer)
+        return made
+
+    def features(self, images: Tensor) -> Tensor:
+        """``B x channels x image x image -> B x C``, before the head."""
+        x = self.patches(images).flatten(2).permute(2, 0, 1)
+        for layer in self.layers:
+            x = layer(x)
+        if self.cfg.pooling == "mean":
+            return self.norm(x).mean(0)
+        token = self.token.expand(-1, x.size(1), -1)
+        for layer in self.class_layers:
+            token = layer(token, x)
+        return self.norm(token).squeeze(0)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """``B x channels x image x image -> B x classes``, logits."""
+        return self.head(self.features(images))
+
+
+def normalizing(cfg: ImageModelConfig) -> Callable[[Tensor], Tensor]:
+    """What makes pixels of 0 to 1 what the model reads."""
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (cfg.mean, cfg.std))
+    return lambda images: (images - mean) / std
+
+
+def count(model: nn.Module) -> int:
+    """The parameters that are trained."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

@@ -1,0 +1,333 @@
+"""examples/images: the papers' sizes, the same function as the published models, training, prediction, pictures."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+from resmlp_mt.errors import UserError
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "images"
+MODULES = "baselines", "models", "convert", "predict", "train", "table"
+TIMM = {
+    "resmlp_12_224": "resmlp-s12",
+    "resmlp_24_224": "resmlp-s24",
+    "resmlp_36_224": "resmlp-s36",
+    "resmlp_big_24_224": "resmlp-b24/8",
+    "mixer_s16_224": "mixer-s/16",
+    "mixer_b16_224": "mixer-b/16",
+}
+
+
+@pytest.fixture(scope="module")
+def images():
+    """The example's modules, by their names, for the tests of this file alone."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(EXAMPLE)
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
+        for name in MODULES:
+            del sys.modules[name]
+
+
+@pytest.fixture
+def run(images, monkeypatch, capsys):
+    """A script with its arguments, in this process; what it prints."""
+
+    def main(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        getattr(images, name).main()
+        return capsys.readouterr().out
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        *(("resmlp-s12", "15.4"), ("resmlp-s24", "30.0"), ("resmlp-s36", "44.7"), ("resmlp-b24", "115.7")),
+        *(("resmlp-b24/8", "129.1"), ("resmlp-s12-class-mlp", "17.7")),
+        *(("mixer-s/32", "19"), ("mixer-s/16", "18"), ("mixer-b/32", "60"), ("mixer-b/16", "59")),
+        *(("b-mlp-6/512", "24"), ("b-mlp-12/512", "37"), ("b-mlp-6/1024", "74"), ("b-mlp-12/1024", "124")),
+    ],
+)
+def test_parameters_are_as_many_as_in_the_papers(images, name, millions):
+    with torch.device("meta"):
+        found = images.models.count(images.models.ImageModel(images.models.MODELS[name])) / 1e6
+    assert millions == (f"{found:.1f}" if "." in millions else str(int(found)))  # the latter are cut off, not rounded
+
+
+def test_an_s_mlp_is_linear_layers_with_norms_between(images):
+    with torch.device("meta"):
+        found = images.models.count(images.models.ImageModel(images.models.MODELS["s-mlp-6/1024"]))
+    inner = 5 * (1024 * 1024 + 1024 + 2 * 1024)
+    assert found == 3 * 64 * 64 * 1024 + 1024 + inner + 1024 * 11230 + 11230
+
+
+def published(kind, dim=12, depth=2, patch=4, side=3, classes=5):
+    """Random weights by timm's names, of a ResMLP (``"resmlp"``) or an MLP-Mixer (``"mixer"``)."""
+    torch.manual_seed(3)
+    shapes = {"stem.proj": (dim, 3, patch, patch), "head": (classes, dim)}
+    scales = ["norm"]
+    for i in range(depth):
+        scales += [f"blocks.{i}.norm1", f"blocks.{i}.norm2"]
+        shapes |= {f"blocks.{i}.mlp_channels.fc1": (4 * dim, dim), f"blocks.{i}.mlp_channels.fc2": (dim, 4 * dim)}
+        if kind == "resmlp":
+            shapes[f"blocks.{i}.linear_tokens"] = (side**2, side**2)
+        else:
+            shapes |= {f"blocks.{i}.mlp_tokens.fc1": (7, side**2), f"blocks.{i}.mlp_tokens.fc2": (side**2, 7)}
+    weights = {f"{name}.weight": torch.randn(shape) / 2 for name, shape in shapes.items()}
+    weights |= {f"{name}.bias": torch.randn(shape[0]) for name, shape in shapes.items()}
+    if kind == "resmlp":
+        weights |= {f"{name}.{which}": torch.randn(1, 1, dim) for name in scales for which in ("alpha", "beta")}
+        weights |= {f"blocks.{i}.ls{number}": torch.randn(dim) for i in range(depth) for number in (1, 2)}
+    else:
+        weights |= {f"{name}.{which}": torch.randn(dim) for name in scales for which in ("weight", "bias")}
+    return weights
+
+
+def by_authors(weights):
+    """Weights of timm's names by those of the authors' repository."""
+    pairs = [("stem.", "patch_embed."), ("linear_tokens.", "attn."), ("mlp_channels.", "mlp."), (".ls", ".gamma_")]
+    found = {}
+    for name, value in weights.items():
+        for theirs, authors in pairs:
+            name = name.replace(theirs, authors)
+        found[name] = value.flatten() if name.endswith((".alpha", ".beta")) else value
+    return found
+
+
+def logits(weights, images, patch=4):
+    """The papers' equations, with weights by timm's names; activations are B x T x C here."""
+
+    def linear(name, x):
+        return F.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def norm(name, x):
+        if f"{name}.alpha" in weights:
+            return weights[f"{name}.alpha"] * x + weights[f"{name}.beta"]
+        return F.layer_norm(x, x.shape[-1:], weights[f"{name}.weight"], weights[f"{name}.bias"], 1e-6)
+
+    def mlp(name, x):
+        return linear(f"{name}.fc2", F.gelu(linear(f"{name}.fc1", x)))
+
+    x = F.conv2d(images, weights["stem.proj.weight"], weights["stem.proj.bias"], patch).flatten(2).transpose(1, 2)
+    for i in range(2):
+        block, mixer = f"blocks.{i}", "blocks.0.mlp_tokens.fc1.bias" in weights
+        turned = norm(f"{block}.norm1", x).transpose(1, 2)
+        mixed = mlp(f"{block}.mlp_tokens", turned) if mixer else linear(f"{block}.linear_tokens", turned)
+        x = x + weights.get(f"{block}.ls1", 1) * mixed.transpose(1, 2)
+        x = x + weights.get(f"{block}.ls2", 1) * mlp(f"{block}.mlp_channels", norm(f"{block}.norm2", x))
+    return linear("head", norm("norm", x).mean(1))
+
+
+@pytest.mark.parametrize(("kind", "whose"), [("resmlp", "timm"), ("resmlp", "authors"), ("mixer", "timm")])
+def test_published_weights_give_their_logits_and_come_back(images, run, tmp_path, kind, whose):
+    theirs = published(kind)
+    given = by_authors(theirs) if whose == "authors" else theirs
+    torch.save(given, tmp_path / "published.pth")
+    assert "2 layers of 12 channels, 9 patches" in run("convert", tmp_path / "published.pth")
+    model, names = images.convert.read_model(tmp_path / "published.ours.pt")
+    x = torch.randn(3, 3, 12, 12)
+    torch.testing.assert_close(model(x), logits(theirs, x), rtol=1e-5, atol=1e-4)
+    assert not names and images.models.count(model) == sum(value.numel() for value in theirs.values())
+
+    run("convert", tmp_path / "published.ours.pt", "--to", whose, "--out", tmp_path / "back.pth")
+    back = torch.load(tmp_path / "back.pth", weights_only=True)
+    assert back.keys() == given.keys()
+    assert all(torch.equal(back[name], value) and back[name].shape == value.shape for name, value in given.items())
+
+
+@pytest.mark.parametrize("name", TIMM)
+def test_logits_are_timm_s(images, name):
+    try:
+        import timm
+    except (ImportError, RuntimeError) as error:  # the latter: a torchvision of another build of PyTorch
+        pytest.skip(f"needs timm: {error}")
+    torch.manual_seed(0)
+    theirs = timm.create_model(name).eval()
+    with torch.no_grad():
+        for key, value in theirs.named_parameters():  # theirs are zero or one
+            if value.dim() != 2 or key == "head.weight":
+                value.add_(0.05 * torch.randn_like(value))
+    cfg = images.models.MODELS[TIMM[name]]
+    ours = images.models.ImageModel(cfg).eval()
+    weights = theirs.state_dict()
+    assert not ours.load_state_dict(images.convert.to_ours(weights), strict=False).unexpected_keys
+    assert images.models.count(ours) == sum(value.numel() for value in theirs.parameters())
+    found = images.convert.config_of(images.convert.to_ours(weights))
+    assert found == images.models.replace(cfg, layerscale=found.layerscale)
+    x = torch.randn(1, 3, 224, 224)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_class_token_reads_the_patches_and_itself(images):
+    torch.manual_seed(1)
+    cfg = images.models.LayerConfig(dim=4, hidden_dim=8, positions=6, layerscale_init=0.5)
+    layer = images.models.ClassMLPLayer(cfg)
+    token, patches = torch.randn(1, 2, 4), torch.randn(6, 2, 4)
+    weights = layer.row.weight[0]
+    mixed = weights[0] * token[0] + torch.einsum("t,tbc->bc", weights[1:], patches) + layer.row.bias
+    z = token[0] + 0.5 * mixed
+    expected = z + 0.5 * layer.mlp.fc2(F.gelu(layer.mlp.fc1(z)))
+    torch.testing.assert_close(layer(token, patches)[0], expected)
+
+
+def test_every_small_model_is_trained_in_all_its_parts(images):
+    for name, cfg in images.models.DIGITS.items():
+        model = images.models.ImageModel(cfg)
+        F.cross_entropy(model(torch.rand(4, 1, 8, 8)), torch.arange(4)).backward()
+        for key, value in model.named_parameters():
+            assert (value.grad is not None and value.grad.abs().sum() > 0) == value.requires_grad, (name, key)
+        assert 25_000 < images.models.count(model) < 45_000
+
+
+def test_digits_are_learned_and_told(images, run, tmp_path):
+    out = run("train", "--model", "b-mlp", "--epochs", 4, "--out", tmp_path / "model.pt")
+    assert float(out.split("parameters, ")[1].split("%")[0]) > 75
+    pixels = images.train.digits().test_images[3, 0].numpy()
+    Image.fromarray((255 * np.pad(pixels, 1)).astype(np.uint8)).resize((80, 80)).save(tmp_path / "digit.png")
+    lines = run("predict", tmp_path / "digit.png", "--model", tmp_path / "model.pt").splitlines()
+    assert len(lines) == 5 and lines[0].endswith(f"  {images.train.digits().test_labels[3]}")
+
+
+@pytest.fixture
+def few(images, monkeypatch):
+    """Few digits, so that training is quick."""
+    data = images.train.digits()
+    few = images.train.Data(
+        data.images[:100], data.labels[:100], data.test_images[:20], data.test_labels[:20], data.classes
+    )
+    monkeypatch.setattr(images.train, "digits", lambda: few)
+
+
+@pytest.mark.parametrize("method", ["distilled", "dino"])
+def test_the_other_methods(images, run, few, tmp_path, method):
+    start = images.models.ImageModel(images.models.DIGITS["resmlp"])
+    assert "%" in run("train", "--method", method, "--epochs", 1, "--out", tmp_path / "model.pt")
+    model, names = images.convert.read_model(tmp_path / "model.pt")
+    assert all(torch.isfinite(value).all() for value in model.parameters())
+    assert len(names) == model.cfg.classes == (0 if method == "dino" else 10)
+    assert model.layers[0].mixing.mixing.weight.shape == start.layers[0].mixing.mixing.weight.shape
+    if method == "dino":
+        with pytest.raises(UserError, match="has no classes"):
+            run("predict", "none.png", "--model", tmp_path / "model.pt")
+
+
+def test_the_nearest_neighbors_vote(images):
+    corners = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    data = images.train.Data(
+        corners.repeat(30, 1), torch.tensor([0, 1]).repeat(30), corners + 0.1, torch.tensor([0, 1]), ["a", "b"]
+    )
+    assert images.train.neighbors_accuracy(lambda x: x, data) == 1
+    data.test_labels = torch.tensor([1, 1])
+    assert images.train.neighbors_accuracy(lambda x: x, data) == 0.5
+
+
+def test_a_crop_of_all_of_an_image_is_the_image_moved(images):
+    torch.manual_seed(0)
+    image = torch.zeros(50, 1, 8, 8)
+    image[:, :, 3:5, 3:5] = 1
+    moved = images.train.crops(image, 1.0, 1.0, 0.0)
+    torch.testing.assert_close(moved.sum((1, 2, 3)), torch.full((50,), 4.0))  # by half a pixel at most: all is there
+    assert not torch.equal(moved, image)
+
+
+def test_a_folder_of_images(images, run, tmp_path, monkeypatch):
+    try:
+        import torchvision  # noqa: F401
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"needs torchvision: {error}")
+    generator = np.random.default_rng(0)
+    for name, color in ("blue", 2), ("red", 0):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(15):
+            pixels = generator.integers(0, 60, (20, 24, 3), dtype=np.uint8)
+            pixels[..., color] += 150
+            Image.fromarray(pixels).save(tmp_path / "data" / name / f"{number}.png")
+    small = images.models.replace(images.models.SMALL, channels=3, patch=8)
+    monkeypatch.setitem(images.models.MODELS, "small", images.models.replace(small, mean=(0.5,) * 3, std=(0.5,) * 3))
+    options = "--model", "small", "--image", 32, "--epochs", 20, "--lr", 0.01
+    run("train", "--data", tmp_path / "data", *options, "--out", tmp_path / "model.pt")
+    out = run("predict", tmp_path / "data" / "red" / "3.png", "--model", tmp_path / "model.pt")
+    assert out.splitlines()[0].endswith("red") and len(out.splitlines()) == 2
+    (tmp_path / "data" / "red" / "3.png").write_text("no image")
+    with pytest.raises(UserError, match=r"3\.png: cannot be read as an image"):
+        run("train", "--data", tmp_path / "data", *options, "--out", tmp_path / "model.pt")
+    with pytest.raises(UserError, match="give a folder with one folder a class"):
+        run("train", "--data", tmp_path / "nowhere", "--out", tmp_path / "model.pt")
+
+
+def test_without_torchvision_a_folder_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision.datasets", None)
+    with pytest.raises(UserError, match="--data needs the torchvision for PyTorch"):
+        run("train", "--data", tmp_path, "--out", tmp_path / "model.pt")
+
+
+def test_the_table_goes_on_where_it_was_broken_off(images, run, tmp_path, monkeypatch):
+    asked = []
+
+    def row(data, seed):
+        asked.append(seed)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return 0.9 + seed / 100, 1234
+
+    monkeypatch.setattr(images.table, "ROWS", {"a model": row})
+    files = "--work", tmp_path / "work.json", "--out", tmp_path / "results.json"
+    with pytest.raises(KeyboardInterrupt):
+        run("table", *files)
+    assert not (tmp_path / "results.json").exists()
+    run("table", *files)
+    assert asked == [1, 2, 3, 3, 4, 5]
+    table = json.loads((tmp_path / "results.json").read_text())["digits"]
+    assert table["rows"] == {"a model": ["93.0 +- 1.6", "1,234", "0 s"]}
+    assert table["seeds"] == {"a model": [91, 92, 93, 94, 95]}
+
+
+def test_a_picture_of_a(images, run, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(EXAMPLE)
+    images.plot_mixing = importlib.import_module("plot_mixing")
+    monkeypatch.delitem(sys.modules, "plot_mixing")
+    for name in "resmlp-pixels", "mixer":
+        images.convert.write_model(tmp_path / f"{name}.pt", images.models.ImageModel(images.models.DIGITS[name]))
+    run("plot_mixing", tmp_path / "resmlp-pixels.pt", "--out", tmp_path / "a.png")
+    assert Image.open(tmp_path / "a.png").size[0] > 900  # three panels
+    with pytest.raises(UserError, match="its token mixing is no matrix A"):
+        run("plot_mixing", tmp_path / "mixer.pt", "--out", tmp_path / "b.png")
+    assert not (tmp_path / "b.png").exists()
+
+
+def test_mistakes_are_told_in_a_line(images, run, tmp_path):
+    model, text = tmp_path / "model.pt", tmp_path / "text.pth"
+    images.convert.write_model(model, images.models.ImageModel(images.models.DIGITS["class-mlp"]), list("abcdefghij"))
+    text.write_text("one\ntwo\n")
+    weights = published("resmlp")
+    del weights["blocks.1.ls2"]
+    torch.save(weights, tmp_path / "part.pth")
+    Image.new("L", (9, 9)).save(tmp_path / "image.png")
+    for arguments, message in [
+        (["convert", "none.pth"], "none.pth: no such file"),
+        (["convert", text], "text.pth: not the weights of a ResMLP or an MLP-Mixer"),
+        (["convert", tmp_path / "part.pth"], r"layers\.1\.mlp\.post_affine\.alpha is in this file or in the model"),
+        (["convert", model, "--to", "timm"], "no model there with linear mixing and class-mlp pooling"),
+        (["convert", model, "--out", model], "would be written over the input"),
+        (["predict", "none.png", "--model", model], "none.png: no such file"),
+        (["predict", text, "--model", model], "cannot be read as an image"),
+        (["predict", tmp_path / "image.png", "--model", model, "--classes", text], "2 lines, but the model has 10"),
+        (["train", "--model", "resmlp-s12", "--out", tmp_path / "x"], "--model resmlp-s12: give one of resmlp,"),
+        (["train", "--epochs", 0, "--out", tmp_path / "x"], "--epochs 0, --lr 0.01: give at least one epoch"),
+    ]:
+        with pytest.raises(UserError, match=message) as caught:
+            run(*arguments)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="images of 9 pixels cannot be cut into patches of 2"):
+        images.models.replace(images.models.SMALL, image=9)
