@@ -79,12 +79,6 @@ MUTATIONS = [
         "torch.addcmul(self.beta, x, 0.5 * self.alpha + 0.5 * self.alpha.detach())",
     ),
     Mutation(
-        "dropout is drawn anew where it is computed again",
-        "modules/recompute.py",
-        "use_reentrant=False)",
-        "use_reentrant=False, preserve_rng_state=False)",
-    ),
-    Mutation(
         "no gradient reaches the residual",
         "modules/layers.py",
         "return x + self.dropout(self.post_affine(y))",

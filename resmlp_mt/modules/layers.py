@@ -20,8 +20,7 @@ from .cross_attention import CrossAttention, Source
 from .dropout import Dropout
 from .mixing_kinds import TOKEN_MIXINGS
 from .norm import NORMS, absorb_input_affine_, absorb_output_affine_, split
-from .recompute import recomputed
-from .token_mixing import Mixing, TokenMixing
+from .token_mixing import Mixing
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,6 @@ class LayerConfig:
 class ResidualBranch(nn.Module):
     """The frame of a branch: an Aff or another norm before it, an Aff with LayerScale at its end, dropout."""
 
-    recompute: bool = True
-
     def __init__(self, cfg: LayerConfig):
         super().__init__()
         self.pre_affine = NORMS[cfg.norm](cfg.dim)
@@ -91,16 +88,10 @@ class TokenMixingBranch(ResidualBranch):
     def __init__(self, mixing: Mixing, cfg: LayerConfig):
         super().__init__(cfg)
         self.mixing = mixing
-        self.recompute = isinstance(mixing, TokenMixing)  # others have products before their last one
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; ``padding`` (T x B) is true at padded positions."""
-        return self.end(x, self.mixed(x, padding))
-
-    @recomputed
-    def mixed(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``A Aff(x) + b``"""
-        return self.mixing(self.mixing.readable(self.pre_affine(x), padding), padding)
+        return self.end(x, self.mixing(self.mixing.readable(self.pre_affine(x), padding), padding))
 
     def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """The positions that follow those of the steps before, ``S x B x C -> S x B x C``, and the longer past."""
@@ -145,17 +136,7 @@ class ChannelMLPBranch(ResidualBranch):
 
     def forward(self, x: Tensor) -> Tensor:
         """``T x B x C -> T x B x C``"""
-        return self.end(x, self.outer(self.inner(x)))
-
-    @recomputed
-    def inner(self, x: Tensor) -> Tensor:
-        """``W1 Aff(x) + b1``, T x B x C -> T x B x 4C"""
-        return self.fc1(self.pre_affine(x))
-
-    @recomputed
-    def outer(self, x: Tensor) -> Tensor:
-        """``W2 GELU(x) + b2``, T x B x 4C -> T x B x C"""
-        return self.fc2(self.activation_dropout(self.activation_fn(x)))
+        return self.end(x, self.fc2(self.activation_dropout(self.activation_fn(self.fc1(self.pre_affine(x))))))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         left, affine = split(pre)
