@@ -90,7 +90,7 @@ class CTranslate2Engine:
             ) from error
         import torch
 
-        from resmlp_mt.checkpoints.loading import load_checkpoint
+        from resmlp_mt.checkpoints.loading import load_checkpoint, options_of
         from resmlp_mt.corpora.dictionaries import read_dictionary
         from resmlp_mt.corpora.raw_text import RawText
         from resmlp_mt.text.tokenizer import TextSettings, Tokenizer
@@ -104,7 +104,7 @@ class CTranslate2Engine:
         state = load_checkpoint(checkpoint)
         with tempfile.TemporaryDirectory() as folder:
             kept = Path(folder) / "model.pt"
-            torch.save({"args": Namespace(**state["cfg"]["model"]), "model": state["model"]}, kept)
+            torch.save({"args": Namespace(**options_of(state, "model")), "model": state["model"]}, kept)
             converter = ctranslate2.converters.FairseqConverter(str(kept), setting.data, *setting.languages)
             with torch.serialization.safe_globals([Namespace]):  # of the file that was just written
                 converter.convert(f"{folder}/converted", vmap=vmap)
