@@ -130,6 +130,21 @@ def write_json(path: PathLike, values: Any) -> None:
         file.write("\n")
 
 
+def read_object(path: PathLike, most: int) -> dict[str, Any] | None:
+    """The JSON object in a file; None if the file holds anything else, or more than so many bytes.
+
+    Raises:
+        OSError: it cannot be read
+    """
+    with open(path, "rb") as file:
+        content = file.read(most + 1)
+    try:
+        values = json.loads(content) if len(content) <= most else None
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
 @contextlib.contextmanager
 def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
     """Make a folder that appears complete or not at all: yields an empty one, which takes the name at the end.

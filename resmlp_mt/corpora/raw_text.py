@@ -4,7 +4,6 @@
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from resmlp_mt.corpora.languages import check_name
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write, write_json
+from resmlp_mt.files import PathLike, atomic_write, read_object, write_json
 from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text
 
@@ -56,15 +55,10 @@ class RawText:
         """
         path = Path(folder) / NAME
         try:
-            with open(path, "rb") as file:
-                text = file.read(LARGEST + 1)
+            values = read_object(path, LARGEST)
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
-        try:
-            values = json.loads(text) if len(text) <= LARGEST else None
-        except (ValueError, RecursionError):
-            values = None
-        if not isinstance(values, dict):
+        if values is None:
             raise UserError(f"{path}: not what preparing writes: {AGAIN}")
         if values.get("version") != VERSION:
             version = repr(values.get("version"))[:20]

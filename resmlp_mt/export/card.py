@@ -1,13 +1,12 @@
 """The model card of an exported folder."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.loading import Trained
-from resmlp_mt.files import PathLike
+from resmlp_mt.files import PathLike, read_object
 from resmlp_mt.modules.encoder_decoder import EncoderDecoder
 
 LARGEST = 1 << 20  # bytes of a file of scores
@@ -127,12 +126,10 @@ def read_scores(path: PathLike) -> list[tuple[str, float, str]]:
         UserError: the file cannot be read or is something else
     """
     try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST + 1)
+        values: Any = read_object(path, LARGEST)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        values: Any = json.loads(content) if len(content) <= LARGEST else None
         return [(str(name), float(score["score"]), str(score["signature"])) for name, score in values["scores"].items()]
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path}: not what resmlp-mt score --json prints") from error

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, read_lines
+from resmlp_mt.files import PathLike, read_lines, read_object
 from resmlp_mt.modules.encoder_decoder import EncoderDecoder, ModelConfig, tied
 from resmlp_mt.text.tokenizer import END, PAD, START, TextSettings, Tokenizer
 
@@ -78,15 +78,10 @@ def write(
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST + 1)
+        values = read_object(path, LARGEST)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
-    try:
-        values = json.loads(content) if len(content) <= LARGEST else None
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
+    if values is None:
         raise UserError(f"{path}: not what an export writes: {AGAIN}")
     return values
 

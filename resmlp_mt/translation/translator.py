@@ -16,7 +16,6 @@ from resmlp_mt.cpu.matmul import fastest, matmul
 from resmlp_mt.cpu.precision import PRECISIONS, lower_precision_
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
-from resmlp_mt.modules.layers import ResidualBranch
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translation.model_folder import load
@@ -77,9 +76,7 @@ class Translator:
         model, self.tokenizer, self.generation = load(place_of(folder))
         if threads is not None:
             torch.set_num_threads(threads)
-        for module in model.modules():
-            if isinstance(module, ResidualBranch):
-                module.fold_()
+        model.fold_()
         try:
             self.model = model.to(device)
         except (RuntimeError, AssertionError) as error:  # PyTorch's, where a device is not there
