@@ -93,7 +93,7 @@ class CTranslate2Engine:
         from resmlp_mt.checkpoints.loading import load_checkpoint, options_of
         from resmlp_mt.corpora.dictionaries import read_dictionary
         from resmlp_mt.corpora.raw_text import RawText
-        from resmlp_mt.text.tokenizer import TextSettings, Tokenizer
+        from resmlp_mt.text.tokenizer import Tokenizer
 
         vmap = options.pop("vmap", None)
         self._options = {"max_batch_size": 64, "beam_size": setting.beam, "use_vmap": vmap is not None}
@@ -113,12 +113,8 @@ class CTranslate2Engine:
                 f"{folder}/converted", inter_threads=1, intra_threads=setting.threads, **options
             )
         raw = RawText.of(setting.data)
-        words = raw.words
-        settings = TextSettings(
-            *setting.languages, words.tokenizer, words.dash_splits, words.normalize, raw.escape, raw.subwords.kind
-        )
         symbols = [read_dictionary(path).symbols for path in dictionaries]
-        self._text = Tokenizer(settings, raw.folder / raw.learned, *symbols)
+        self._text = Tokenizer(raw.settings(*setting.languages), raw.folder / raw.learned, *symbols)
         self._numbers = {symbol: number for number, symbol in enumerate(symbols[1])}
 
     def translate(self, lines: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, atomic_write, read_object, write_json
 from resmlp_mt.text.subwords import joined
+from resmlp_mt.text.tokenizer import TextSettings
 from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text
 
 NAME = "text.json"
@@ -45,6 +46,13 @@ class RawText:
     learned: str
     sha256: str = ""
     escape: bool = False
+
+    def settings(self, source: str, target: str) -> TextSettings:
+        """The same for a ``Tokenizer`` of ``resmlp_mt.text``, from one of the languages into the other."""
+        words = self.words
+        return TextSettings(
+            source, target, words.tokenizer, words.dash_splits, words.normalize, self.escape, self.subwords.kind
+        )
 
     @classmethod
     def of(cls, folder: PathLike) -> "RawText":

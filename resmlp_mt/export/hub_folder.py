@@ -72,11 +72,7 @@ def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[T
         learned = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    words = raw.words
-    settings = TextSettings(
-        *trained.languages, words.tokenizer, words.dash_splits, words.normalize, raw.escape, raw.subwords.kind
-    )
-    return settings, learned
+    return raw.settings(*trained.languages), learned
 
 
 @torch.no_grad()
