@@ -23,6 +23,7 @@ COMMANDS = {
     "distill": "make training data of what a teacher translated",
     "export": "a trained model as a folder for transformers; export onnx: for ONNX Runtime",
     "translate": "text -> translations, with the folder of a trained model",
+    "shortlist": "the target tokens that go with each source token, for faster translation",
     "serve": "a page and an interface over HTTP, with the folder of a trained model",
     "benchmark": "speed and memory of training and generation, beside other architectures",
     "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",

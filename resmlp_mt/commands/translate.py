@@ -80,6 +80,9 @@ def get_parser() -> argparse.ArgumentParser:
         help="of a batch of source sentences (default: %(default)s)",
     )
     speed.add_argument(
+        "--no-shortlist", action="store_true", help="score all target tokens, though the folder has a shortlist"
+    )
+    speed.add_argument(
         "--cluster",
         metavar="ADDRESS",
         help="translate by the Dask cluster whose scheduler is there, such as tcp://host:8786; its machines need the "
@@ -103,6 +106,7 @@ def main() -> None:
         batch_tokens=args.batch_tokens,
         too_long=args.too_long,
         alignment=args.alignment,
+        shortlist=not args.no_shortlist,
     )
     if args.output is not None:
         check_can_be_written(args.output)

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .among import Among, among
 from .cross_attention import Source
 from .dropout import Dropout
 from .layers import DecoderLayer, EncoderLayer, LayerConfig, ResidualBranch
@@ -93,11 +94,13 @@ class State(NamedTuple):
         sources: of each layer, what its cross-attention reads of B sentences
         pasts: of each layer, what its mixing keeps of BK rows, the K beams of a sentence one after another
         length: positions so far
+        among: the target tokens that are scored; None: all
     """
 
     sources: list[Source | None]
     pasts: list[list[Tensor]]
     length: int
+    among: Among | None = None
 
 
 class LearnedPositions(nn.Embedding):
@@ -222,9 +225,19 @@ class Decoder(Stack):
             self.output_projection = nn.Linear(out, cfg.target_symbols, bias=False)
             nn.init.normal_(self.output_projection.weight, std=out**-0.5)
 
-    def start(self, memory: Tensor, padding: Tensor) -> State:
-        """The state before the first step: ``memory`` (S x B x C) and ``padding`` (B x S) are the encoder's."""
-        return State([layer.source(memory, padding) for layer in self.layers], [[] for _ in self.layers], 0)
+    def start(self, memory: Tensor, padding: Tensor, candidates: Tensor | None = None) -> State:
+        """The state before the first step.
+
+        Args:
+            memory, padding: the encoder's, S x B x C and B x S
+            candidates: for each sentence the target tokens that are scored, B x L, padded; None: all. (A model with an
+                adaptive softmax scores all.)
+        """
+        sources = [layer.source(memory, padding) for layer in self.layers]
+        some = None
+        if candidates is not None:
+            some = among(candidates, self.output_projection.weight, self.pad, memory.dtype)
+        return State(sources, [[] for _ in self.layers], 0, some)
 
     def forward(self, tokens: Tensor, state: State, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
         """All positions at once.
@@ -254,13 +267,15 @@ class Decoder(Stack):
             need_weights: also return the last layer's cross-attention
 
         Returns:
-            scores BK x T x V; the cross-attention H x BK x T x S, or None; the state for the next step
+            scores BK x T x V, or BK x T x L of the state's candidates; the cross-attention H x BK x T x S, or None; the
+            state for the next step
         """
         x, weights, pasts = self.embed(tokens, state.length), None, []
         for layer, source, past in zip(self.layers, state.sources, state.pasts, strict=True):
             x, weights, longer = layer(x, source, past, need_weights)
             pasts.append(longer)
-        return self.scores(x), weights, State(state.sources, pasts, state.length + tokens.size(1))
+        state = State(state.sources, pasts, state.length + tokens.size(1), state.among)
+        return self.scores(x, state.among), weights, state
 
     def step_over(
         self,
@@ -289,11 +304,13 @@ class Decoder(Stack):
             weights.append(attention)
         return self.scores(x), weights
 
-    def scores(self, x: Tensor) -> Tensor:
-        """``T x B x C -> B x T x V``"""
+    def scores(self, x: Tensor, some: Among | None = None) -> Tensor:
+        """``T x BK x C -> BK x T x V``, or BK x T x L of the tokens that ``some`` has for each sentence."""
         x = self.layer_norm(x).transpose(0, 1)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
+        if some is not None:
+            return some.scores(x)
         if hasattr(self, "adaptive_softmax"):
             return self.adaptive_softmax.log_prob(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         return self.output_projection(x)
@@ -309,13 +326,14 @@ class Decoder(Stack):
             past if layer.mixing is None else layer.mixing.mixing.reorder(past, rows)
             for layer, past in zip(self.layers, state.pasts, strict=True)
         ]
-        sources = state.sources
+        sources, some = state.sources, state.among
         if sentences is not None:
+            some = None if some is None else some.reorder(sentences)
             sources = [
                 None if source is None else layer.cross_attention.attention.reorder(source, sentences)
                 for layer, source in zip(self.layers, sources, strict=True)
             ]
-        return State(sources, pasts, state.length)
+        return State(sources, pasts, state.length, some)
 
 
 def tied(cfg: ModelConfig) -> dict[str, str]:

@@ -136,10 +136,13 @@ def links(alignment: list[list[float]]) -> Iterator[str]:
 def checksum(folder: PathLike) -> str:
     """SHA-256 of what decides a folder's translations."""
     from resmlp_mt.translation.model_folder import CONFIG, GENERATION, LEARNED, SOURCE, TARGET, TEXT, WEIGHTS
+    from resmlp_mt.translation.shortlist import SHORTLIST
 
     total = hashlib.sha256()
-    for name in CONFIG, GENERATION, TEXT, LEARNED, SOURCE, TARGET, WEIGHTS:
+    for name in CONFIG, GENERATION, TEXT, LEARNED, SOURCE, TARGET, WEIGHTS, SHORTLIST:
         path = Path(folder, name)
+        if name == SHORTLIST and not path.is_file():
+            continue
         try:
             with open(path, "rb") as file:
                 while block := file.read(1 << 20):

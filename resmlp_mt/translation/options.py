@@ -24,6 +24,7 @@ class Options:
             are translated one by one, at the end of a sentence or of a word if there is one, or loses its end
             (``"truncate"``)
         alignment: tell what each token attended to, which takes some time
+        shortlist: search among the target tokens that the folder's shortlist has for a text, if it has one
 
     Raises:
         UserError: a value that cannot be
@@ -37,6 +38,7 @@ class Options:
     batch_tokens: int = 2048
     too_long: str = "error"
     alignment: bool = False
+    shortlist: bool = True
 
     def __post_init__(self) -> None:
         for name in "beam", "n_best", "max_len_b", "batch_tokens":

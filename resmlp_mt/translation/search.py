@@ -59,7 +59,9 @@ class _Ended:
 
 
 @torch.inference_mode()
-def search(model: EncoderDecoder, source: Tensor, eos: int, options: SearchOptions) -> list[list[Hypothesis]]:
+def search(
+    model: EncoderDecoder, source: Tensor, eos: int, options: SearchOptions, candidates: Tensor | None = None
+) -> list[list[Hypothesis]]:
     """Translate a batch.
 
     A sentence ends with ``beam`` hypotheses, best first. As in fairseq, they end in the order in which ``</s>`` is
@@ -68,13 +70,14 @@ def search(model: EncoderDecoder, source: Tensor, eos: int, options: SearchOptio
     Args:
         source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
         eos: the number of ``</s>``
+        candidates: for each sentence the tokens that its translations may have, B x L, ``</s>`` first; None: all
 
     Raises:
         ValueError: a sentence has more positions than the model
     """
     decoder, beam, pad = model.decoder, options.beam, model.cfg.pad
     memory, padding = model.encoder(source)
-    state = decoder.start(memory, padding)
+    state = decoder.start(memory, padding, candidates)
     lengths = (~padding).sum(1)
     longest = (options.max_len_a * lengths.double() + options.max_len_b).long().clamp(1, decoder.limit - 1)
 
@@ -90,7 +93,8 @@ def search(model: EncoderDecoder, source: Tensor, eos: int, options: SearchOptio
             mean = weights.mean(0)
             attention = mean if attention is None else torch.cat([attention, mean], 1)
         at_end = None if step < longest.min() else (longest == step).repeat_interleave(scores.size(1))
-        values, symbols = _best(logits[:, -1], 2 * beam, pad, eos, step == 0, at_end)
+        numbers = None if state.among is None else state.among.numbers.repeat_interleave(scores.size(1), 0)
+        values, symbols = _best(logits[:, -1], 2 * beam, pad, eos, step == 0, at_end, numbers)
 
         # the best 2K continuations of each sentence; K of them at least do not end
         totals = (scores.flatten().unsqueeze(1) + values).view(len(sentences), -1)
@@ -134,7 +138,9 @@ def search(model: EncoderDecoder, source: Tensor, eos: int, options: SearchOptio
     return _ranked(ended, source.size(0), lengths.tolist())
 
 
-def _best(logits: Tensor, count: int, pad: int, eos: int, first: bool, at_end: Tensor | None) -> tuple[Tensor, Tensor]:
+def _best(
+    logits: Tensor, count: int, pad: int, eos: int, first: bool, at_end: Tensor | None, numbers: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """The best tokens of each row.
 
     Args:
@@ -142,18 +148,21 @@ def _best(logits: Tensor, count: int, pad: int, eos: int, first: bool, at_end: T
         count: how many at least
         first: ``</s>`` may not come yet
         at_end: of each row, whether nothing but ``</s>`` may come; None: of none
+        numbers: of the tokens that are scored, R x V, ``</s>`` first; None: all in their order
 
     Returns:
         log-probabilities and numbers, R x some more than ``count``; minus infinity is what may not come
     """
     values, tokens = logits.topk(min(count + 2, logits.size(1)), 1)
+    if numbers is not None:
+        tokens = numbers.gather(1, tokens)
     largest = values[:, :1].clone()
     values[tokens == pad] = -torch.inf
     if first:
         values[tokens == eos] = -torch.inf
     if at_end is not None:
         values[at_end] = -torch.inf
-        values[at_end, 0], tokens[at_end, 0] = logits[at_end, eos], eos
+        values[at_end, 0], tokens[at_end, 0] = logits[at_end, eos if numbers is None else 0], eos
     total = logits.sub_(largest).exp_().sum(1, keepdim=True).log_().add_(largest)
     return values - total, tokens
 

@@ -21,6 +21,7 @@ from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translation.model_folder import load
 from resmlp_mt.translation.options import Options
 from resmlp_mt.translation.search import Hypothesis, SearchOptions, search
+from resmlp_mt.translation.shortlist import shortlist_of
 
 SENTENCE_ENDS = ".!?…;:"
 
@@ -73,7 +74,11 @@ class Translator:
             raise UserError(f"threads {threads!r}: give a whole number from 1")
         if precision not in PRECISIONS:
             raise UserError(f"precision {precision!r}: give one of {', '.join(PRECISIONS)}")
-        model, self.tokenizer, self.generation = load(place_of(folder))
+        place = place_of(folder)
+        model, self.tokenizer, self.generation = load(place)
+        self.shortlist = None
+        if not model.cfg.adaptive_cutoffs:
+            self.shortlist = shortlist_of(place, self.tokenizer.source, self.tokenizer.target)
         if threads is not None:
             torch.set_num_threads(threads)
         model.fold_()
@@ -168,10 +173,12 @@ class Translator:
         )
         parts = [part for text in texts for part in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
+        shortlist = self.shortlist if options.shortlist else None
         with self._products():
             for batch in batches(list(map(len, parts)), options.batch_tokens):
                 source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
-                for number, hypotheses in zip(batch, search(self.model, source, END, how), strict=True):
+                candidates = None if shortlist is None else shortlist.candidates(source)
+                for number, hypotheses in zip(batch, search(self.model, source, END, how, candidates), strict=True):
                     found[number] = hypotheses[: options.n_best]
         of_parts = iter(found)
         return [

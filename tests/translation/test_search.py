@@ -62,6 +62,13 @@ def assert_same(found, expected):
             assert one.score == pytest.approx(score, abs=1e-4)
 
 
+def assert_equal(found, expected, tolerance):
+    """The same hypotheses of our own search, with scores as near as that."""
+    assert [[one.tokens for one in each] for each in found] == [[one.tokens for one in each] for each in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=tolerance)
+
+
 def ready(seed=1, **options):
     """A model that ends some sentences early and others late, and the same in pure PyTorch."""
     model = build(seed=seed, **options).eval()
@@ -112,9 +119,7 @@ def test_a_sentence_is_alone(trained, left_pad):
     options = SearchOptions(max_len_a=0.7, max_len_b=2)
     alone = [search(trained[1], batch([source]), EOS, options)[0] for source in sources]
     together = search(trained[1], batch(sources, left_pad, extra=3), EOS, options)
-    assert [[one.tokens for one in each] for each in together] == [[one.tokens for one in each] for each in alone]
-    for one, other in zip(together, alone, strict=True):
-        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=1e-6)
+    assert_equal(together, alone, 1e-6)
 
 
 def test_attention_is_fairseqs(trained):

@@ -1,0 +1,55 @@
+"""The scores of a few target tokens, for each sentence its own, in the place of those of the whole vocabulary."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Among(NamedTuple):
+    """Target tokens of B sentences, and what scores them.
+
+    Weights are most of what a step reads, so those of sentences that are finished are not taken out one by one, but
+    once they are a quarter of all.
+
+    Attributes:
+        numbers: B x L, with padding at the end
+        weights: rows of the output projection, B' x L x C, B of them in use
+        mask: added to scores, B' x 1 x L: 0, at padding minus infinity
+        used: B, which of the B' are in use
+    """
+
+    numbers: Tensor
+    weights: Tensor
+    mask: Tensor
+    used: Tensor
+
+    def scores(self, x: Tensor) -> Tensor:
+        """``BK x T x C -> BK x T x L``, the K rows of a sentence one after another."""
+        rows = x.reshape(len(self.used), -1, x.size(2))
+        all_used = len(self.used) == len(self.weights)
+        if not all_used:
+            rows = rows.new_zeros(len(self.weights), *rows.shape[1:]).index_copy(0, self.used, rows)
+        y = torch.baddbmm(self.mask, rows, self.weights.transpose(1, 2))
+        return (y if all_used else y[self.used]).view(x.size(0), x.size(1), -1)
+
+    def reorder(self, sentences: Tensor) -> "Among":
+        """The sentences of ``sentences`` (B'')."""
+        numbers, used = self.numbers[sentences], self.used[sentences]
+        if 4 * len(used) > 3 * len(self.weights):
+            return Among(numbers, self.weights, self.mask, used)
+        return Among(numbers, self.weights[used], self.mask[used], torch.arange(len(used), device=used.device))
+
+
+def among(candidates: Tensor, projection: Tensor, pad: int, dtype: torch.dtype) -> Among:
+    """Make ready what scores some target tokens.
+
+    Args:
+        candidates: their numbers, B x L, padded
+        projection: the output projection, V x C
+    """
+    mask = torch.zeros(candidates.shape, dtype=dtype, device=candidates.device)
+    mask = mask.masked_fill(candidates.eq(pad), float("-inf")).unsqueeze(1)
+    weights = F.embedding(candidates, projection).to(dtype)
+    return Among(candidates, weights, mask, torch.arange(len(candidates), device=candidates.device))
