@@ -22,6 +22,9 @@ OPTIONS = {
     "relative": {"mixing_relative": True},
     "heads and relative": {"mixing_heads": 4, "mixing_relative": True},
     "a head a channel": {"mixing_heads": 64, "mixing_relative": True, "share_all_embeddings": True},
+    "gated": {"token_mixing": "gated"},
+    "gated with heads": {"token_mixing": "gated", "mixing_heads": 4, "mixing_relative": True},
+    "gated with layernorm": {"token_mixing": "gated", "norm": "layernorm"},
     "layernorm": {"norm": "layernorm"},
     "layernorm with heads": {"norm": "layernorm", "mixing_heads": 4},
     "layernorm with convolutions": {"norm": "layernorm", "token_mixing": "separable"},
@@ -64,7 +67,7 @@ def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separ
     It is in training mode, without dropout unless asked for.
     """
     torch.manual_seed(seed)
-    args = Namespace(**{"dropout": 0.0, **options})
+    args = Namespace(**{"dropout": 0.0, "mixing_dropout": 0.0, **options})
     apply_preset(args, preset)
 
     class Task:

@@ -42,7 +42,8 @@ def token_mixing(p, name, x, causal):
     if not any(each.startswith(f"{name}.") for each in p):
         return x
     own = {each.removeprefix(f"{name}.mixing."): value for each, value in p.items()}
-    kind = linear_mixing if "weight" in own else mlp_mixing if "weight_in" in own else convolution
+    of_a = gated_mixing if "value_gate.weight" in own else linear_mixing
+    kind = of_a if "weight" in own else mlp_mixing if "weight_in" in own else convolution
     mixed = kind(own, [norm(p, f"{name}.pre_affine", each) for each in x], causal)
     return [each + aff(p, f"{name}.post_affine", other) for each, other in zip(x, mixed, strict=True)]
 
@@ -68,6 +69,14 @@ def linear_mixing(own, x, causal):
             groups.append(mixed)
         out.append(torch.cat(groups))
     return out
+
+
+def gated_mixing(own, x, causal):
+    """W_out ( sigmoid(W_gate x_t) * mixed_t ), where mixed is the linear mixing of the W_value x_s."""
+    both = [linear(own, "value_gate", each) for each in x]
+    values, gates = ([each.chunk(2)[part] for each in both] for part in (0, 1))
+    mixed = linear_mixing(own, values, causal)
+    return [linear(own, "out_proj", y / (1 + torch.exp(-gate))) for gate, y in zip(gates, mixed, strict=True)]
 
 
 def mlp_mixing(own, x, causal):

@@ -78,6 +78,7 @@ class ResMLP(TranslationModel):
         linear, over_channels = 2 * length * self.width, 2 * self.width**2
         return {
             "linear": linear,
+            "gated": linear + 3 * over_channels,  # values, gates, output
             "none": 0,
             "mlp": 2 * self.expansion * linear,
             "conv": self.kernel * over_channels,

@@ -38,7 +38,8 @@ def matmul(library: str) -> Iterator[None]:
 
 def _factors() -> tuple[torch.Tensor, torch.Tensor]:
     random = torch.Generator().manual_seed(1)
-    return torch.randn(512, 512, generator=random), torch.randn(512, 1024, generator=random)
+    with torch.device("cpu"):  # the model may be made on another
+        return torch.randn(512, 512, generator=random), torch.randn(512, 1024, generator=random)
 
 
 @cache

@@ -13,6 +13,7 @@ BASE: dict[str, Any] = {
     "layerscale_init": 0.2,
     "max_source_positions": 256,
     "max_target_positions": 256,
+    "mixing_dropout": 0.0,
     "mixing_expansion": 4,
     "mixing_heads": 1,
     "mixing_kernel": 3,
@@ -48,6 +49,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "mixer_transformer": MIXER,
     "resmlp_transformer_multi30k": MULTI30K,
     "resmlp_transformer_multi30k_heads": {**MULTI30K, "mixing_heads": 16, "mixing_relative": True},
+    "resmlp_transformer_multi30k_gated": {
+        **MULTI30K,
+        "max_source_positions": 64,
+        "max_target_positions": 64,
+        "mixing_dropout": 0.1,
+        "mixing_heads": 16,
+        "mixing_relative": True,
+        "token_mixing": "gated",
+    },
     "resmlp_transformer_tiny": {
         "encoder_embed_dim": 64,
         "encoder_ffn_embed_dim": 256,

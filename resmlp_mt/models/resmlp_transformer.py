@@ -106,17 +106,22 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
         default=BASE["token_mixing"],
         metadata={
             "help": "what stands where a Transformer has self-attention, over positions: a linear layer (the paper), "
-            "none (a bag of words), mlp (MLP-Mixer's: two linear layers), or a convolution, conv (of all channels), "
-            "depthwise or separable (depthwise, then a linear layer over channels)"
+            "gated (the same between two projections, times a gate of each position), none (a bag of words), mlp "
+            "(MLP-Mixer's: two linear layers), or a convolution, conv (of all channels), depthwise or separable "
+            "(depthwise, then a linear layer over channels)"
         },
     )
     mixing_heads: int = field(
         default=BASE["mixing_heads"],
-        metadata={"help": "linear mixing: groups of channels, each with an A of its own (the paper: 1)"},
+        metadata={"help": "linear and gated mixing: groups of channels, each with an A of its own (the paper: 1)"},
     )
     mixing_relative: bool = field(
         default=BASE["mixing_relative"],
-        metadata={"help": "linear mixing: add to A a learned term that depends on the distance of two positions alone"},
+        metadata={"help": "linear and gated mixing: add to A a learned term that depends on the distance alone"},
+    )
+    mixing_dropout: float = field(
+        default=BASE["mixing_dropout"],
+        metadata={"help": "linear and gated mixing: probability that an entry of A is left out in a training step"},
     )
     mixing_expansion: int = field(
         default=BASE["mixing_expansion"], metadata={"help": "mlp mixing: hidden units for each position"}
@@ -358,17 +363,23 @@ def _check_mixing(args: Any, require: Callable[[bool, str], None]) -> None:
         require(fits, f"--{side}-embed-dim {dim} is not a multiple of --mixing-heads {heads}")
         idle = getattr(args, f"{side}_learned_pos", False) and not args.token_positional_embeddings
         require(not idle, f"--{side}-learned-pos needs --token-positional-embeddings")
-    given = {f"--mixing-heads {heads}": heads != 1, "--mixing-relative": args.mixing_relative}
+    given = {
+        f"--mixing-heads {heads}": heads != 1,
+        "--mixing-relative": args.mixing_relative,
+        f"--mixing-dropout {args.mixing_dropout}": args.mixing_dropout != 0,
+    }
     for option, asked in given.items():
         wrong = asked and args.token_mixing in ("none", "mlp", "conv", "depthwise", "separable")
-        require(not wrong, f"{option} is for --token-mixing linear, not {args.token_mixing}")
+        require(not wrong, f"{option} is for --token-mixing linear or gated, not {args.token_mixing}")
+    require(0 <= args.mixing_dropout < 1, f"--mixing-dropout is {args.mixing_dropout}: give a number from 0 to below 1")
     require(kernel >= 1 and kernel % 2 == 1, f"--mixing-kernel is {kernel}: give an odd number from 1")
     require(expansion >= 1, f"--mixing-expansion is {expansion}: give 1 or more")
 
 
 def _check_memory(args: Any, require: Callable[[bool, str], None]) -> None:
     """Refuse more positions than this machine can hold the mixings of: their memory grows with the square."""
-    matrices = {"linear": args.mixing_heads, "mlp": 2 * args.mixing_expansion}.get(args.token_mixing, 0)
+    of_a = {"linear": args.mixing_heads, "gated": args.mixing_heads, "mlp": 2 * args.mixing_expansion}
+    matrices = of_a.get(args.token_mixing, 0)
     needs = {
         "source": args.encoder_layers * matrices * args.max_source_positions**2 * 4,  # bytes
         "target": args.decoder_layers * matrices * args.max_target_positions**2 * 4,

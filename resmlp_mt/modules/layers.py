@@ -55,6 +55,7 @@ class LayerConfig:
     token_mixing: str = "linear"
     mixing_heads: int = 1
     mixing_relative: bool = False
+    mixing_dropout: float = 0.0
     mixing_expansion: int = 4
     mixing_kernel: int = 3
 

@@ -4,11 +4,18 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .convolution import Convolution, DepthwiseConvolution, SeparableConvolution
+from .gated_mixing import GatedTokenMixing
 from .mlp_token_mixing import MLPTokenMixing
 from .token_mixing import Mixing, TokenMixing
 
+
+def _of_a_matrix(cfg: Any) -> tuple[int, int, bool, bool, float]:
+    return cfg.positions, cfg.mixing_heads, cfg.mixing_relative, cfg.causal, cfg.mixing_dropout
+
+
 TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
-    "linear": lambda cfg: TokenMixing(cfg.positions, cfg.mixing_heads, cfg.mixing_relative, cfg.causal),
+    "linear": lambda cfg: TokenMixing(*_of_a_matrix(cfg)),
+    "gated": lambda cfg: GatedTokenMixing(cfg.dim, *_of_a_matrix(cfg)),
     "none": lambda cfg: None,
     "mlp": lambda cfg: MLPTokenMixing(cfg.positions, cfg.mixing_expansion, cfg.causal),
     "conv": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal),

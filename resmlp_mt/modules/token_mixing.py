@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .affine import Aff
+from .dropout import Dropout
 from .norm import split
 from .past import append, positions_of, reorder, weighted_sum, whole
 
@@ -58,14 +59,23 @@ class TokenMixing(Mixing):
         heads: H
         relative: add to A a term that depends on the distance alone, ``A[i,j] + r[j-i]``
         causal: A is lower-triangular: position t reads positions 1 to t only ("Sequence-to-sequence ResMLP")
+        dropout: probability that an entry of A is left out in a training step (Wu et al. 2019, section 3, of kernels)
     """
 
     scale: Tensor
     row_sum_scale: Tensor
     offset: Tensor
 
-    def __init__(self, max_positions: int, heads: int = 1, relative: bool = False, causal: bool = False):
+    def __init__(
+        self,
+        max_positions: int,
+        heads: int = 1,
+        relative: bool = False,
+        causal: bool = False,
+        dropout: float = 0.0,
+    ):
         super().__init__()
+        self.dropout = Dropout(dropout)
         self.max_positions, self.heads, self.causal = max_positions, heads, causal
         of_heads = () if heads == 1 else (heads,)
         self.weight = nn.Parameter(torch.empty(*of_heads, max_positions, max_positions))
@@ -89,6 +99,7 @@ class TokenMixing(Mixing):
         relative = self.relative
         if relative is not None:
             rows = rows + by_distance(relative, self.max_positions, start, end)
+        rows = self.dropout(rows)
         return rows.tril(start) if self.causal and start + 1 < end else rows
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -125,12 +136,15 @@ class TokenMixing(Mixing):
             ValueError: more positions than the matrix has
         """
         past = append(past, x, self.max_positions)
-        start = positions_of(past) - x.size(0)
-        if x.size(0) > 1:
-            return self.mix(whole(past), start), past
+        return self.mix_past(x.size(0), past), past
+
+    def mix_past(self, count: int, past: list[Tensor]) -> Tensor:
+        """The last positions (``count``) of the mixture of the past, which they are part of."""
+        start = positions_of(past) - count
+        if count > 1:
+            return self.mix(whole(past), start)
         rows = self.rows(start, start + 1)
-        mixed = weighted_sum(past, rows).unsqueeze(0)
-        return self.finish(mixed, rows, start), past
+        return self.finish(weighted_sum(past, rows).unsqueeze(0), rows, start)
 
     def last(self, inputs: Tensor, count: int) -> Tensor:
         """``T x B x C -> S x B x C``: the last S positions (``count``) alone."""
@@ -157,11 +171,16 @@ class TokenMixing(Mixing):
             self.row_sum_scale = (alpha2 * beta1).to(dtype)
             bias = self.by_channel(self.bias.double().unsqueeze(-1), alpha2.numel()).squeeze(1)
             self.offset = torch.addcmul(beta2, bias, alpha2).to(dtype)
-            if self.relative is not None:
-                self.weight.add_(by_distance(self.relative, self.max_positions, 0, self.max_positions))
-                self.relative = None
+        self.absorb_relative_()
         self.folded = True
         return left, nn.Identity()
+
+    @torch.no_grad()
+    def absorb_relative_(self) -> None:
+        """Add the relative term to A, once and for all."""
+        if self.relative is not None:
+            self.weight.add_(by_distance(self.relative, self.max_positions, 0, self.max_positions))
+            self.relative = None
 
     def extra_repr(self) -> str:
         relative = self.relative is not None

@@ -16,6 +16,7 @@ EXPECTED = {
     "mixer_transformer": (512, 2048, 6, 8, 0.1, 256),
     "resmlp_transformer_multi30k": (256, 512, 3, 4, 0.2, 128),
     "resmlp_transformer_multi30k_heads": (256, 512, 3, 4, 0.2, 128),
+    "resmlp_transformer_multi30k_gated": (256, 512, 3, 4, 0.2, 64),
     "resmlp_transformer_tiny": (64, 256, 2, 2, 0.1, 64),
 }
 
@@ -37,8 +38,11 @@ def test_the_preset_says_what_the_paper_says(name):
     assert args.dropout == dropout
     mixer = name == "mixer_transformer"  # Tolstikhin et al. 2021: an MLP over positions, LayerNorm, no LayerScale
     assert args.layerscale_init == (1.0 if mixer else 0.2)
-    assert (args.token_mixing, args.norm) == (("mlp", "layernorm") if mixer else ("linear", "affine"))
-    heads = (16, True) if name.endswith("_heads") else (1, False)  # beyond the paper
+    gated = name.endswith("_gated")  # beyond the paper, as heads are
+    mixing = "mlp" if mixer else "gated" if gated else "linear"
+    assert (args.token_mixing, args.norm) == (mixing, "layernorm" if mixer else "affine")
+    heads = (16, True) if gated or name.endswith("_heads") else (1, False)
+    assert args.mixing_dropout == (0.1 if gated else 0.0)
     assert (args.mixing_heads, args.mixing_relative, args.token_positional_embeddings) == (*heads, False)
     assert args.max_source_positions == args.max_target_positions == positions
 
@@ -50,11 +54,12 @@ def test_the_command_line_wins_and_none_means_missing():
     assert (args.encoder_layers, args.decoder_ffn_embed_dim, args.decoder_output_dim) == (2, 99, 128)
 
 
-def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, heads):
+def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, heads, gated):
     """Embeddings; A and b; two Aff a branch and one a stack; four projections of attention; two layers of MLP.
 
     In the place of A and b MLP-Mixer has two layers with so many units between; LayerNorm is as large as Aff. With
-    heads there are so many A and b, and for each as many terms as there are distances.
+    heads there are so many A and b, and for each as many terms as there are distances. With a gate there are three
+    projections.
     """
     mixing = positions * positions + positions + 4 * dim
     if units:
@@ -63,6 +68,8 @@ def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, hea
     if heads > 1:
         mixing += (heads - 1) * (positions * positions + positions)
         distances = heads * ((2 * positions - 1) + positions)  # the encoder's, the decoder's
+    if gated:
+        mixing += 3 * (dim * dim + dim)
     mlp = dim * hidden + hidden + hidden * dim + dim + 4 * dim
     attention = 4 * (dim * dim + dim) + 4 * dim
     return vocabulary * dim + layers * (2 * mixing + distances + 2 * mlp + attention) + 4 * dim
@@ -74,6 +81,7 @@ def test_parameters_are_what_the_equations_need(name):
     with torch.device("meta"):  # shapes without values
         model = build(name, share_all_embeddings=True)
     units = 4 * positions if name == "mixer_transformer" else 0
-    heads = 16 if name.endswith("_heads") else 1
-    expected = parameters_by_formula(44, width, hidden, layers, positions, units, heads)
+    gated = name.endswith("_gated")
+    heads = 16 if gated or name.endswith("_heads") else 1
+    expected = parameters_by_formula(44, width, hidden, layers, positions, units, heads, gated)
     assert sum(p.numel() for p in model.parameters()) == expected

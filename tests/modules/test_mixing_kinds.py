@@ -48,7 +48,7 @@ def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones
         x = random(6, 1).requires_grad_()
         (grad,) = torch.autograd.grad(made(kind, causal)(x)[2].sum(), x)
         read = grad.abs().sum((1, 2)).nonzero().flatten().tolist()
-        if kind in ("linear", "mlp"):
+        if kind in ("linear", "gated", "mlp"):
             assert read == ([0, 1, 2] if causal else [0, 1, 2, 3, 4, 5])
         else:
             assert read == ([0, 1, 2] if causal else [1, 2, 3])
@@ -71,7 +71,7 @@ def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(kind, data):
         kept = mixing.reorder(kept, torch.tensor(order))
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp"])
+@pytest.mark.parametrize("kind", ["linear", "gated", "mlp"])
 def test_a_step_beyond_the_last_position_is_refused(kind):
     mixing = made(kind, True, 4)
     _, past = mixing.step(random(4, 1), [])
@@ -104,7 +104,7 @@ def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
     left = mixing.fold_(pre, post)
     assert torch.allclose(left[1](mixing(mixing.readable(left[0](x), padding), padding)), expected)
     assert isinstance(left[1], Aff) == (kind == "mlp")
-    assert (left[0] is pre) == (kind != "linear")
+    assert (left[0] is pre) == (kind not in ("linear", "gated"))
     assert mixing.fold_(*left) == left
     again = left[1](mixing(mixing.readable(left[0](x), padding), padding))
     assert torch.allclose(again, expected)

@@ -1,0 +1,73 @@
+"""Mixing with a gate: what a position takes of what the others give depends on the position's own content.
+
+It is still one linear map over positions, the same for every sentence, and no position is compared with another. The
+projections and the gate are LightConv's (Wu et al. 2019, section 3), but for the gate's place: behind the mixing, where
+gMLP has it (Liu et al. 2021, section 3.1).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from .affine import Aff
+from .norm import absorb_input_affine_, absorb_output_affine_, split
+from .past import append
+from .token_mixing import TokenMixing
+
+
+class GatedTokenMixing(TokenMixing):
+    """``W_out (sigmoid(W_gate x) * (A W_value x + b))``, with A and b as those of ``TokenMixing``.
+
+    Args:
+        dim: channels C
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        max_positions: int,
+        heads: int = 1,
+        relative: bool = False,
+        causal: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__(max_positions, heads, relative, causal, dropout)
+        self.value_gate, self.out_proj = nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
+        for linear in self.value_gate, self.out_proj:
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x B x C``, as it is: padded positions are zero only after ``W_value``."""
+        return x
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """``T x B x C -> T x B x C``; ``padding`` (T x B) is true at padded positions."""
+        values, gates = self.value_gate(x).chunk(2, -1)
+        if padding is not None:
+            values = values.masked_fill(padding.unsqueeze(-1), 0.0)
+        return self.out_proj(torch.sigmoid(gates) * self.mix(values, 0))
+
+    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """``S x B x C -> S x B x C``, the new positions alone; kept are the values.
+
+        Raises:
+            ValueError: more positions than the matrix has
+        """
+        values, gates = self.value_gate(x).chunk(2, -1)
+        past = append(past, values, self.max_positions)
+        return self.out_proj(torch.sigmoid(gates) * self.mix_past(x.size(0), past)), past
+
+    def last(self, inputs: Tensor, count: int) -> Tensor:
+        """``T x B x C -> S x B x C``: the last S positions (``count``) alone."""
+        values, gates = self.value_gate(inputs).chunk(2, -1)
+        return self.out_proj(torch.sigmoid(gates[-count:]) * self.mix(values, inputs.size(0) - count))
+
+    def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
+        """Take in both Aff, in the projections, and the relative term."""
+        if not isinstance(post, Aff):
+            return pre, post
+        left, affine = split(pre)
+        absorb_input_affine_(self.value_gate, affine)
+        absorb_output_affine_(self.out_proj, post)
+        self.absorb_relative_()
+        return left, nn.Identity()

@@ -1,0 +1,52 @@
+"""What the promises of tests/models do not show of the gated mixing: its gate, and dropped entries of A."""
+
+import pytest
+import torch
+
+from resmlp_mt.modules import Aff
+from resmlp_mt.modules.gated_mixing import GatedTokenMixing
+from resmlp_mt.modules.token_mixing import TokenMixing
+
+
+def mixing(**options):
+    torch.manual_seed(0)
+    return GatedTokenMixing(8, 12, heads=2, relative=True, **options)
+
+
+@torch.no_grad()
+def test_a_closed_gate_takes_nothing_and_an_open_one_the_linear_mixing():
+    gated, x = mixing(), torch.randn(5, 3, 8)
+    gated.relative.normal_()
+    gated.value_gate.weight[8:] = 0
+    linear = TokenMixing(12, 2, True)
+    linear.load_state_dict({name: getattr(gated, name) for name in ("weight", "bias", "relative")})
+    values = x @ gated.value_gate.weight[:8].t()
+    for bias, expected in (-40.0, torch.zeros(5, 3, 8)), (40.0, linear(values)):
+        gated.value_gate.bias[8:] = bias
+        torch.testing.assert_close(gated(x), expected @ gated.out_proj.weight.t() + gated.out_proj.bias)
+
+
+@pytest.mark.parametrize("make", [mixing, lambda **options: TokenMixing(12, 2, True, **options)])
+def test_entries_of_a_are_dropped_in_training_alone(make):
+    dropping, whole = make(dropout=0.25), make()
+    whole.load_state_dict(dropping.state_dict())
+    assert torch.equal(dropping.eval().rows(0, 12), whole.rows(0, 12))
+    rows = dropping.train().rows(0, 12)
+    dropped = rows == 0
+    assert 0.1 < dropped.double().mean() < 0.4
+    torch.testing.assert_close(rows[~dropped], whole.rows(0, 12)[~dropped] / 0.75)
+    assert not torch.equal(rows, dropping.rows(0, 12))
+
+
+@torch.no_grad()
+def test_folded_it_has_no_relative_term_and_no_aff():
+    gated, x = mixing(causal=True), torch.randn(5, 3, 8)
+    gated.relative.normal_()
+    pre, post = Aff(8), Aff(8)
+    for parameter in (*pre.parameters(), *post.parameters()):
+        parameter.normal_()
+    expected = post(gated(pre(x)))
+    left, right = gated.fold_(pre, post)
+    assert gated.relative is None and all(isinstance(each, torch.nn.Identity) for each in (left, right))
+    torch.testing.assert_close(gated(x), expected)
+    assert gated.fold_(left, right) == (left, right)  # once only
