@@ -23,7 +23,11 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The folders whose files take longest first, so that at the end no process has a long one left (test.sh)."""
+    """The folders whose files take longest first, so that at the end no process has a long one left (test.sh).
+
+    Their files from Z to A: test_generating.py and test_looking.py would both begin by waiting for the trained model.
+    """
+    items.sort(key=lambda item: item.path.name, reverse=True)
     order = {name: number for number, name in enumerate(("end_to_end", "corpora", "models", "ablations", "examples"))}
     items.sort(key=lambda item: order.get(item.path.parent.name, len(order)))
 

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from unittest import mock
 
 COMMANDS = {
     **{f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "preprocess")},
@@ -40,7 +41,16 @@ server = multiprocessing.get_context("forkserver")
 server.set_forkserver_preload([
     "fairseq.trainer", "fairseq.tasks.translation", "sacrebleu", "sacremoses",
     "torch._dynamo",  # which the first optimizer of a process imports, for seconds
+    "preloaded",
 ])  # fmt: skip
+
+
+def fork(function, *arguments):
+    """Start a process that calls a function, forked from one that has imported those modules."""
+    with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):  # where preloaded.py is found
+        process = server.Process(target=function, args=arguments)
+        process.start()
+    return process
 
 
 class Commands:
@@ -55,8 +65,7 @@ class Commands:
             (folder / name).write_text(f'#!/bin/bash\n{shlex.join(start)} {name} "$@"\n')
             (folder / name).chmod(0o755)
         listening, ready = multiprocessing.Pipe(duplex=False)
-        self.process = server.Process(target=_serve, args=(address, ready))
-        self.process.start()
+        self.process = fork(_serve, address, ready)
         ready.close()
         listening.recv()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpora import replicas
-from forked import become, server
+from forked import become, fork
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_wmt14.py"
 
@@ -39,9 +39,7 @@ class Command:
     kill: str | None = None
 
     def start(self) -> multiprocessing.Process:
-        process = server.Process(target=_main, args=(self,))
-        process.start()
-        return process
+        return fork(_main, self)
 
     def run(self) -> Finished:
         process = self.start()

@@ -6,6 +6,7 @@ import json
 import pytest
 from fairseq_commands import USER_DIR, start, training
 from made_up_language import TRAIN, VALID, sentence_pairs
+from shared import made_once
 
 import resmlp_mt.models  # noqa: F401  (registers the models)
 
@@ -24,12 +25,15 @@ def fairseq(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """Raw, tokenized (``tok``) and subword (``bpe``) text, and the subword codes."""
+    """Raw and subword (``bpe``) text, and the subword codes."""
+    return made_once(tmp_path_factory, "corpus", make_corpus)
+
+
+def make_corpus(folder):
     from sacremoses import MosesTokenizer
     from subword_nmt.apply_bpe import BPE
     from subword_nmt.learn_bpe import learn_bpe
 
-    folder = tmp_path_factory.mktemp("corpus")
     tokenized = []
     for split, number, seed in ("train", TRAIN, 1), ("valid", VALID, 2):
         for side, lines in zip(("de", "en"), zip(*sentence_pairs(number, seed), strict=True), strict=True):
@@ -43,18 +47,18 @@ def corpus(tmp_path_factory):
         bpe = BPE(stream)
     for name, lines in tokenized:
         (folder / name).write_text("".join(bpe.process_line(line) + "\n" for line in lines))
-    return folder
 
 
 @pytest.fixture(scope="session")
-def data_bin(corpus, fairseq):
-    folder = corpus / "data-bin"
-    done = fairseq(
-        "preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--workers", 1, "--destdir", folder,
-        "--trainpref", corpus / "train.bpe", "--validpref", corpus / "valid.bpe",
-    )  # fmt: skip
-    assert done.status == 0, done.output
-    return folder
+def data_bin(corpus, fairseq, tmp_path_factory):
+    def preprocess(folder):
+        done = fairseq(
+            "preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--workers", 1, "--destdir", folder,
+            "--trainpref", corpus / "train.bpe", "--validpref", corpus / "valid.bpe",
+        )  # fmt: skip
+        assert done.status == 0, done.output
+
+    return made_once(tmp_path_factory, "data-bin", preprocess)
 
 
 @pytest.fixture(scope="session")
@@ -70,16 +74,21 @@ def train(fairseq, data_bin):
 @pytest.fixture(scope="session")
 def trained(train, tmp_path_factory):
     """The folder of a trained model, with its ``checkpoint_best.pt``, and the training's log."""
-    folder = tmp_path_factory.mktemp("trained")
-    done = train(
-        folder, "--optimizer", "adam", "--lr", 0.01, "--lr-scheduler", "polynomial_decay",
-        "--total-num-update", 300, "--max-update", 300, "--dropout", 0, "--share-all-embeddings",
-        "--valid-subset", "train", "--validate-interval", 30, "--no-epoch-checkpoints", "--log-interval", 50,
-        "--eval-bleu", "--eval-bleu-args", json.dumps({"beam": 4}), "--eval-bleu-detok", "moses",
-        "--eval-bleu-remove-bpe", "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric",
-    )  # fmt: skip
-    assert done.status == 0, done.output
-    return folder, done.output
+
+    def train_into(folder):
+        done = train(
+            folder, "--optimizer", "adam", "--lr", 0.02, "--lr-scheduler", "polynomial_decay",
+            "--total-num-update", 200, "--max-update", 200, "--dropout", 0, "--share-all-embeddings",
+            "--valid-subset", "train", "--validate-interval", 21, "--save-interval", 21, "--no-epoch-checkpoints",
+            "--eval-bleu", "--eval-bleu-args", json.dumps({"beam": 4}), "--eval-bleu-detok", "moses",
+            "--eval-bleu-remove-bpe", "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric",
+            "--log-interval", 50,
+        )  # fmt: skip
+        assert done.status == 0, done.output
+        (folder / "log").write_text(done.output)
+
+    folder = made_once(tmp_path_factory, "trained", train_into)
+    return folder, (folder / "log").read_text()
 
 
 @pytest.fixture(scope="session")

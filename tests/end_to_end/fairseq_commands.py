@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from forked import become, server
+from forked import become, fork
 from made_up_language import sentence_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,9 +58,7 @@ def start(log, command, *arguments, cwd=None, stdin=None, kill=None, reader_gone
         reader_gone: its output goes into a pipe that nobody reads any more, as behind ``| head``
     """
     arguments = [str(argument) for argument in arguments]
-    process = server.Process(target=become_command, args=(command, arguments, str(log), cwd, stdin, kill, reader_gone))
-    process.start()
-    return Running(process, Path(log))
+    return Running(fork(become_command, command, arguments, str(log), cwd, stdin, kill, reader_gone), Path(log))
 
 
 def training(data_bin, save_dir):

@@ -32,7 +32,7 @@ def test_a_pruned_checkpoint_translates_and_is_zero_where_it_says(plot_mixing, g
     assert all(positions[side] / 2 < shown[side] <= positions[side] for side in positions)
 
     hypotheses = {
-        name: generate(path=file).lines("H") for name, file in
+        name: generate("--max-len-b", 9, path=file).lines("H") for name, file in
         {"whole": path, "0.1": tmp_path / "pruned-0.1.pt", "1": tmp_path / "pruned-1.pt"}.items()
     }  # fmt: skip
     assert all(len(found) == VALID for found in hypotheses.values())

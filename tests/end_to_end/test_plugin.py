@@ -9,27 +9,24 @@ import sys
 import pytest
 from fairseq import options, tasks
 from fairseq_commands import ROOT, USER_DIR, training
+from made_up_language import VALID
 
 from resmlp_mt.models.presets import PRESETS
 
 
-def test_a_bare_copy_works_uninstalled(data_bin, tmp_path):
+def test_a_copy_elsewhere_is_what_user_dir_imports(fairseq, data_bin, tmp_path):
     copy = tmp_path / "plugins" / "resmlp_mt"
     shutil.copytree(USER_DIR, copy, ignore=shutil.ignore_patterns("__pycache__"))
     with (copy / "__init__.py").open("a") as stream:
         stream.write('print("imported from the copy")\n')
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     train = training(data_bin, "checkpoints")
     train[train.index(USER_DIR)] = copy
     generate = [data_bin, "--user-dir", copy, "--path", "checkpoints/checkpoint_last.pt", "--gen-subset", "valid"]
     for command, *arguments in ["train", *train, "--max-update", 2], ["generate", *generate, "--cpu", "--beam", 2]:
-        done = subprocess.run(
-            [sys.executable, "-m", f"fairseq_cli.{command}", *map(str, arguments)],
-            cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout
-        assert "imported from the copy" in done.stdout
-    assert done.stdout.count("\nH-") == 16
+        done = fairseq(command, *arguments, cwd=tmp_path)
+        assert done.status == 0, done.output
+        assert "imported from the copy" in done.output
+    assert len(done.lines("H")) == VALID
 
 
 def test_importing_the_plugin_imports_nothing_beyond_fairseq():

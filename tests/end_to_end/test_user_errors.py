@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -169,8 +168,10 @@ def test_a_reader_that_is_gone_ends_a_command_without_a_word(fairseq, data_bin, 
         assert "Traceback" not in done.output and "BrokenPipe" not in done.output
 
 
-def test_ctrl_c_while_an_object_is_deleted_is_not_dropped():
-    done = subprocess.run([sys.executable, "-c", DELETING, str(USER_DIR)], capture_output=True, text=True)
+def test_ctrl_c_while_an_object_is_deleted_is_not_dropped(commands_on_path, tmp_path):
+    (tmp_path / "deleting.py").write_text(DELETING)
+    command = ["python", tmp_path / "deleting.py"]
+    done = subprocess.run(command, env=commands_on_path(), capture_output=True, text=True)
     assert done.returncode == -signal.SIGINT, done.stderr
     assert done.stderr.rstrip().endswith("interrupted") and "Traceback" not in done.stderr
 

@@ -5,6 +5,7 @@ import fairseq_cli.train
 import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from in_this_process import run, training
+from shared import made_once
 
 import resmlp_mt.models  # noqa: F401  (registers the models and installs the patches)
 
@@ -20,7 +21,10 @@ def train(small):
 @pytest.fixture(scope="session")
 def small(tmp_path_factory):
     """A folder with ``bin``, ``other`` (of another vocabulary) and ``trained/checkpoint_last.pt``."""
-    folder = tmp_path_factory.mktemp("small")
+    return made_once(tmp_path_factory, "small", make_small)
+
+
+def make_small(folder):
     for name, words in ("bin", 5), ("other", 9):
         for language in "de", "en":
             lines = [f"a{i % words} b{i % 3} c" for i in range(16)]
@@ -31,7 +35,6 @@ def small(tmp_path_factory):
             *("--trainpref", prefix, "--validpref", prefix, "--testpref", prefix),
         )  # fmt: skip
     run(fairseq_cli.train, *training(folder, folder / "trained"))
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,23 @@
+"""What takes long to make and is only read is made once for all processes of pytest-xdist."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import portalocker
+import pytest
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A new folder that ``make`` has filled, in the first process that asks for this name; others wait for it."""
+    root = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # one for the whole run
+    folder, made = root / name, root / f"{name}.made"
+    with open(root / f"{name}.lock", "w") as lock:
+        portalocker.lock(lock, portalocker.LOCK_EX)
+        if not made.exists():
+            folder.mkdir(exist_ok=True)
+            make(folder)
+            made.touch()
+    return folder
