@@ -4,7 +4,6 @@ What each side calls a weight stands in NAMES. The values are the same; only tim
 is fixed here is missing there: every LayerScale's beta is 0, and Mixer has a LayerScale of alpha 1.
 """
 
-import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,8 +17,10 @@ from resmlp_mt.errors import UserError, told_in_one_line
 with told_in_one_line():  # the imports take a second
     import torch
     from models import HALF, ImageModel, ImageModelConfig, count
+    from safetensors.torch import load_file
     from torch import Tensor
 
+    from resmlp_mt.commands.arguments import command_parser
     from resmlp_mt.files import atomic_write, check_outputs
 
 BOTH = [
@@ -106,8 +107,6 @@ def read_model(path: Path) -> tuple[ImageModel, list[str]]:
     """
     try:
         if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
             read = load_file(path)
         else:
             read = torch.load(path, map_location="cpu", weights_only=True)
@@ -118,31 +117,32 @@ def read_model(path: Path) -> tuple[ImageModel, list[str]]:
             cfg, names = config_of(weights), []
         model = ImageModel(cfg)
         missing, unknown = model.load_state_dict(weights, strict=False)
-        fixed = {name for name, value in model.named_parameters() if not value.requires_grad}
-        if wrong := [*unknown, *(set(missing) - fixed)]:
-            raise UserError(f"{path}: {wrong[0]} is in this file or in the model, but not in both: choose another file")
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
-    except ModuleNotFoundError as error:
-        raise UserError(f"{path}: needs the package {error.name}: pip install {error.name}") from error
-    except UserError:
-        raise
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # whatever PyTorch makes of another kind of file
         raise UserError(
             f"{path}: not the weights of a ResMLP or an MLP-Mixer for images: choose another file"
         ) from error
+    fixed = {name for name, value in model.named_parameters() if not value.requires_grad}
+    if wrong := [*unknown, *(set(missing) - fixed)]:
+        raise UserError(f"{path}: {wrong[0]} is in this file or in the model, but not in both: choose another file")
     return model.eval(), names
+
+
+def write(path: Path, content: Mapping[str, object]) -> None:
+    """Write weights, or more, as PyTorch does."""
+    with atomic_write(path, "wb") as file:
+        torch.save(content, file)
 
 
 def write_model(path: Path, model: ImageModel, names: Sequence[str] = ()) -> None:
     """Write a file of ours: configuration, weights, and the names of the classes."""
-    with atomic_write(path, "wb") as file:
-        torch.save({"config": asdict(model.cfg), "weights": model.state_dict(), "classes": list(names)}, file)
+    write(path, {"config": asdict(model.cfg), "weights": model.state_dict(), "classes": list(names)})
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser(__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help=".pth, .pt, .bin or .safetensors")
     parser.add_argument("--to", choices=["ours", *NAMES], default="ours", help="whose names (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="the new file (default: FILE's name with .ours.pt, .timm.pt, ...)")
@@ -153,9 +153,7 @@ def main() -> None:
     if args.to == "ours":
         write_model(out, model, names)
     else:
-        found = to_theirs(model, args.to)
-        with atomic_write(out, "wb") as file:
-            torch.save(found, file)
+        write(out, to_theirs(model, args.to))
     cfg = model.cfg
     print(f"{out}: {cfg.depth} layers of {cfg.dim} channels, {cfg.patches} patches, {count(model):,} parameters")
 

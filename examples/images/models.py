@@ -7,7 +7,6 @@ ResMLP: Touvron et al. 2021, arXiv 2105.03404. MLP-Mixer: Tolstikhin et al. 2021
 S-MLP and B-MLP: Bachmann et al. 2023, arXiv 2306.13575; their one patch is the whole image.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,51 +23,39 @@ from resmlp_mt.modules.norm import NORMS
 class ImageModelConfig:
     """A model.
 
-    Attributes:
-        dim: channels C
-        depth: layers
-        patch, image: side of a patch and of an image, in pixels
-        channels: of an image
-        classes: 0: no head; the output is the pooled vector
-        expansion: the channel MLP's hidden width by C; 0: a layer is LayerNorm, GELU, linear, not residual (S-MLP)
-        norm: ``"affine"`` or ``"layernorm"``
-        mixing: ``"linear"`` (one A), ``"mlp"`` (Mixer's) or ``"none"``
-        mixing_hidden: hidden units of Mixer's token MLP
-        layerscale: what every LayerScale starts with; None: there is none
-        pooling: ``"mean"`` or ``"class-mlp"``, two layers that update a class token alone
-        last_norm: a norm stands before the pooling
-        mean, std: of each color, in pixels of 0 to 1
-
     Raises:
         UserError: the image cannot be cut into patches
     """
 
-    dim: int
-    depth: int
-    patch: int = 16
-    image: int = 224
-    channels: int = 3
-    classes: int = 1000
-    expansion: int = 4
-    norm: str = "affine"
-    mixing: str = "linear"
-    mixing_hidden: int = 0
-    layerscale: float | None = None
-    pooling: str = "mean"
-    last_norm: bool = True
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    dim: int  # channels C
+    depth: int  # layers
+    patch: int = 16  # side, in pixels
+    image: int = 224  # side, in pixels
+    channels: int = 3  # of an image
+    classes: int = 1000  # 0: no head; the output is the pooled vector
+    expansion: int = 4  # the channel MLP's hidden width by C; 0: a layer is LayerNorm, GELU, linear (S-MLP)
+    norm: str = "affine"  # or "layernorm"
+    mixing: str = "linear"  # one A; or "mlp", Mixer's; or "none"
+    mixing_hidden: int = 0  # hidden units of Mixer's token MLP
+    layerscale: float | None = None  # what every LayerScale starts with; None: there is none
+    pooling: str = "mean"  # or "class-mlp", two layers that update a class token alone
+    last_norm: bool = True  # stands before the pooling
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)  # of each color, of pixels of 0 to 1
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
 
     def __post_init__(self) -> None:
         if self.image < self.patch or self.image % self.patch:
-            raise UserError(
-                f"images of {self.image} pixels cannot be cut into patches of {self.patch}: change the size"
-            )
+            raise UserError(f"images of {self.image} pixels cannot be cut into patches of {self.patch}: change one")
 
     @property
     def patches(self) -> int:
         """T"""
         return (self.image // self.patch) ** 2
+
+    def normalized(self, pixels: Tensor) -> Tensor:
+        """``... x channels x H x W``: from 0 to 1 to what the model reads"""
+        mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        return (pixels - mean) / std
 
 
 S12 = ImageModelConfig(384, 12, layerscale=0.1)
@@ -102,7 +89,7 @@ MODELS = {
 }
 """By the papers' names and sizes; ``resmlp-b24/8`` has patches of 8 pixels, as the published weights."""
 
-SMALL = ImageModelConfig(32, 3, 2, 8, 1, 10, layerscale=0.3, mean=(0.3,), std=(0.4,))
+SMALL = ImageModelConfig(32, 3, 2, 8, 1, 10, layerscale=0.3, mean=(0.0,), std=(0.4,))  # black stays 0
 DIGITS = {
     "resmlp": SMALL,
     "resmlp-pixels": replace(SMALL, patch=1),
@@ -150,10 +137,6 @@ class ImageModel(nn.Module):
 
     def __init__(self, cfg: ImageModelConfig):
         super().__init__()
-        if cfg.image % cfg.patch:
-            raise UserError(
-                f"images of {cfg.image} pixels cannot be cut into patches of {cfg.patch}: choose other sizes"
-            )
         self.cfg = cfg
         self.patches = nn.Conv2d(cfg.channels, cfg.dim, cfg.patch, cfg.patch)
         layer = LayerConfig(
@@ -202,12 +185,6 @@ class ImageModel(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """``B x channels x image x image -> B x classes``, logits."""
         return self.head(self.features(images))
-
-
-def normalizing(cfg: ImageModelConfig) -> Callable[[Tensor], Tensor]:
-    """What makes pixels of 0 to 1 what the model reads."""
-    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (cfg.mean, cfg.std))
-    return lambda images: (images - mean) / std
 
 
 def count(model: nn.Module) -> int:

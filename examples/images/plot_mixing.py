@@ -1,6 +1,5 @@
 """Draw the learned A of an image model: every row as a picture, at the place of the patch that reads (figure 2)."""
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -15,6 +14,8 @@ with told_in_one_line():  # the imports take a second
     from matplotlib.figure import Figure
     from models import ImageModel
 
+    from resmlp_mt.analysis.sparsity import share_of_small
+    from resmlp_mt.commands.arguments import command_parser
     from resmlp_mt.files import atomic_write, check_outputs
 
 MOST_ROWS, MOST_LAYERS = 14, 6
@@ -40,18 +41,16 @@ def drawn(model: ImageModel) -> Figure:
         image = tiles.transpose(1, 2).reshape(len(rows) * (side + 1), -1)[:-1, :-1]
         largest = float(a.abs().max())
         axis.imshow(image.numpy(), cmap="RdBu_r", vmin=-largest / 2, vmax=largest / 2, interpolation="nearest")
-        small, mean = (a.abs() < 0.05 * largest).double().mean(), (a.abs() * distances).sum() / a.abs().sum()
-        axis.set_title(f"layer {number}: {small:.0%} small, distance {mean:.2f}")
+        mean = (a.abs() * distances).sum() / a.abs().sum()
+        axis.set_title(f"layer {number}: {share_of_small(a):.0%} small, distance {mean:.2f}")
         axis.set_axis_off()
     return figure
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="file of train.py or convert.py, or published weights"
-    )
+    parser = command_parser(__doc__)
+    parser.add_argument("model", type=Path, metavar="MODEL", help="of train.py or convert.py, or published weights")
     parser.add_argument("--out", type=Path, required=True, help="the picture, .png")
     args = parser.parse_args()
     check_outputs([args.out], [args.model])
