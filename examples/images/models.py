@@ -21,11 +21,7 @@ from resmlp_mt.modules.norm import NORMS
 
 @dataclass(frozen=True)
 class ImageModelConfig:
-    """A model.
-
-    Raises:
-        UserError: the image cannot be cut into patches
-    """
+    """A model; a ``UserError`` where images cannot be cut into patches."""
 
     dim: int  # channels C
     depth: int  # layers
@@ -37,7 +33,7 @@ class ImageModelConfig:
     norm: str = "affine"  # or "layernorm"
     mixing: str = "linear"  # one A; or "mlp", Mixer's; or "none"
     mixing_hidden: int = 0  # hidden units of Mixer's token MLP
-    layerscale: float | None = None  # what every LayerScale starts with; None: there is none
+    layerscale: float = 0.0  # what every LayerScale starts with; 0: there is none
     pooling: str = "mean"  # or "class-mlp", two layers that update a class token alone
     last_norm: bool = True  # stands before the pooling
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)  # of each color, of pixels of 0 to 1
@@ -46,11 +42,6 @@ class ImageModelConfig:
     def __post_init__(self) -> None:
         if self.image < self.patch or self.image % self.patch:
             raise UserError(f"images of {self.image} pixels cannot be cut into patches of {self.patch}: change one")
-
-    @property
-    def patches(self) -> int:
-        """T"""
-        return (self.image // self.patch) ** 2
 
     def normalized(self, pixels: Tensor) -> Tensor:
         """``... x channels x H x W``: from 0 to 1 to what the model reads"""
@@ -94,19 +85,16 @@ DIGITS = {
     "resmlp": SMALL,
     "resmlp-pixels": replace(SMALL, patch=1),
     "class-mlp": replace(SMALL, pooling="class-mlp"),
-    "mixer": replace(SMALL, norm="layernorm", mixing="mlp", mixing_hidden=32, layerscale=None),
+    "mixer": replace(SMALL, norm="layernorm", mixing="mlp", mixing_hidden=32),
     "no-mixing": replace(SMALL, mixing="none"),
-    "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", layerscale=None, last_norm=False),
+    "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", last_norm=False),
     "s-mlp": replace(SMALL, dim=64, depth=5, patch=8, expansion=0, norm="layernorm", mixing="none", last_norm=False),
 }
 """Small ones of about one size, for images of 8 x 8 in gray."""
 
 
 class TokenMLP(Mixing):
-    """``V GELU(U x + c) + b`` over patches (Tolstikhin et al. 2021, equation 1).
-
-    As many hidden units as one likes; the toolkit's own, for sentences of any length, has a multiple of the positions.
-    """
+    """``V GELU(U x + c) + b`` over a fixed number of patches, not over sentences (MLP-Mixer's equation 1)."""
 
     def __init__(self, patches: int, hidden: int):
         super().__init__()
@@ -115,6 +103,18 @@ class TokenMLP(Mixing):
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``"""
         return self.fc2(F.gelu(self.fc1(x.movedim(0, -1)))).movedim(-1, 0)
+
+
+class LayerScale(nn.Module):
+    """``alpha x`` for each channel; the translation models' has an offset too."""
+
+    def __init__(self, dim: int, start: float):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.full((dim,), start))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``... x C -> ... x C``"""
+        return self.alpha * x
 
 
 class ClassMLPLayer(nn.Module):
@@ -142,8 +142,7 @@ class ImageModel(nn.Module):
         layer = LayerConfig(
             dim=cfg.dim,
             hidden_dim=cfg.expansion * cfg.dim,
-            positions=cfg.patches,
-            layerscale_init=1.0 if cfg.layerscale is None else cfg.layerscale,
+            positions=(cfg.image // cfg.patch) ** 2,
             norm=cfg.norm,
             token_mixing="none" if cfg.mixing == "mlp" else cfg.mixing,
         )
@@ -154,9 +153,8 @@ class ImageModel(nn.Module):
         self.norm = NORMS[cfg.norm](cfg.dim) if cfg.last_norm else nn.Identity()
         self.head = nn.Linear(cfg.dim, cfg.classes) if cfg.classes else nn.Identity()
         for module in self.modules():
-            if isinstance(module, ResidualBranch):  # LayerScale has no offset, and Mixer and B-MLP no LayerScale
-                module.post_affine.beta.requires_grad_(False)
-                module.post_affine.alpha.requires_grad_(cfg.layerscale is not None)
+            if isinstance(module, ResidualBranch):
+                module.post_affine = LayerScale(cfg.dim, cfg.layerscale) if cfg.layerscale else nn.Identity()
             elif isinstance(module, TokenMixing):
                 nn.init.trunc_normal_(module.weight, std=0.02)  # as the authors' code
             elif isinstance(module, nn.LayerNorm):
@@ -170,23 +168,19 @@ class ImageModel(nn.Module):
             made.mixing = TokenMixingBranch(TokenMLP(layer.positions, self.cfg.mixing_hidden), layer)
         return made
 
-    def features(self, images: Tensor) -> Tensor:
-        """``B x channels x image x image -> B x C``, before the head."""
+    def forward(self, images: Tensor) -> Tensor:
+        """``B x channels x image x image -> B x classes``, logits."""
         x = self.patches(images).flatten(2).permute(2, 0, 1)
         for layer in self.layers:
             x = layer(x)
         if self.cfg.pooling == "mean":
-            return self.norm(x).mean(0)
+            return self.head(self.norm(x).mean(0))
         token = self.token.expand(-1, x.size(1), -1)
         for layer in self.class_layers:
             token = layer(token, x)
-        return self.norm(token).squeeze(0)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """``B x channels x image x image -> B x classes``, logits."""
-        return self.head(self.features(images))
+        return self.head(self.norm(token).squeeze(0))
 
 
 def count(model: nn.Module) -> int:
-    """The parameters that are trained."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    """How many parameters it has."""
+    return sum(parameter.numel() for parameter in model.parameters())

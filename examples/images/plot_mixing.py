@@ -1,9 +1,6 @@
 """Draw the learned A of an image model: every row as a picture, at the place of the patch that reads (figure 2)."""
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError, told_in_one_line
 

@@ -1,9 +1,6 @@
 """The five best classes of an image, by published weights or a model of one's own. `--help` tells the options."""
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError, told_in_one_line
 
@@ -17,23 +14,17 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.commands.arguments import command_parser
     from resmlp_mt.files import read_lines
 
-MARGIN = 0.0625
-"""Of each side, which is not looked at, as in timm."""
+MARGIN = 0.0625  # of each side is not looked at, as in timm
 
 
 def read_image(path: Path, cfg: ImageModelConfig) -> torch.Tensor:
-    """The middle of an image, channels x size x size, as the model reads it.
-
-    Raises:
-        UserError: it is missing or no image
-    """
+    """The middle of an image, channels x size x size, as the model reads it, or a ``UserError``."""
     try:
         with Image.open(path) as opened:
             image = opened.convert("RGB" if cfg.channels == 3 else "L")
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise UserError(f"{path}: cannot be read as an image: choose another file") from error
+        why = getattr(error, "strerror", None) or "cannot be read as an image"
+        raise UserError(f"{path}: {why}: choose another file") from error
     pixels = np.asarray(ImageOps.fit(image, (cfg.image, cfg.image), Image.Resampling.BICUBIC, MARGIN), np.float32)
     return cfg.normalized(torch.from_numpy(pixels.reshape(cfg.image, cfg.image, cfg.channels) / 255).permute(2, 0, 1))
 

@@ -4,14 +4,10 @@ Methods: supervised; distilled, the labels and a convolutional teacher's decisio
 DeiT's hard distillation); dino, without labels (Caron et al. 2021), scored by the nearest neighbors of its features.
 """
 
-import argparse
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError, told_in_one_line
 
@@ -19,7 +15,6 @@ with told_in_one_line():  # the imports take a second
     import numpy as np
     import torch
     import torch.nn.functional as F
-    from baselines import conv_net
     from convert import write_model
     from models import DIGITS, MODELS, SMALL, ImageModel, ImageModelConfig, count
     from predict import read_image
@@ -37,11 +32,13 @@ NEIGHBORS = 20
 
 @dataclass(frozen=True)
 class Recipe:
-    """AdamW: passes over the images, the highest learning rate, and images a batch."""
+    """How a model is trained, by AdamW."""
 
-    epochs: int
-    lr: float = 0.01
-    batch: int = 50
+    method: str = "supervised"  # one of METHODS, or "untrained"
+    epochs: int = 40  # passes over the images
+    lr: float = 0.01  # the highest learning rate
+    seed: int = 1
+    batch: int = 50  # images
 
 
 @dataclass
@@ -64,25 +61,17 @@ def digits() -> Data:
 
 
 def folder(path: Path, cfg: ImageModelConfig, seed: int) -> Data:
-    """Images of one's own, one folder a class; a tenth of them, by chance, to test.
-
-    Raises:
-        UserError: there are none, or one cannot be read
-    """
+    """Images of one's own, one folder a class, a tenth of them, by chance, to test, or a ``UserError``."""
     try:
         from torchvision.datasets import ImageFolder
     except (ImportError, RuntimeError) as error:  # the latter from a build for another PyTorch
-        raise UserError(
-            f"--data needs the torchvision for PyTorch {torch.__version__}: see PyTorch's installation page"
-        ) from error
+        raise UserError(f"--data: install the torchvision for PyTorch {torch.__version__}: see pytorch.org") from error
     try:
         found = ImageFolder(str(path), loader=lambda file: read_image(Path(file), cfg))
     except OSError as error:
         raise UserError(f"{path}: {' '.join(str(error).split())}: give a folder with one folder a class") from error
     if len(found.classes) < 2 or len(found) < 10:
-        raise UserError(
-            f"{path}: {len(found)} images of {len(found.classes)} classes: give 10 images, 2 classes or more"
-        )
+        raise UserError(f"{path}: {len(found)} images, {len(found.classes)} classes: give 10 and 2, or more")
     images, labels = torch.stack([image for image, _ in found]), torch.tensor(found.targets)
     order = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))
     test, train = order.tensor_split([len(found) // 10])
@@ -92,8 +81,7 @@ def folder(path: Path, cfg: ImageModelConfig, seed: int) -> Data:
 def crops(images: Tensor, smallest: float, turn: float = 0.15) -> Tensor:
     """A random part of each image, turned by up to ``turn`` radians, resampled to the size of the whole.
 
-    Args:
-        smallest: the part's least share of the area; the largest is 1.1: there is a border of zeros
+    The part has from ``smallest`` to 1.1 of the area; outside is 0.
     """
     size = torch.empty(len(images)).uniform_(smallest, 1.1).sqrt()
     angle = torch.empty(len(images)).uniform_(-turn, turn)
@@ -108,10 +96,8 @@ def crops(images: Tensor, smallest: float, turn: float = 0.15) -> Tensor:
 def fit(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], data: Data, recipe: Recipe) -> None:
     """Minimize ``loss(images, labels)`` by AdamW, the rate rising for a tenth of the updates, then falling to 0."""
     batches = max(len(data.images) // recipe.batch, 1)  # of equal size, or the one there is
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], weight_decay=0.05, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, recipe.lr, epochs=recipe.epochs, steps_per_epoch=batches, pct_start=0.1
-    )
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.lr, recipe.epochs * batches, pct_start=0.1)
     model.train()
     for _ in range(recipe.epochs):
         for chosen in torch.randperm(len(data.images)).split(recipe.batch)[:batches]:
@@ -139,16 +125,24 @@ def learn(model: nn.Module, data: Data, recipe: Recipe, teacher: nn.Module | Non
     fit(model, loss, data, recipe)
 
 
-class Projection(nn.Module):
-    """DINO's head: an MLP, then cosines with learned prototypes."""
+def conv_net(channels: int = 1, classes: int = 10) -> nn.Sequential:
+    """The teacher: three 3 x 3 convolutions, the image halved after the first, mean, linear layer."""
+    layers: list[nn.Module] = []
+    for inputs, outputs, stride in (channels, 16, 1), (16, 48, 2), (48, 48, 1):
+        layers += [nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(48, classes))
 
-    def __init__(self, dim: int, hidden: int = 128, bottleneck: int = 32, prototypes: int = 128):
+
+class Projection(nn.Module):
+    """DINO's head: an MLP, then cosines with 128 learned prototypes."""
+
+    def __init__(self, dim: int):
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, bottleneck))
-        self.prototypes = nn.Parameter(torch.randn(prototypes, bottleneck))
+        self.mlp = nn.Sequential(nn.Linear(dim, 128), nn.GELU(), nn.Linear(128, 32))
+        self.prototypes = nn.Parameter(torch.randn(128, 32))
 
     def forward(self, x: Tensor) -> Tensor:
-        """``B x C -> B x prototypes``"""
+        """``B x C -> B x 128``"""
         return F.normalize(self.mlp(x), dim=-1) @ F.normalize(self.prototypes, dim=-1).t()
 
 
@@ -160,7 +154,7 @@ def learn_by_dino(model: ImageModel, data: Data, recipe: Recipe) -> None:
     """
     student = nn.Sequential(model, Projection(model.cfg.dim))
     teacher = AveragedModel(student, multi_avg_fn=get_ema_multi_avg_fn(0.95))
-    center = torch.zeros(len(student[1].prototypes))
+    center = torch.zeros(128)
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
         both = torch.cat([crops(images, 0.6), crops(images, 0.6)])
@@ -195,31 +189,19 @@ def neighbors_accuracy(model: nn.Module, data: Data) -> float:
     return float(vote.score(outputs(model, data.test_images).numpy(), data.test_labels.numpy()))
 
 
-def train(make: Callable[[], nn.Module], data: Data, method: str, recipe: Recipe, seed: int) -> tuple[nn.Module, float]:
-    """A model, trained, and its accuracy on the test's images.
-
-    Args:
-        make: gives a new model; for dino an ImageModel without classes
-        method: one of METHODS, or ``"neighbors"``: not trained
-    """
-    torch.manual_seed(seed)
-    model, teacher = make().eval(), None
-    if method == "dino":
+def train(make: Callable[[], nn.Module], data: Data, recipe: Recipe) -> tuple[nn.Module, float]:
+    """A model, trained, and its accuracy on the test's images; ``make`` gives a new one, for dino without classes."""
+    torch.manual_seed(recipe.seed)
+    model, teacher = make(), None
+    if recipe.method == "dino":
         learn_by_dino(model, data, recipe)
-    if method in ("dino", "neighbors"):
+    if recipe.method in ("dino", "untrained"):
         return model, neighbors_accuracy(model, data)
-    if method == "distilled":
+    if recipe.method == "distilled":
         teacher = conv_net(data.images.size(1), len(data.classes))
         learn(teacher, data, recipe)
     learn(model, data, recipe, teacher)
     return model, accuracy(model, data)
-
-
-def learning_rate(text: str) -> float:
-    """A type of option, for argparse."""
-    if not 0 < float(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
-    return float(text)
 
 
 def main() -> None:
@@ -230,23 +212,25 @@ def main() -> None:
     parser.add_argument("--image", type=positive(4096), help="side that a folder's images get (default: the model's)")
     parser.add_argument("--method", choices=METHODS, default="supervised", help="default: %(default)s")
     parser.add_argument("--epochs", type=positive(100_000), default=40, help="default: %(default)s")
-    parser.add_argument("--lr", type=learning_rate, help="highest learning rate (default: 0.01; a folder: 0.001)")
+    parser.add_argument("--lr", type=float, help="highest learning rate (default: 0.01; a folder: 0.001)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--out", type=Path, required=True, help="file for the trained model")
     args = parser.parse_args()
     known = MODELS if args.data else DIGITS
     name = args.model or next(iter(known))
+    lr = (0.001 if args.data else 0.01) if args.lr is None else args.lr
     if name not in known:
         raise UserError(f"--model {name}: give one of {', '.join(known)}")
     if args.image and not args.data:
         raise UserError("--image is for a folder's images: give --data too")
+    if not 0 < lr < 1:
+        raise UserError(f"--lr {lr}: give a rate between 0 and 1")
     check_can_be_written(args.out)
     cfg = replace(known[name], image=args.image or known[name].image)
     data = folder(args.data, cfg, args.seed) if args.data else digits()
     cfg = replace(cfg, classes=0 if args.method == "dino" else len(data.classes))
-    recipe = Recipe(args.epochs, args.lr or (0.001 if args.data else 0.01))
     start = time.process_time()
-    model, score = train(lambda: ImageModel(cfg), data, args.method, recipe, args.seed)
+    model, score = train(lambda: ImageModel(cfg), data, Recipe(args.method, args.epochs, lr, args.seed))
     write_model(args.out, model, data.classes if cfg.classes else [])
     how = "right" if cfg.classes else f"by {NEIGHBORS} neighbors"
     print(
