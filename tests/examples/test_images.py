@@ -150,22 +150,27 @@ def test_logits_are_timm_s(images, name):
         import timm
     except (ImportError, RuntimeError) as error:  # the latter: a torchvision of another build of PyTorch
         pytest.skip(f"needs timm: {error}")
-    torch.manual_seed(0)
-    theirs = timm.create_model(name).eval()
-    with torch.no_grad():
-        for key, value in theirs.named_parameters():  # theirs are zero or one
-            if value.dim() != 2 or key == "head.weight":
-                value.add_(0.05 * torch.randn_like(value))
-    cfg = images.models.MODELS[TIMM[name]]
-    ours = images.models.ImageModel(cfg).eval()
-    weights = theirs.state_dict()
-    assert not ours.load_state_dict(images.convert.to_ours(weights), strict=False).unexpected_keys
-    assert images.models.count(ours) == sum(value.numel() for value in theirs.parameters())
-    found = images.convert.config_of(images.convert.to_ours(weights))
+    cfg, ours, convert = images.models.MODELS[TIMM[name]], images.models.ImageModel, images.convert
+    with torch.device("meta"):
+        theirs = timm.create_model(name).eval()
+        assert images.models.count(ours(cfg)) == images.models.count(theirs)
+    found = convert.config_of(convert.to_ours(theirs.state_dict()))
     assert found == images.models.replace(cfg, layerscale=found.layerscale)
+
+    torch.manual_seed(0)
+    theirs.blocks = theirs.blocks[:2]  # all are alike
+    theirs.to_empty(device="cpu")
+    for value in theirs.state_dict().values():
+        vector = value.numel() == max(value.shape)
+        torch.nn.init.uniform_(value, -1, 1) if vector else value.normal_(std=value[0].numel() ** -0.5)
+    model = ours(images.models.replace(cfg, depth=2)).eval()
+    model.load_state_dict(convert.to_ours(theirs.state_dict()))
+    back = convert.to_theirs(model, "timm")
+    assert back.keys() == theirs.state_dict().keys()
+    assert all(torch.equal(back[key], value) for key, value in theirs.state_dict().items())
     x = torch.randn(1, 3, 224, 224)
     with torch.no_grad():
-        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(model(x), theirs(x), rtol=1e-4, atol=1e-4)
 
 
 def test_a_class_token_reads_the_patches_and_itself(images):
