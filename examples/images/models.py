@@ -80,7 +80,7 @@ MODELS = {
 }
 """By the papers' names and sizes; ``resmlp-b24/8`` has patches of 8 pixels, as the published weights."""
 
-SMALL = ImageModelConfig(32, 3, 2, 8, 1, 10, layerscale=0.3, mean=(0.0,), std=(0.4,))  # black stays 0
+SMALL = ImageModelConfig(32, 3, 2, 8, 1, 10, layerscale=0.3, mean=(0.3,), std=(0.4,))
 DIGITS = {
     "resmlp": SMALL,
     "resmlp-pixels": replace(SMALL, patch=1),

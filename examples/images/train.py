@@ -81,7 +81,7 @@ def folder(path: Path, cfg: ImageModelConfig, seed: int) -> Data:
 def crops(images: Tensor, smallest: float, turn: float = 0.15) -> Tensor:
     """A random part of each image, turned by up to ``turn`` radians, resampled to the size of the whole.
 
-    The part has from ``smallest`` to 1.1 of the area; outside is 0.
+    The part has from ``smallest`` to 1.1 of the area; what is outside is as dark as the darkest pixel.
     """
     size = torch.empty(len(images)).uniform_(smallest, 1.1).sqrt()
     angle = torch.empty(len(images)).uniform_(-turn, turn)
@@ -90,7 +90,8 @@ def crops(images: Tensor, smallest: float, turn: float = 0.15) -> Tensor:
     cos, sin = size * angle.cos(), size * angle.sin()
     part = torch.stack([cos, -sin, x, sin, cos, y], 1).view(-1, 2, 3)
     grid = F.affine_grid(part, list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, align_corners=False)
+    dark = images.min()
+    return F.grid_sample(images - dark, grid, align_corners=False) + dark
 
 
 def fit(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], data: Data, recipe: Recipe) -> None:

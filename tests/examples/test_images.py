@@ -197,7 +197,7 @@ def test_every_small_model_is_trained_in_all_its_parts(images):
 def test_digits_are_learned_and_told(images, run, tmp_path):
     out = run("train", "--model", "b-mlp", "--epochs", 4, "--out", tmp_path / "model.pt")
     assert float(out.split("parameters, ")[1].split("%")[0]) > 75
-    pixels = 0.4 * images.train.digits().test_images[3, 0].numpy()
+    pixels = 0.3 + 0.4 * images.train.digits().test_images[3, 0].numpy()
     Image.fromarray((255 * np.pad(pixels, 1)).astype(np.uint8)).resize((80, 80)).save(tmp_path / "digit.png")
     lines = run("predict", tmp_path / "digit.png", "--model", tmp_path / "model.pt").splitlines()
     assert len(lines) == 5 and lines[0].endswith(f"  {images.train.digits().test_labels[3]}")
@@ -240,7 +240,7 @@ def test_a_crop_is_a_part_of_the_image_moved(images):
     torch.manual_seed(0)
     image = torch.zeros(200, 1, 16, 16)
     image[:, :, 6:10, 6:10] = 1
-    seen = images.train.crops(image, 1.1)
+    seen = images.train.crops(image - 0.5, 1.1) + 0.5
     torch.testing.assert_close(seen.sum((1, 2, 3)), torch.full((200,), 16 / 1.1), rtol=0.1, atol=0)  # all is there
     places = (seen * torch.arange(16)).sum((1, 2, 3)) / seen.sum((1, 2, 3)) - 7.5
     assert abs(places.mean()) < 0.1 and 0.8 < places.abs().max() < 1.1  # an eighth of half the image is one pixel
