@@ -3,7 +3,6 @@
 The values are the same under other names; only timm's alpha and beta are 1 x 1 x C.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -65,7 +64,7 @@ def config_of(weights: Mapping[str, Tensor]) -> ImageModelConfig:
     mixing = weights[f"layers.0.mixing.mixing.{'fc1.' if mixer else ''}weight"]
     cfg = ImageModelConfig(
         dim=dim,
-        depth=len({found[1] for name in weights if (found := re.match(r"layers\.(\d+)\.", name))}),
+        depth=1 + max(int(name.split(".")[1]) for name in weights if name.startswith("layers.")),
         patch=patch,
         image=round(mixing.size(1) ** 0.5) * patch,
         channels=channels,

@@ -33,7 +33,7 @@ class ImageModelConfig:
     norm: str = "affine"  # or "layernorm"
     mixing: str = "linear"  # one A; or "mlp", Mixer's; or "none"
     mixing_hidden: int = 0  # hidden units of Mixer's token MLP
-    layerscale: float = 0.0  # what every LayerScale starts with; 0: there is none
+    layerscale: float = 0  # what every LayerScale starts with; 0: there is none
     pooling: str = "mean"  # or "class-mlp", two layers that update a class token alone
     last_norm: bool = True  # stands before the pooling
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)  # of each color, of pixels of 0 to 1
@@ -51,7 +51,6 @@ class ImageModelConfig:
 
 S12 = ImageModelConfig(384, 12, layerscale=0.1)
 S24 = ImageModelConfig(384, 24, layerscale=1e-5)
-S36 = ImageModelConfig(384, 36, layerscale=1e-6)
 B24 = ImageModelConfig(768, 24, layerscale=1e-6)
 HALF = (0.5, 0.5, 0.5)
 S16 = ImageModelConfig(512, 8, norm="layernorm", mixing="mlp", mixing_hidden=256, mean=HALF, std=HALF)
@@ -61,7 +60,7 @@ B_MLP = ImageModelConfig(1024, 12, 64, 64, classes=11230, norm="layernorm", mixi
 MODELS = {
     "resmlp-s12": S12,
     "resmlp-s24": S24,
-    "resmlp-s36": S36,
+    "resmlp-s36": replace(S24, depth=36, layerscale=1e-6),
     "resmlp-b24": B24,
     "resmlp-s12/8": replace(S12, patch=8),
     "resmlp-s24/8": replace(S24, patch=8),
@@ -85,9 +84,9 @@ DIGITS = {
     "resmlp": SMALL,
     "resmlp-pixels": replace(SMALL, patch=1),
     "class-mlp": replace(SMALL, pooling="class-mlp"),
-    "mixer": replace(SMALL, norm="layernorm", mixing="mlp", mixing_hidden=32),
+    "mixer": replace(SMALL, norm="layernorm", mixing="mlp", mixing_hidden=32, layerscale=0),
     "no-mixing": replace(SMALL, mixing="none"),
-    "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", last_norm=False),
+    "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", layerscale=0, last_norm=False),
     "s-mlp": replace(SMALL, dim=64, depth=5, patch=8, expansion=0, norm="layernorm", mixing="none", last_norm=False),
 }
 """Small ones of about one size, for images of 8 x 8 in gray."""

@@ -192,6 +192,7 @@ def test_every_small_model_is_trained_in_all_its_parts(images):
         for key, value in model.named_parameters():
             assert value.grad is not None and value.grad.abs().sum() > 0, (name, key)
         assert 25_000 < images.models.count(model) < 45_000
+        assert any("post_affine" in key for key in model.state_dict()) == (cfg.norm == "affine"), name
 
 
 def test_digits_are_learned_and_told(images, run, tmp_path):
