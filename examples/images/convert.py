@@ -1,82 +1,60 @@
 """Published weights of ResMLP and MLP-Mixer, the authors' or timm's, to ours and back. `--help` tells the options.
 
-What each side calls a weight stands in NAMES. The values are the same; only timm's alpha and beta are 1 x 1 x C. What
-is fixed here is missing there: every LayerScale's beta is 0, and Mixer has a LayerScale of alpha 1.
+The values are the same under other names; only timm's alpha and beta are 1 x 1 x C.
 """
 
-import argparse
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     import torch
     from models import HALF, ImageModel, ImageModelConfig, count
+    from safetensors.torch import load_file
     from torch import Tensor
 
+    from resmlp_mt.commands.arguments import command_parser
     from resmlp_mt.files import atomic_write, check_outputs
 
-BOTH = [
-    ("blocks.", "layers."),
-    (".norm1.", ".mixing.pre_affine."),
-    (".mlp_tokens.fc", ".mixing.mixing.fc"),
-    (".norm2.", ".mlp.pre_affine."),
+WHOSE = "ours", "timm", "authors"
+NAMES = [
+    ("patches.", "stem.proj.", "patch_embed.proj."),
+    ("layers.", "blocks.", "blocks."),
+    (".mixing.pre_affine.", ".norm1.", ".norm1."),
+    (".mixing.mixing.fc", ".mlp_tokens.fc", ".mlp_tokens.fc"),  # of a Mixer
+    (".mixing.mixing.", ".linear_tokens.", ".attn."),
+    (".mixing.post_affine.alpha", ".ls1", ".gamma_1"),
+    (".mlp.pre_affine.", ".norm2.", ".norm2."),
+    (".mlp.fc", ".mlp_channels.fc", ".mlp.fc"),
+    (".mlp.post_affine.alpha", ".ls2", ".gamma_2"),
 ]
-NAMES = {
-    "timm": [
-        *BOTH,
-        ("stem.proj.", "patches."),
-        (".linear_tokens.", ".mixing.mixing."),
-        (".ls1", ".mixing.post_affine.alpha"),
-        (".mlp_channels.fc", ".mlp.fc"),
-        (".ls2", ".mlp.post_affine.alpha"),
-    ],
-    "authors": [
-        *BOTH,
-        ("patch_embed.proj.", "patches."),
-        (".attn.", ".mixing.mixing."),
-        (".gamma_1", ".mixing.post_affine.alpha"),
-        (".gamma_2", ".mlp.post_affine.alpha"),
-    ],
-}
-"""Parts of names, theirs and ours, replaced in this order; all others are equal."""
+"""Parts of names, in the order of WHOSE, replaced in this order; all others are equal."""
 
 
-def renamed(name: str, parts: Sequence[tuple[str, str]]) -> str:
-    """A name with every part replaced."""
-    for old, new in parts:
-        name = name.replace(old, new, 1)
-    return name
+def renamed(weights: Mapping[str, Tensor], old: str, new: str) -> dict[str, Tensor]:
+    """Weights by other names; ``old`` and ``new`` are of WHOSE."""
+    found = {}
+    for name, value in weights.items():
+        for parts in NAMES:
+            name = name.replace(parts[WHOSE.index(old)], parts[WHOSE.index(new)], 1)
+        of_affine = name.endswith((".alpha", ".beta"))
+        found[name] = value.reshape((1, 1, -1) if new == "timm" else -1) if of_affine else value
+    return found
 
 
 def to_ours(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The authors' or timm's weights by our names."""
-    parts = NAMES["authors" if "patch_embed.proj.weight" in weights else "timm"]
-    return {
-        renamed(name, parts): value.flatten() if name.endswith((".alpha", ".beta")) else value
-        for name, value in weights.items()
-    }
+    return renamed(weights, "authors" if "patch_embed.proj.weight" in weights else "timm", "ours")
 
 
-def to_theirs(model: ImageModel, kind: str) -> dict[str, Tensor]:
-    """A model's weights by the names of ``kind``, ``"timm"`` or ``"authors"``.
-
-    Raises:
-        UserError: they have no such model
-    """
+def to_theirs(model: ImageModel, whose: str) -> dict[str, Tensor]:
+    """A model's weights by the names of ``"timm"`` or ``"authors"``; a ``UserError`` if they have no such model."""
     cfg = model.cfg
-    if cfg.pooling != "mean" or cfg.mixing == "none" or (kind == "authors" and cfg.mixing != "linear"):
-        raise UserError(f"--to {kind}: no model there with {cfg.mixing} mixing and {cfg.pooling} pooling: keep ours")
-    parts = [(ours, theirs) for theirs, ours in NAMES[kind]]
-    found = {renamed(name, parts): value.detach() for name, value in model.named_parameters() if value.requires_grad}
-    shape = (1, 1, -1) if kind == "timm" else (-1,)
-    return {name: value.view(shape) if name.endswith((".alpha", ".beta")) else value for name, value in found.items()}
+    if cfg.pooling != "mean" or cfg.mixing == "none" or (whose == "authors" and cfg.mixing != "linear"):
+        raise UserError(f"--to {whose}: no model there with {cfg.mixing} mixing and {cfg.pooling} pooling: keep ours")
+    return renamed(model.state_dict(), "ours", whose)
 
 
 def config_of(weights: Mapping[str, Tensor]) -> ImageModelConfig:
@@ -86,7 +64,7 @@ def config_of(weights: Mapping[str, Tensor]) -> ImageModelConfig:
     mixing = weights[f"layers.0.mixing.mixing.{'fc1.' if mixer else ''}weight"]
     cfg = ImageModelConfig(
         dim=dim,
-        depth=len({found[1] for name in weights if (found := re.match(r"layers\.(\d+)\.", name))}),
+        depth=1 + max(int(name.split(".")[1]) for name in weights if name.startswith("layers.")),
         patch=patch,
         image=round(mixing.size(1) ** 0.5) * patch,
         channels=channels,
@@ -99,15 +77,9 @@ def config_of(weights: Mapping[str, Tensor]) -> ImageModelConfig:
 
 
 def read_model(path: Path) -> tuple[ImageModel, list[str]]:
-    """A model and the names of its classes (none where the file has none): a file of ours, the authors' or timm's.
-
-    Raises:
-        UserError: it is missing or none of these
-    """
+    """The model of a file, ours, the authors' or timm's, and its classes' names, if it has any, or a ``UserError``."""
     try:
         if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
             read = load_file(path)
         else:
             read = torch.load(path, map_location="cpu", weights_only=True)
@@ -116,35 +88,33 @@ def read_model(path: Path) -> tuple[ImageModel, list[str]]:
         else:
             weights = to_ours(read.get("model", read))
             cfg, names = config_of(weights), []
-        model = ImageModel(cfg)
+        model = ImageModel(cfg).eval()
         missing, unknown = model.load_state_dict(weights, strict=False)
-        fixed = {name for name, value in model.named_parameters() if not value.requires_grad}
-        if wrong := [*unknown, *(set(missing) - fixed)]:
-            raise UserError(f"{path}: {wrong[0]} is in this file or in the model, but not in both: choose another file")
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: no such file") from error
-    except ModuleNotFoundError as error:
-        raise UserError(f"{path}: needs the package {error.name}: pip install {error.name}") from error
-    except UserError:
-        raise
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # whatever PyTorch makes of another kind of file
-        raise UserError(
-            f"{path}: not the weights of a ResMLP or an MLP-Mixer for images: choose another file"
-        ) from error
-    return model.eval(), names
+        raise UserError(f"{path}: not the weights of a ResMLP or an MLP-Mixer: choose another file") from error
+    if wrong := [*missing, *unknown]:
+        raise UserError(f"{path}: {wrong[0]} is in this file or in the model, but not in both: choose another file")
+    return model, names
+
+
+def write(path: Path, content: Mapping[str, object]) -> None:
+    """Write weights, or more, as PyTorch does."""
+    with atomic_write(path, "wb") as file:
+        torch.save(content, file)
 
 
 def write_model(path: Path, model: ImageModel, names: Sequence[str] = ()) -> None:
     """Write a file of ours: configuration, weights, and the names of the classes."""
-    with atomic_write(path, "wb") as file:
-        torch.save({"config": asdict(model.cfg), "weights": model.state_dict(), "classes": list(names)}, file)
+    write(path, {"config": asdict(model.cfg), "weights": model.state_dict(), "classes": list(names)})
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser(__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help=".pth, .pt, .bin or .safetensors")
-    parser.add_argument("--to", choices=["ours", *NAMES], default="ours", help="whose names (default: %(default)s)")
+    parser.add_argument("--to", choices=WHOSE, default="ours", help="whose names (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="the new file (default: FILE's name with .ours.pt, .timm.pt, ...)")
     args = parser.parse_args()
     out = args.out or args.file.with_suffix(f".{args.to}.pt")
@@ -153,11 +123,9 @@ def main() -> None:
     if args.to == "ours":
         write_model(out, model, names)
     else:
-        found = to_theirs(model, args.to)
-        with atomic_write(out, "wb") as file:
-            torch.save(found, file)
+        write(out, to_theirs(model, args.to))
     cfg = model.cfg
-    print(f"{out}: {cfg.depth} layers of {cfg.dim} channels, {cfg.patches} patches, {count(model):,} parameters")
+    print(f"{out}: {cfg.depth} layers of {cfg.dim} channels, images of {cfg.image} pixels, {count(model):,} parameters")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ ResMLP: Touvron et al. 2021, arXiv 2105.03404. MLP-Mixer: Tolstikhin et al. 2021
 S-MLP and B-MLP: Bachmann et al. 2023, arXiv 2306.13575; their one patch is the whole image.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -22,58 +21,36 @@ from resmlp_mt.modules.norm import NORMS
 
 @dataclass(frozen=True)
 class ImageModelConfig:
-    """A model.
+    """A model; a ``UserError`` where images cannot be cut into patches."""
 
-    Attributes:
-        dim: channels C
-        depth: layers
-        patch, image: side of a patch and of an image, in pixels
-        channels: of an image
-        classes: 0: no head; the output is the pooled vector
-        expansion: the channel MLP's hidden width by C; 0: a layer is LayerNorm, GELU, linear, not residual (S-MLP)
-        norm: ``"affine"`` or ``"layernorm"``
-        mixing: ``"linear"`` (one A), ``"mlp"`` (Mixer's) or ``"none"``
-        mixing_hidden: hidden units of Mixer's token MLP
-        layerscale: what every LayerScale starts with; None: there is none
-        pooling: ``"mean"`` or ``"class-mlp"``, two layers that update a class token alone
-        last_norm: a norm stands before the pooling
-        mean, std: of each color, in pixels of 0 to 1
-
-    Raises:
-        UserError: the image cannot be cut into patches
-    """
-
-    dim: int
-    depth: int
-    patch: int = 16
-    image: int = 224
-    channels: int = 3
-    classes: int = 1000
-    expansion: int = 4
-    norm: str = "affine"
-    mixing: str = "linear"
-    mixing_hidden: int = 0
-    layerscale: float | None = None
-    pooling: str = "mean"
-    last_norm: bool = True
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    dim: int  # channels C
+    depth: int  # layers
+    patch: int = 16  # side, in pixels
+    image: int = 224  # side, in pixels
+    channels: int = 3  # of an image
+    classes: int = 1000  # 0: no head; the output is the pooled vector
+    expansion: int = 4  # the channel MLP's hidden width by C; 0: a layer is LayerNorm, GELU, linear (S-MLP)
+    norm: str = "affine"  # or "layernorm"
+    mixing: str = "linear"  # one A; or "mlp", Mixer's; or "none"
+    mixing_hidden: int = 0  # hidden units of Mixer's token MLP
+    layerscale: float = 0  # what every LayerScale starts with; 0: there is none
+    pooling: str = "mean"  # or "class-mlp", two layers that update a class token alone
+    last_norm: bool = True  # stands before the pooling
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)  # of each color, of pixels of 0 to 1
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
 
     def __post_init__(self) -> None:
         if self.image < self.patch or self.image % self.patch:
-            raise UserError(
-                f"images of {self.image} pixels cannot be cut into patches of {self.patch}: change the size"
-            )
+            raise UserError(f"images of {self.image} pixels cannot be cut into patches of {self.patch}: change one")
 
-    @property
-    def patches(self) -> int:
-        """T"""
-        return (self.image // self.patch) ** 2
+    def normalized(self, pixels: Tensor) -> Tensor:
+        """``... x channels x H x W``: from 0 to 1 to what the model reads"""
+        mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        return (pixels - mean) / std
 
 
 S12 = ImageModelConfig(384, 12, layerscale=0.1)
 S24 = ImageModelConfig(384, 24, layerscale=1e-5)
-S36 = ImageModelConfig(384, 36, layerscale=1e-6)
 B24 = ImageModelConfig(768, 24, layerscale=1e-6)
 HALF = (0.5, 0.5, 0.5)
 S16 = ImageModelConfig(512, 8, norm="layernorm", mixing="mlp", mixing_hidden=256, mean=HALF, std=HALF)
@@ -83,7 +60,7 @@ B_MLP = ImageModelConfig(1024, 12, 64, 64, classes=11230, norm="layernorm", mixi
 MODELS = {
     "resmlp-s12": S12,
     "resmlp-s24": S24,
-    "resmlp-s36": S36,
+    "resmlp-s36": replace(S24, depth=36, layerscale=1e-6),
     "resmlp-b24": B24,
     "resmlp-s12/8": replace(S12, patch=8),
     "resmlp-s24/8": replace(S24, patch=8),
@@ -107,19 +84,16 @@ DIGITS = {
     "resmlp": SMALL,
     "resmlp-pixels": replace(SMALL, patch=1),
     "class-mlp": replace(SMALL, pooling="class-mlp"),
-    "mixer": replace(SMALL, norm="layernorm", mixing="mlp", mixing_hidden=32, layerscale=None),
+    "mixer": replace(SMALL, norm="layernorm", mixing="mlp", mixing_hidden=32, layerscale=0),
     "no-mixing": replace(SMALL, mixing="none"),
-    "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", layerscale=None, last_norm=False),
+    "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", layerscale=0, last_norm=False),
     "s-mlp": replace(SMALL, dim=64, depth=5, patch=8, expansion=0, norm="layernorm", mixing="none", last_norm=False),
 }
 """Small ones of about one size, for images of 8 x 8 in gray."""
 
 
 class TokenMLP(Mixing):
-    """``V GELU(U x + c) + b`` over patches (Tolstikhin et al. 2021, equation 1).
-
-    As many hidden units as one likes; the toolkit's own, for sentences of any length, has a multiple of the positions.
-    """
+    """``V GELU(U x + c) + b`` over a fixed number of patches, not over sentences (MLP-Mixer's equation 1)."""
 
     def __init__(self, patches: int, hidden: int):
         super().__init__()
@@ -128,6 +102,18 @@ class TokenMLP(Mixing):
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``"""
         return self.fc2(F.gelu(self.fc1(x.movedim(0, -1)))).movedim(-1, 0)
+
+
+class LayerScale(nn.Module):
+    """``alpha x`` for each channel; the translation models' has an offset too."""
+
+    def __init__(self, dim: int, start: float):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.full((dim,), start))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``... x C -> ... x C``"""
+        return self.alpha * x
 
 
 class ClassMLPLayer(nn.Module):
@@ -150,17 +136,12 @@ class ImageModel(nn.Module):
 
     def __init__(self, cfg: ImageModelConfig):
         super().__init__()
-        if cfg.image % cfg.patch:
-            raise UserError(
-                f"images of {cfg.image} pixels cannot be cut into patches of {cfg.patch}: choose other sizes"
-            )
         self.cfg = cfg
         self.patches = nn.Conv2d(cfg.channels, cfg.dim, cfg.patch, cfg.patch)
         layer = LayerConfig(
             dim=cfg.dim,
             hidden_dim=cfg.expansion * cfg.dim,
-            positions=cfg.patches,
-            layerscale_init=1.0 if cfg.layerscale is None else cfg.layerscale,
+            positions=(cfg.image // cfg.patch) ** 2,
             norm=cfg.norm,
             token_mixing="none" if cfg.mixing == "mlp" else cfg.mixing,
         )
@@ -171,9 +152,8 @@ class ImageModel(nn.Module):
         self.norm = NORMS[cfg.norm](cfg.dim) if cfg.last_norm else nn.Identity()
         self.head = nn.Linear(cfg.dim, cfg.classes) if cfg.classes else nn.Identity()
         for module in self.modules():
-            if isinstance(module, ResidualBranch):  # LayerScale has no offset, and Mixer and B-MLP no LayerScale
-                module.post_affine.beta.requires_grad_(False)
-                module.post_affine.alpha.requires_grad_(cfg.layerscale is not None)
+            if isinstance(module, ResidualBranch):
+                module.post_affine = LayerScale(cfg.dim, cfg.layerscale) if cfg.layerscale else nn.Identity()
             elif isinstance(module, TokenMixing):
                 nn.init.trunc_normal_(module.weight, std=0.02)  # as the authors' code
             elif isinstance(module, nn.LayerNorm):
@@ -187,29 +167,19 @@ class ImageModel(nn.Module):
             made.mixing = TokenMixingBranch(TokenMLP(layer.positions, self.cfg.mixing_hidden), layer)
         return made
 
-    def features(self, images: Tensor) -> Tensor:
-        """``B x channels x image x image -> B x C``, before the head."""
+    def forward(self, images: Tensor) -> Tensor:
+        """``B x channels x image x image -> B x classes``, logits."""
         x = self.patches(images).flatten(2).permute(2, 0, 1)
         for layer in self.layers:
             x = layer(x)
         if self.cfg.pooling == "mean":
-            return self.norm(x).mean(0)
+            return self.head(self.norm(x).mean(0))
         token = self.token.expand(-1, x.size(1), -1)
         for layer in self.class_layers:
             token = layer(token, x)
-        return self.norm(token).squeeze(0)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """``B x channels x image x image -> B x classes``, logits."""
-        return self.head(self.features(images))
-
-
-def normalizing(cfg: ImageModelConfig) -> Callable[[Tensor], Tensor]:
-    """What makes pixels of 0 to 1 what the model reads."""
-    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (cfg.mean, cfg.std))
-    return lambda images: (images - mean) / std
+        return self.head(self.norm(token).squeeze(0))
 
 
 def count(model: nn.Module) -> int:
-    """The parameters that are trained."""
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    """How many parameters it has."""
+    return sum(parameter.numel() for parameter in model.parameters())

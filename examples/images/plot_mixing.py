@@ -1,10 +1,6 @@
 """Draw the learned A of an image model: every row as a picture, at the place of the patch that reads (figure 2)."""
 
-import argparse
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.errors import UserError, told_in_one_line
 
@@ -15,6 +11,7 @@ with told_in_one_line():  # the imports take a second
     from matplotlib.figure import Figure
     from models import ImageModel
 
+    from resmlp_mt.commands.arguments import command_parser
     from resmlp_mt.files import atomic_write, check_outputs
 
 MOST_ROWS, MOST_LAYERS = 14, 6
@@ -48,10 +45,8 @@ def drawn(model: ImageModel) -> Figure:
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL", help="file of train.py or convert.py, or published weights"
-    )
+    parser = command_parser(__doc__)
+    parser.add_argument("model", type=Path, metavar="MODEL", help="of train.py or convert.py, or published weights")
     parser.add_argument("--out", type=Path, required=True, help="the picture, .png")
     args = parser.parse_args()
     check_outputs([args.out], [args.model])

@@ -4,27 +4,26 @@ Methods: supervised; distilled, the labels and a convolutional teacher's decisio
 DeiT's hard distillation); dino, without labels (Caron et al. 2021), scored by the nearest neighbors of its features.
 """
 
-import argparse
-import copy
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
-
 from resmlp_mt.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
+    import numpy as np
     import torch
     import torch.nn.functional as F
-    from baselines import conv_net
     from convert import write_model
-    from models import DIGITS, MODELS, ImageModel, ImageModelConfig, count, normalizing
+    from models import DIGITS, MODELS, SMALL, ImageModel, ImageModelConfig, count
     from predict import read_image
+    from sklearn.datasets import load_digits
+    from sklearn.neighbors import KNeighborsClassifier
     from torch import Tensor, nn
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+    from resmlp_mt.commands.arguments import command_parser, positive
     from resmlp_mt.files import check_can_be_written
 
 METHODS = "supervised", "distilled", "dino"
@@ -33,16 +32,18 @@ NEIGHBORS = 20
 
 @dataclass(frozen=True)
 class Recipe:
-    """AdamW: passes over the images, images a batch, and the highest learning rate."""
+    """How a model is trained, by AdamW."""
 
-    epochs: int
-    batch: int = 50
-    lr: float = 0.01
+    method: str = "supervised"  # one of METHODS, or "untrained"
+    epochs: int = 40  # passes over the images
+    lr: float = 0.01  # the highest learning rate
+    seed: int = 1
+    batch: int = 50  # images
 
 
 @dataclass
 class Data:
-    """Images of 0 to 1, N x channels x image x image, and their labels, N; the last part of them to test."""
+    """Normalized images, N x channels x image x image, and their labels, N; the last part of them to test."""
 
     images: Tensor
     labels: Tensor
@@ -53,85 +54,67 @@ class Data:
 
 def digits() -> Data:
     """scikit-learn's 1,797 digits of 8 x 8, in its order: the first 1,200 to train, so most writers are of one part."""
-    from sklearn.datasets import load_digits
-
     found = load_digits()
-    images = torch.tensor(found.images, dtype=torch.float32)[:, None] / 16
-    labels = torch.tensor(found.target, dtype=torch.long)
+    images = SMALL.normalized(torch.tensor(found.images, dtype=torch.float32)[:, None] / 16)
+    labels = torch.tensor(found.target)
     return Data(images[:1200], labels[:1200], images[1200:], labels[1200:], [str(digit) for digit in range(10)])
 
 
-def folder(path: Path, size: int, seed: int) -> Data:
-    """Images of one's own, one folder a class; a tenth of them, by chance, to test.
-
-    Raises:
-        UserError: there are none, or one cannot be read
-    """
+def folder(path: Path, cfg: ImageModelConfig, seed: int) -> Data:
+    """Images of one's own, one folder a class, a tenth of them, by chance, to test, or a ``UserError``."""
     try:
         from torchvision.datasets import ImageFolder
     except (ImportError, RuntimeError) as error:  # the latter from a build for another PyTorch
-        raise UserError(
-            f"--data needs the torchvision for PyTorch {torch.__version__}: see PyTorch's installation page"
-        ) from error
+        raise UserError(f"--data: install the torchvision for PyTorch {torch.__version__}: see pytorch.org") from error
     try:
-        found = ImageFolder(str(path), loader=lambda file: read_image(Path(file), size))
+        found = ImageFolder(str(path), loader=lambda file: read_image(Path(file), cfg))
     except OSError as error:
         raise UserError(f"{path}: {' '.join(str(error).split())}: give a folder with one folder a class") from error
     if len(found.classes) < 2 or len(found) < 10:
-        raise UserError(
-            f"{path}: {len(found)} images of {len(found.classes)} classes: give 10 images, 2 classes or more"
-        )
-    images = torch.stack([image for image, _ in found])
-    labels = torch.tensor(found.targets)
+        raise UserError(f"{path}: {len(found)} images, {len(found.classes)} classes: give 10 and 2, or more")
+    images, labels = torch.stack([image for image, _ in found]), torch.tensor(found.targets)
     order = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))
     test, train = order.tensor_split([len(found) // 10])
     return Data(images[train], labels[train], images[test], labels[test], found.classes)
 
 
-def crops(images: Tensor, smallest: float, largest: float, turn: float = 0.15) -> Tensor:
+def crops(images: Tensor, smallest: float, turn: float = 0.15) -> Tensor:
     """A random part of each image, turned by up to ``turn`` radians, resampled to the size of the whole.
 
-    Args:
-        smallest, largest: the part's share of the area; above 1, a border is added
+    The part has from ``smallest`` to 1.1 of the area; what is outside is as dark as the darkest pixel.
     """
-    size = torch.empty(len(images)).uniform_(smallest, largest).sqrt()
+    size = torch.empty(len(images)).uniform_(smallest, 1.1).sqrt()
     angle = torch.empty(len(images)).uniform_(-turn, turn)
     room = (1 - size).clamp_min(0.125)  # an eighth of half the image, so that the whole moves too
     x, y = ((2 * torch.rand(len(images)) - 1) * room for _ in "xy")
     cos, sin = size * angle.cos(), size * angle.sin()
     part = torch.stack([cos, -sin, x, sin, cos, y], 1).view(-1, 2, 3)
     grid = F.affine_grid(part, list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, align_corners=False)
+    dark = images.min()
+    return F.grid_sample(images - dark, grid, align_corners=False) + dark
 
 
-def fit(
-    module: nn.Module,
-    loss: Callable[[Tensor, Tensor], Tensor],
-    data: Data,
-    recipe: Recipe,
-    after_step: Callable[[], None] = lambda: None,
-) -> None:
+def fit(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], data: Data, recipe: Recipe) -> None:
     """Minimize ``loss(images, labels)`` by AdamW, the rate rising for a tenth of the updates, then falling to 0."""
-    batch = min(recipe.batch, len(data.images))
-    updates = recipe.epochs * (len(data.images) // batch)
-    optimizer = torch.optim.AdamW([p for p in module.parameters() if p.requires_grad], weight_decay=0.05, fused=True)
-    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.lr, total_steps=updates, pct_start=0.1)
+    batches = max(len(data.images) // recipe.batch, 1)  # of equal size, or the one there is
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.lr, recipe.epochs * batches, pct_start=0.1)
+    model.train()
     for _ in range(recipe.epochs):
-        for chosen in torch.randperm(len(data.images)).split(batch):
-            if len(chosen) == batch:
-                optimizer.zero_grad()
-                loss(data.images[chosen], data.labels[chosen]).backward()
-                nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-                optimizer.step()
-                rate.step()
-                after_step()
+        for chosen in torch.randperm(len(data.images)).split(recipe.batch)[:batches]:
+            optimizer.zero_grad()
+            loss(data.images[chosen], data.labels[chosen]).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+    model.eval()
 
 
-def learn(model: nn.Module, data: Data, recipe: Recipe, normalized: Callable, teacher: nn.Module | None = None) -> None:
+def learn(model: nn.Module, data: Data, recipe: Recipe, teacher: nn.Module | None = None) -> None:
     """By labels, which are smoothed, and, if there is a teacher, by its decisions."""
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
-        images = normalized(crops(images, 0.7, 1.1))
+        images = crops(images, 0.7)
         logits = model(images)
         of_labels = F.cross_entropy(logits, labels, label_smoothing=0.1)
         if teacher is None:
@@ -143,115 +126,114 @@ def learn(model: nn.Module, data: Data, recipe: Recipe, normalized: Callable, te
     fit(model, loss, data, recipe)
 
 
-class Projection(nn.Module):
-    """DINO's head: an MLP, then cosines with learned prototypes."""
+def conv_net(channels: int = 1, classes: int = 10) -> nn.Sequential:
+    """The teacher: three 3 x 3 convolutions, the image halved after the first, mean, linear layer."""
+    layers: list[nn.Module] = []
+    for inputs, outputs, stride in (channels, 16, 1), (16, 48, 2), (48, 48, 1):
+        layers += [nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(48, classes))
 
-    def __init__(self, dim: int, hidden: int = 128, bottleneck: int = 32, prototypes: int = 128):
+
+class Projection(nn.Module):
+    """DINO's head: an MLP, then cosines with 128 learned prototypes."""
+
+    def __init__(self, dim: int):
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, bottleneck))
-        self.prototypes = nn.Parameter(torch.randn(prototypes, bottleneck))
+        self.mlp = nn.Sequential(nn.Linear(dim, 128), nn.GELU(), nn.Linear(128, 32))
+        self.prototypes = nn.Parameter(torch.randn(128, 32))
 
     def forward(self, x: Tensor) -> Tensor:
-        """``B x C -> B x prototypes``"""
+        """``B x C -> B x 128``"""
         return F.normalize(self.mlp(x), dim=-1) @ F.normalize(self.prototypes, dim=-1).t()
 
 
-def learn_by_dino(model: ImageModel, data: Data, recipe: Recipe, normalized: Callable) -> None:
+def learn_by_dino(model: ImageModel, data: Data, recipe: Recipe) -> None:
     """The student learns from a crop what the teacher sees in another.
 
     The teacher is the moving average of the student; its outputs are centered, so that no prototype takes all, and
     sharpened by a low temperature, so that they do not become equal. A has a fixed size: crops are as large as images.
     """
     student = nn.Sequential(model, Projection(model.cfg.dim))
-    teacher = copy.deepcopy(student).requires_grad_(False)
-    center = torch.zeros(len(student[1].prototypes))
+    teacher = AveragedModel(student, multi_avg_fn=get_ema_multi_avg_fn(0.95))
+    center = torch.zeros(128)
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
-        both = torch.cat([normalized(crops(images, 0.6, 1.1)) for _ in range(2)])
+        both = torch.cat([crops(images, 0.6), crops(images, 0.6)])
         with torch.no_grad():
+            teacher.update_parameters(student)
             seen = teacher(both)
             targets = ((seen - center) / 0.06).softmax(-1).roll(len(images), 0)  # of the other crop
             center.lerp_(seen.mean(0), 0.1)
         return F.cross_entropy(student(both) / 0.1, targets)
 
-    def follow() -> None:
-        with torch.no_grad():
-            for slow, fast in zip(teacher.parameters(), student.parameters(), strict=True):
-                slow.lerp_(fast, 0.05)
-
-    fit(student, loss, data, recipe, follow)
-    model.load_state_dict(teacher[0].state_dict())
+    fit(student, loss, data, recipe)
+    model.load_state_dict(teacher.module[0].state_dict())
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, data: Data, normalized: Callable) -> float:
+def outputs(model: nn.Module, images: Tensor) -> Tensor:
+    """``N x channels x image x image -> N x C``, some at a time."""
+    return torch.cat([model(some) for some in images.split(100)])
+
+
+def accuracy(model: nn.Module, data: Data) -> float:
     """The share of the test's images whose class has the largest logit."""
-    logits = torch.cat([model(normalized(images)) for images in data.test_images.split(100)])
-    return (logits.argmax(-1) == data.test_labels).double().mean().item()
+    return (outputs(model, data.test_images).argmax(-1) == data.test_labels).double().mean().item()
 
 
-@torch.no_grad()
-def neighbors_accuracy(features: Callable[[Tensor], Tensor], data: Data) -> float:
+def neighbors_accuracy(model: nn.Module, data: Data) -> float:
     """The same by a vote of the nearest training images, each with the weight exp(cosine / 0.07), as DINO's."""
-    known, asked = (
-        F.normalize(torch.cat([features(part) for part in images.split(100)]), dim=-1)
-        for images in (data.images, data.test_images)
+    vote = KNeighborsClassifier(
+        min(NEIGHBORS, len(data.images)), metric="cosine", weights=lambda distances: np.exp((1 - distances) / 0.07)
     )
-    cosines, nearest = (asked @ known.t()).topk(min(NEIGHBORS, len(known)))
-    votes = torch.zeros(len(asked), len(data.classes))
-    votes.scatter_add_(1, data.labels[nearest], (cosines / 0.07).exp())
-    return (votes.argmax(-1) == data.test_labels).double().mean().item()
+    vote.fit(outputs(model, data.images).numpy(), data.labels.numpy())
+    return float(vote.score(outputs(model, data.test_images).numpy(), data.test_labels.numpy()))
 
 
-def train(cfg: ImageModelConfig, data: Data, method: str, recipe: Recipe, seed: int) -> tuple[ImageModel, float]:
-    """A trained model and its accuracy on the test's images."""
-    torch.manual_seed(seed)
-    normalized = normalizing(cfg)
-    model = ImageModel(replace(cfg, classes=0) if method == "dino" else cfg).eval()
-    if method == "dino":
-        learn_by_dino(model, data, recipe, normalized)
-        return model, neighbors_accuracy(lambda images: model(normalized(images)), data)
-    teacher = None
-    if method == "distilled":
-        teacher = conv_net(cfg.channels, cfg.classes).train()
-        learn(teacher, data, recipe, normalized)
-        teacher.eval()
-    learn(model, data, recipe, normalized, teacher)
-    return model, accuracy(model, data, normalized)
+def train(make: Callable[[], nn.Module], data: Data, recipe: Recipe) -> tuple[nn.Module, float]:
+    """A model, trained, and its accuracy on the test's images; ``make`` gives a new one, for dino without classes."""
+    torch.manual_seed(recipe.seed)
+    model, teacher = make(), None
+    if recipe.method == "dino":
+        learn_by_dino(model, data, recipe)
+    if recipe.method in ("dino", "untrained"):
+        return model, neighbors_accuracy(model, data)
+    if recipe.method == "distilled":
+        teacher = conv_net(data.images.size(1), len(data.classes))
+        learn(teacher, data, recipe)
+    learn(model, data, recipe, teacher)
+    return model, accuracy(model, data)
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser(__doc__)
     parser.add_argument("--data", type=Path, help="folder with one folder of images a class (default: the digits)")
     parser.add_argument("--model", help=f"digits: {', '.join(DIGITS)}; a folder: {', '.join(MODELS)}")
-    parser.add_argument("--image", type=int, help="side that a folder's images get (default: the model's)")
+    parser.add_argument("--image", type=positive(4096), help="side that a folder's images get (default: the model's)")
     parser.add_argument("--method", choices=METHODS, default="supervised", help="default: %(default)s")
-    parser.add_argument("--epochs", type=int, default=60, help="default: %(default)s")
+    parser.add_argument("--epochs", type=positive(100_000), default=40, help="default: %(default)s")
     parser.add_argument("--lr", type=float, help="highest learning rate (default: 0.01; a folder: 0.001)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--out", type=Path, required=True, help="file for the trained model")
     args = parser.parse_args()
     known = MODELS if args.data else DIGITS
     name = args.model or next(iter(known))
+    lr = (0.001 if args.data else 0.01) if args.lr is None else args.lr
     if name not in known:
         raise UserError(f"--model {name}: give one of {', '.join(known)}")
-    lr = (0.001 if args.data else 0.01) if args.lr is None else args.lr
-    if args.epochs < 1 or not lr > 0:
-        raise UserError(f"--epochs {args.epochs}, --lr {lr}: give at least one epoch and a rate above 0")
+    if args.image and not args.data:
+        raise UserError("--image is for a folder's images: give --data too")
+    if not 0 < lr < 1:
+        raise UserError(f"--lr {lr}: give a rate between 0 and 1")
     check_can_be_written(args.out)
-    cfg = known[name]
-    if args.data:
-        cfg = replace(cfg, image=args.image or cfg.image)
-        data = folder(args.data, cfg.image, args.seed)
-        cfg = replace(cfg, classes=len(data.classes))
-    else:
-        data = digits()
-    recipe = Recipe(args.epochs, lr=lr)
+    cfg = replace(known[name], image=args.image or known[name].image)
+    data = folder(args.data, cfg, args.seed) if args.data else digits()
+    cfg = replace(cfg, classes=0 if args.method == "dino" else len(data.classes))
     start = time.process_time()
-    model, score = train(cfg, data, args.method, recipe, args.seed)
-    write_model(args.out, model, [] if args.method == "dino" else data.classes)
-    how = f"by {NEIGHBORS} neighbors" if args.method == "dino" else "right"
+    model, score = train(lambda: ImageModel(cfg), data, Recipe(args.method, args.epochs, lr, args.seed))
+    write_model(args.out, model, data.classes if cfg.classes else [])
+    how = "right" if cfg.classes else f"by {NEIGHBORS} neighbors"
     print(
         f"{args.out}: {count(model):,} parameters, {score:.1%} of {len(data.test_images)} images {how}, "
         f"{time.process_time() - start:.0f} s of processor time"
