@@ -31,7 +31,7 @@ def mixings(layers=2, heads=1, length=9):
 def texts_and_panels(figure):
     """What takes place on a figure, in pixels: its panels without and its texts with what they say."""
     renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw(renderer)
+    figure.draw_without_rendering()  # layout alone
     panels = [axis for axis in figure.axes if axis.axison]
     texts = [text for axis in panels for text in (axis.title, axis.xaxis.label, axis.yaxis.label)]
     for axis in panels:

@@ -173,10 +173,8 @@ os.kill(os.getpid(), 9)
         child = Path("/proc") / parent.stdout.readline().strip() / "stat"
         with open(tmp_path / "words", "w"):  # now it runs
             parent.communicate("\n")
-            deadline = time.monotonic() + 60
-            while _runs(child) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            assert not _runs(child)
+            while _runs(child):  # pytest ends a test that waits in vain
+                time.sleep(0.05)
 
 
 def _runs(process: Path) -> bool:

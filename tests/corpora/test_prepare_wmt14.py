@@ -125,9 +125,8 @@ def test_killed_at_every_turn(run: Run, urls: dict[str, str], server: Server, tm
     server.add(EUROPARL, server.files[EUROPARL], [Fault(drop_after=4000), Fault(seconds=0.5)])
     process = Command(tmp_path, urls, ["en-de", "--out", broken, *SMALL, "--jobs", 2]).start()
     part = broken / "raw" / FOLDER / f"{EUROPARL}.1"
-    deadline = time.monotonic() + 60
     while not (part.exists() and part.stat().st_size > 4000):
-        assert process.is_alive() and time.monotonic() < deadline
+        assert process.is_alive()
         time.sleep(0.02)
     process.kill()
     process.join()
