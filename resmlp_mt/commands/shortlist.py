@@ -29,8 +29,8 @@ def get_parser() -> argparse.ArgumentParser:
         )
     for option, most, default, what in (
         ("--lines", 999_999_999, 200_000, "take the first N lines, at 20 kB or less a line"),
-        ("--per-token", 10_000, 50, "target tokens of a source token"),
-        ("--always", 100_000, 200, "frequent target tokens that every sentence may have"),
+        ("--per-token", 10_000, 20, "target tokens of a source token"),
+        ("--always", 100_000, 100, "frequent target tokens that every sentence may have"),
     ):
         parser.add_argument(
             option, type=positive(most), default=default, metavar="N", help=f"{what} (default: {default})"
