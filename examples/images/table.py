@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from resmlp_mt.errors import told_in_one_line
+from resmlp_mt.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     import numpy as np
@@ -69,6 +69,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     data, out = digits(), JsonFile(args.out)
+    if args.out.exists() and "digits" not in out.values:
+        raise UserError(f"{args.out}: exists, and is no table of this command: choose another name")
     git = ["git", "rev-parse", "--short", "HEAD"]
     about = {
         "command": "python examples/images/table.py --out FILE",
