@@ -1,6 +1,7 @@
 """A table as a small file: what all of its rows share, and what each has of its own."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,8 +158,19 @@ def _check(path: PathLike, recipe: Recipe) -> None:
         raise UserError(f"{path}: subset: {recipe.subset}: give a name as fairseq has it, such as test")
     if recipe.average > recipe.max_epoch:
         raise UserError(f"{path}: average is {recipe.average}, but there are only {recipe.max_epoch} epochs")
-    own = {"options": recipe.options, **{f"rows: {name}": options for name, options in recipe.rows.items()}}
+    check_own(path, {"options": recipe.options, **{f"rows: {name}": words for name, words in recipe.rows.items()}})
+
+
+def check_own(path: PathLike, own: Mapping[str, Sequence[str]]) -> None:
+    """Refuse options that are not a single training's to choose.
+
+    Args:
+        own: the words of options, by what the file calls them
+
+    Raises:
+        UserError: one of ONE_FOR_ALL is among them
+    """
     for name, options in own.items():
         for word in options:
             if word.partition("=")[0] in ONE_FOR_ALL:
-                raise UserError(f"{path}: {name}: {word}: one for all rows, and not set here (see max_epoch, batches)")
+                raise UserError(f"{path}: {name}: {word}: one for all {name.partition(':')[0]}, and not set here")

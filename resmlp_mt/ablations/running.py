@@ -50,6 +50,11 @@ def code_digest() -> str:
     return code.hexdigest()[:8]
 
 
+def circumstances(about: dict[str, str]) -> dict[str, str]:
+    """What is kept with a training that has ended."""
+    return {"on": datetime.date.today().isoformat(), "the models' code": code_digest(), **about}
+
+
 def row_folders(recipe: Recipe, out: Path, data: Path, sums: dict[str, str]) -> list["RowFolder"]:
     """The folders of a table: OUT/ROW, or OUT/seedN/ROW where the recipe has ``seeds``; seed by seed.
 
@@ -104,8 +109,8 @@ class TrainingFolder:
         """What is done after the training."""
 
     def progress(self) -> str:
-        """How far a training is that goes on, for the terminal."""
-        raise NotImplementedError
+        """How far a training is that goes on, for the terminal; nothing to say nothing."""
+        return ""
 
     @property
     def log(self) -> Path:
@@ -198,11 +203,7 @@ class TrainingFolder:
         tell(0.0)
         command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
         run([*command, *self.options], self.log, self.log, lock, stop, tell)
-        state.values["trained"] = {
-            "on": datetime.date.today().isoformat(),
-            "the models' code": code_digest(),
-            **about,
-        }
+        state.values["trained"] = circumstances(about)
         state.save()
 
     def _empty(self) -> None:
