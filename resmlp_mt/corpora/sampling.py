@@ -30,15 +30,22 @@ def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarr
     return source, target
 
 
-def order_of(pairs: int, seed: int) -> np.ndarray:
-    """The permutation of which samples are the beginning (pairs)."""
-    return np.random.default_rng(seed).permutation(pairs)
+def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarray:
+    """The numbers of the pairs of a sample: the first of one permutation of the training set, which all samples share.
+
+    Raises:
+        UserError: there are fewer pairs
+    """
+    there = len(lengths(data, "train", langs)[0])
+    if pairs > there:
+        raise UserError(f"{data}: has {there:,} training pairs, a sample of {pairs:,} is asked for")
+    return np.random.default_rng(seed).permutation(there)[:pairs]
 
 
 def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int) -> None:
     """Make a data-bin of some pairs of another's training set; its validation set and dictionaries stay.
 
-    The pairs are the first of one permutation of the training set, so a sample holds all that are smaller.
+    A sample holds all that are smaller (``drawn``).
 
     Args:
         data: the whole data-bin
@@ -49,10 +56,7 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
     Raises:
         UserError: there are fewer pairs, the data is broken, or the folder cannot be written
     """
-    there = len(lengths(data, "train", langs)[0])
-    if pairs > there:
-        raise UserError(f"{data}: has {there:,} training pairs, a sample of {pairs:,} is asked for")
-    chosen = order_of(there, seed)[:pairs]
+    chosen = drawn(data, langs, pairs, seed)
     with atomic_folder(folder) as new:
         for source in _prefixes(data, "train", langs):
             whole = _dataset(source)

@@ -23,8 +23,10 @@ class Estimate:
     high: float
     draws: np.ndarray = field(repr=False, compare=False)
 
-    def as_json(self) -> dict[str, float]:
-        return {name: float(getattr(self, name)) for name in ("value", "low", "high")}
+    def as_json(self) -> dict[str, float | None]:
+        """Value and ends, none where they are no finite number."""
+        named = {name: float(getattr(self, name)) for name in ("value", "low", "high")}
+        return {name: each if math.isfinite(each) else None for name, each in named.items()}
 
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
@@ -63,7 +65,7 @@ def estimate(value: float, draws: np.ndarray, runs: int, constants: int, factor:
 def interval(draws: np.ndarray) -> tuple[float, float]:
     """The ends between which CONFIDENCE of the draws are."""
     tail = 50 * (1 - CONFIDENCE)
-    low, high = np.nanpercentile(draws, [tail, 100 - tail])
+    low, high = np.nanpercentile(draws, [tail, 100 - tail], method="nearest")  # some may be infinite
     return float(low), float(high)
 
 

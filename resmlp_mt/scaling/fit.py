@@ -73,8 +73,7 @@ class FamilyFit:
         sizes: ``L(N, D)``, by what counts as N
         residual: root of the mean squared residual of log L
         compute_one, compute_many: E, a, alpha and b of ``L(C)`` on the frontier, by all runs and by each resample
-        compute: the same with their intervals
-        by_frontier: the exponent of N along the frontier
+        compute: the same with their intervals, and ``N on the frontier``, the exponent of C in the sizes that are best
         held_out: the largest size, the largest amount of data
         ranges: largest over smallest N and D
     """
@@ -87,7 +86,6 @@ class FamilyFit:
     compute_one: Parameters = field(default_factory=dict)
     compute_many: Parameters = field(default_factory=dict)
     compute: dict[str, Estimate] = field(default_factory=dict)
-    by_frontier: Estimate | None = None
     held_out: list[HeldOut] = field(default_factory=list)
     ranges: dict[str, float] = field(default_factory=dict)
 
@@ -216,8 +214,8 @@ def _along_compute(runs: Sequence[Run], counts: np.ndarray) -> dict[str, Any]:
         "frontier": whole,
         "compute_one": one,
         "compute_many": many,
-        "compute": _estimates(one, many, len(runs), 4),
-        "by_frontier": estimate(value, np.array(draws), len(runs), 2),
+        "compute": _estimates(one, many, len(runs), 4)
+        | {"N on the frontier": estimate(value, np.array(draws), len(runs), 2)},
     }
 
 

@@ -13,7 +13,7 @@ from fairseq.tasks.translation import TranslationTask
 
 from resmlp_mt.analysis import flops
 from resmlp_mt.benchmarks.systems import build_model, training_args
-from resmlp_mt.corpora.sampling import lengths, order_of
+from resmlp_mt.corpora.sampling import drawn, lengths
 from resmlp_mt.errors import UserError
 from resmlp_mt.scaling.parameters import Parameters, count
 from resmlp_mt.scaling.recipe import ScalingRecipe
@@ -95,11 +95,7 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     """
     dictionaries = [_dictionary(data, lang) for lang in recipe.langs]
     source, target = lengths(data, "train", recipe.langs)
-    order = order_of(len(source), recipe.sample_seed)
-    if recipe.pairs[-1] > len(source):
-        raise UserError(
-            f"{data}: has {len(source):,} pairs for training, a sample of {recipe.pairs[-1]:,} is asked for"
-        )
+    order = drawn(data, recipe.langs, recipe.pairs[-1], recipe.sample_seed)
     samples = {pairs: (source[order[:pairs]], target[order[:pairs]]) for pairs in recipe.pairs}
     validation = lengths(data, "valid", recipe.langs)
     longest = [int(max(*map(np.max, sides))) for sides in zip(samples[recipe.pairs[-1]], validation, strict=True)]
@@ -115,7 +111,7 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
         args, parameters = models[cell.family, cell.size]
         formula = flops.of_options(args, len(dictionaries[1]))
         sides = samples[cell.pairs]
-        forward = float(np.sum(formula.forward(*sides)))  # type: ignore[arg-type]  # whole arrays at once
+        forward = float(np.sum(formula.forward(*sides)))  # of all pairs at once
         tokens = int(sides[1].sum())
         plans.append(
             Plan(cell, parameters, flops.TRAINING * forward / tokens, tokens, recipe.updates, batches[cell.pairs])

@@ -62,13 +62,9 @@ def named_sizes(theta: np.ndarray, points: Points, family: int) -> Parameters:
     """E, A, alpha, B and beta of a family, by what ``fit_sizes`` returned."""
     log_a, alpha, log_b, beta = theta[:, 1 + 4 * family : 5 + 4 * family].T
     n, d = _centers(points)
-    return {
-        "E": np.exp(theta[:, 0]),
-        "A": np.exp(log_a + alpha * n),
-        "alpha": alpha,
-        "B": np.exp(log_b + beta * d),
-        "beta": beta,
-    }
+    with np.errstate(over="ignore"):  # of a law that is not identified
+        a, b = np.exp(log_a + alpha * n), np.exp(log_b + beta * d)
+    return {"E": np.exp(theta[:, 0]), "A": a, "alpha": alpha, "B": b, "beta": beta}
 
 
 def loss_of_sizes(named: Parameters, parameters: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -110,7 +106,8 @@ def named_compute(theta: np.ndarray, compute: np.ndarray) -> Parameters:
     """E, a, alpha and b, by what ``fit_compute`` returned."""
     log_e, log_a, alpha, log_b = theta.T
     center = _center(compute)
-    return {"E": np.exp(log_e), "a": np.exp(log_a) * center**alpha, "alpha": alpha, "b": np.exp(log_b) * center}
+    with np.errstate(over="ignore"):
+        return {"E": np.exp(log_e), "a": np.exp(log_a) * center**alpha, "alpha": alpha, "b": np.exp(log_b) * center}
 
 
 def loss_of_compute(named: Parameters, compute: np.ndarray) -> np.ndarray:

@@ -30,8 +30,9 @@ NOTES = (
     "them, as stored; the other choice, without them, has a table of its own.",
     "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, L(C) = a (b + C)^-alpha + E to the "
     "frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of starts. "
-    f"Brackets: {CONFIDENCE:.0%} intervals of a bootstrap over runs, a run's points together, made wider by sqrt(runs / "
-    "(runs - constants)). C^N* and C^D* are where L(N, D) is least for a compute, if each token is read once.",
+    f"Brackets: {CONFIDENCE:.0%} intervals of a bootstrap over runs, a run's points together, made wider by "
+    "sqrt(runs / (runs - constants)). C^N* and C^D* are where L(N, D) is least for a compute, if each token is read "
+    "once.",
 )
 """What the figures are."""
 
@@ -82,8 +83,7 @@ class Study:
             tables.append((f"L(N, D), N: {what}", constants_table(rows)))
         if self.shared:
             tables.append(("L(N, D) with one E for all families", constants_table(self.shared)))
-        along = {name: fit.compute | {"N on the frontier": fit.by_frontier} for name, fit in fitted.items()}
-        tables.append(("L(C) on the frontier", constants_table(along)))
+        tables.append(("L(C) on the frontier", constants_table({name: fit.compute for name, fit in fitted.items()})))
         held = [["family", "left out", "runs", "error of the predicted loss"]]
         held += [
             [name, each.what, str(each.runs), f"{each.error:.2%}"]
@@ -161,13 +161,13 @@ class Study:
         return html.page(self.title, [*parts, html.paragraph(f"{facts(self.about)}.")], contents)
 
 
-def constants_table(rows: Mapping[str, Mapping[str, Estimate | None]]) -> Table:
+def constants_table(rows: Mapping[str, Mapping[str, Estimate]]) -> Table:
     """A row of estimates for each name."""
     names = list(next(iter(rows.values())))
     return [["", *names], *([name, *(str(each[of]) for of in names)] for name, each in rows.items())]
 
 
-def _constants(rows: Mapping[str, Mapping[str, Estimate]]) -> dict[str, dict[str, dict[str, float]]]:
+def _constants(rows: Mapping[str, Mapping[str, Estimate]]) -> dict[str, dict[str, dict[str, float | None]]]:
     return {name: {of: each.as_json() for of, each in row.items()} for name, row in rows.items()}
 
 
@@ -178,7 +178,6 @@ def _family(fit: FamilyFit) -> dict[str, Any]:
         "runs": len(fit.runs),
         "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
         "L(C)": {name: each.as_json() for name, each in fit.compute.items()},
-        "N on the frontier": fit.by_frontier.as_json() if fit.by_frontier else None,
         "residual": fit.residual,
         "held out": [asdict(each) for each in fit.held_out],
         "ranges": fit.ranges,
@@ -192,7 +191,7 @@ def save(study: Study, out: Path) -> None:
         UserError: one cannot be written
     """
     page, picture, markdown, as_json = (out / name for name in FILES)
-    png = _drawn(study)
+    png = drawn(study)
     if png:
         with atomic_write(picture, "wb") as stream:
             stream.write(png)
@@ -202,7 +201,8 @@ def save(study: Study, out: Path) -> None:
     write_json(as_json, study.as_json())
 
 
-def _drawn(study: Study) -> bytes | None:
+def drawn(study: Study) -> bytes | None:
+    """The picture as PNG, 1,200 pixels wide; None without matplotlib."""
     if not importlib.util.find_spec("matplotlib"):
         print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
         return None

@@ -48,14 +48,13 @@ def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "
         axis.grid(alpha=0.3, which="major")
         axis.spines[["top", "right"]].set_visible(False)
     lines = [Line2D([], [], color=colors[name], marker=markers[name], label=name) for name in families]
-    plain = {"color": "0.3"}
     lines += [
-        Line2D([], [], linewidth=0.7, label="each run", **plain),
-        Line2D([], [], linewidth=2.2, label="law, in the measured range (band: 95 %)", **plain),
-        Line2D([], [], linestyle="--", linewidth=1.5, label="law, extrapolated", **plain),
+        Line2D([], [], linewidth=0.7, label="each run", color="0.3"),
+        Line2D([], [], linewidth=2.2, label="law, in the measured range (band: 95 %)", color="0.3"),
+        Line2D([], [], linestyle="--", linewidth=1.5, label="law, extrapolated", color="0.3"),
     ]
     if any(run.end == DIVERGED for run in runs):
-        lines.append(Line2D([], [], linestyle=":", marker="x", label="diverged, left out", **plain))
+        lines.append(Line2D([], [], linestyle=":", marker="x", label="diverged, left out", color="0.3"))
     figure.legend(handles=lines, loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(title)
     return figure
@@ -118,6 +117,10 @@ def _of_d(parameters: float) -> Law:
     return lambda named, d: loss_of_sizes(named, np.full_like(d, parameters), d)
 
 
+def _of_c(flops: tuple[float, float]) -> Law:
+    return lambda named, compute: best_size(named, flops, compute)
+
+
 def _split(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str]) -> None:
     drawn = False
     for name, fit in families.items():
@@ -126,7 +129,7 @@ def _split(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, st
         law = fit.sizes["non_embedding"]
         compute = [law.flops[0] * run.parameters.non_embedding ** law.flops[1] * run.tokens for run in fit.runs]
         _law(
-            axis, lambda named, c, law=law: best_size(named, law.flops, c), law.one, law.many,
+            axis, _of_c(law.flops), law.one, law.many,
             (min(compute), max(compute)), colors[name],
         )  # fmt: skip
         sizes = np.array([run.parameters.non_embedding for run in fit.runs])
