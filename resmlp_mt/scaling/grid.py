@@ -53,6 +53,7 @@ class Plan:
         tokens: target subwords of the sample, with ``</s>``
         updates: the most that its budget allows
         updates_an_epoch: batches of the sample
+        validated: target subwords of all validations
         seconds: of one core, if the whole budget is used
     """
 
@@ -62,10 +63,11 @@ class Plan:
     tokens: int
     updates: int
     updates_an_epoch: float
+    validated: int
 
     @property
     def seconds(self) -> float:
-        tokens = self.tokens / self.updates_an_epoch * self.updates
+        tokens = self.tokens / self.updates_an_epoch * self.updates + self.validated / flops.TRAINING
         return SECONDS_AT_THE_START + self.updates * SECONDS_AN_UPDATE + tokens * self.flops / RATE
 
 
@@ -114,7 +116,15 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
         forward = float(np.sum(formula.forward(*sides)))  # of all pairs at once
         tokens = int(sides[1].sum())
         plans.append(
-            Plan(cell, parameters, flops.TRAINING * forward / tokens, tokens, recipe.updates, batches[cell.pairs])
+            Plan(
+                cell=cell,
+                parameters=parameters,
+                flops=flops.TRAINING * forward / tokens,
+                tokens=tokens,
+                updates=recipe.updates,
+                updates_an_epoch=batches[cell.pairs],
+                validated=int(validation[1].sum()) * (recipe.updates // recipe.validate_every),
+            )
         )
     return sorted(plans, key=lambda each: each.seconds)
 
@@ -179,17 +189,13 @@ def _check_rising(family: str, sizes: Mapping[str, Parameters]) -> None:
             )
 
 
-def plan_table(plans: Sequence[Plan], factor: float = 1.0) -> list[list[str]]:
-    """The cells for the terminal, with the processor hours up to the end of each.
-
-    Args:
-        factor: what finished cells took over what was planned for them
-    """
+def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
+    """The cells for the terminal, with the processor hours up to the end of each."""
     heading = ["cell", "non-embedding", "encoder", "decoder", "mixing", "embedding"]
     rows = [[*heading, "FLOPs/token", "tokens", "epochs", "minutes", "hours so far"]]
     hours = 0.0
     for each in plans:
-        hours += each.seconds * factor / 3600
+        hours += each.seconds / 3600
         of = each.parameters
         rows.append(
             [
@@ -198,7 +204,7 @@ def plan_table(plans: Sequence[Plan], factor: float = 1.0) -> list[list[str]]:
                 f"{each.flops:.3g}",
                 f"{each.tokens:,}",
                 f"{each.updates / each.updates_an_epoch:.1f}",
-                f"{each.seconds * factor / 60:.1f}",
+                f"{each.seconds / 60:.1f}",
                 f"{hours:.2f}",
             ]
         )
