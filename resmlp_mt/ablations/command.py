@@ -6,11 +6,12 @@ import json
 import shlex
 import signal
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.ablations.recipe import Recipe, read_recipe
-from resmlp_mt.ablations.running import RowFolder, digests, finish_rows, row_folders, time_left
+from resmlp_mt.ablations.recipe import read_recipe
+from resmlp_mt.ablations.running import RowFolder, TrainingFolder, digests, finish_rows, row_folders, time_left
 from resmlp_mt.ablations.table import Table, duration, make_table
 from resmlp_mt.ablations.training_log import read_curves
 from resmlp_mt.benchmarks.machine import describe
@@ -19,10 +20,15 @@ from resmlp_mt.evaluation.bleu import sacre_bleu
 from resmlp_mt.files import atomic_write, check_outputs, write_json
 
 
-def known(recipe: Recipe, names: list[str]) -> frozenset[str]:
+def known(rows: Collection[str], names: list[str], what: str = "row") -> frozenset[str]:
+    """The names, all of which must be there.
+
+    Raises:
+        UserError: one is not
+    """
     for name in names:
-        if name not in recipe.rows:
-            raise UserError(f"{name}: no such row; there are: {', '.join(recipe.rows)}")
+        if name not in rows:
+            raise UserError(f"{name}: no such {what}; there are: {', '.join(rows)}")
     return frozenset(names)
 
 
@@ -53,7 +59,7 @@ def recorded(recipe: Path) -> dict[str, float]:
         return {}
 
 
-def tell_time(waiting: list[RowFolder], seconds: dict[str, float], jobs: int) -> None:
+def tell_time(waiting: Sequence[TrainingFolder], seconds: dict[str, float], jobs: int) -> None:
     """Print how many trainings are ahead and how long they take."""
     left = time_left(waiting, seconds, jobs)
     how_long = "how long they take is known when one is finished" if left is None else f"about {duration(left)}"
@@ -71,11 +77,40 @@ def end(number: int, frame: Any) -> None:
     raise SystemExit(128 + number)
 
 
+def train_all(rows: Sequence[TrainingFolder], jobs: int, anew: frozenset[str], planned: dict[str, float]) -> list[str]:
+    """Finish trainings and tell of each as it ends, and of how long the others take.
+
+    Args:
+        jobs: how many at a time
+        anew: the names of those that are trained again
+        planned: processor seconds of a training, by name, as far as known before
+
+    Returns:
+        the labels of those that failed
+    """
+    machine = {name: value for name, value in describe(threads=1).items() if name != "ctranslate2"}
+    signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
+    waiting = [row for row in rows if row.name in anew or not row.finished]
+    seconds = planned | {row.name: row.processor_seconds for row in rows if row.finished}
+    tell_time(waiting, seconds, jobs)
+    failed = []
+    for row, error in finish_rows(rows, jobs, anew, machine):
+        print(f"{row.label}: {error or 'finished'}", file=sys.stderr if error else sys.stdout, flush=True)
+        if row in waiting:
+            waiting.remove(row)
+            if not error:
+                seconds[row.name] = row.processor_seconds
+            tell_time(waiting, seconds, jobs)
+        if error:
+            failed.append(row.label)
+    return failed
+
+
 def run(args: argparse.Namespace) -> None:
     """Train what is not finished and make the table."""
     recipe = read_recipe(args.recipe)
     sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
-    only, anew = known(recipe, args.rows or list(recipe.rows)), known(recipe, args.anew)
+    only, anew = known(recipe.rows, args.rows or list(recipe.rows)), known(recipe.rows, args.anew)
     reference = args.work / recipe.reference
     if not reference.is_file():
         raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
@@ -89,21 +124,7 @@ def run(args: argparse.Namespace) -> None:
 
     failed = []
     if not args.table:
-        machine = {name: value for name, value in describe(threads=1).items() if name != "ctranslate2"}
-        signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
-        chosen = [row for row in rows if row.name in only]
-        waiting = [row for row in chosen if row.name in anew or not row.finished]
-        seconds = recorded(args.recipe) | {row.name: row.processor_seconds for row in rows if row.finished}
-        tell_time(waiting, seconds, args.jobs)
-        for row, error in finish_rows(chosen, args.jobs, anew, machine):
-            print(f"{row.label}: {error or 'finished'}", file=sys.stderr if error else sys.stdout, flush=True)
-            if row in waiting:
-                waiting.remove(row)
-                if not error:
-                    seconds[row.name] = row.processor_seconds
-                tell_time(waiting, seconds, args.jobs)
-            if error:
-                failed.append(row.label)
+        failed = train_all([row for row in rows if row.name in only], args.jobs, anew, recorded(args.recipe))
     command = shlex.join(["python", "scripts/ablate.py", *sys.argv[1:]])
     table = make_table(recipe, rows, reference, {"Made by": f"`{command}`"})
     save(table, rows, out)

@@ -1,4 +1,7 @@
-"""A row of a table, once a seed, in a folder of its own: trained, averaged, translated, if it was not done already."""
+"""Trainings in folders of their own, done if they were not done already, several at a time.
+
+A row of a table is one, once a seed: trained, averaged, translated.
+"""
 
 import contextlib
 import datetime
@@ -12,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import resmlp_mt
 from resmlp_mt.ablations.processes import locked, run
@@ -47,6 +50,11 @@ def code_digest() -> str:
     return code.hexdigest()[:8]
 
 
+def circumstances(about: dict[str, str]) -> dict[str, str]:
+    """What is kept with a training that has ended."""
+    return {"on": datetime.date.today().isoformat(), "the models' code": code_digest(), **about}
+
+
 def row_folders(recipe: Recipe, out: Path, data: Path, sums: dict[str, str]) -> list["RowFolder"]:
     """The folders of a table: OUT/ROW, or OUT/seedN/ROW where the recipe has ``seeds``; seed by seed.
 
@@ -56,34 +64,165 @@ def row_folders(recipe: Recipe, out: Path, data: Path, sums: dict[str, str]) -> 
         sums: its checksums
     """
     if not recipe.seeds:
-        return [RowFolder(name, recipe.seed, recipe, data, sums, out / name) for name in recipe.rows]
+        return [RowFolder(name, recipe.seed, data, sums, out / name, recipe) for name in recipe.rows]
     return [
-        RowFolder(name, seed, recipe, data, sums, out / f"seed{seed}" / name)
+        RowFolder(name, seed, data, sums, out / f"seed{seed}" / name, recipe)
         for seed in recipe.seeds
         for name in recipe.rows
     ]
 
 
 @dataclass(frozen=True)
-class RowFolder:
-    """The folder of a row with a seed.
+class TrainingFolder:
+    """The folder of a training.
 
     Attributes:
-        name: the row's
+        name: what ``--anew`` calls it
         seed: of the training
-        recipe: the table's
         data: the binarized data
         sums: its checksums
-        folder: where all of this is: checkpoints, logs, ``average.pt``, translations, and what they were made from
-            (``row.json``)
+        folder: where all of this is: checkpoints, logs, and what they were made from (``row.json``)
     """
 
     name: str
     seed: int
-    recipe: Recipe
     data: Path
     sums: dict[str, str] = field(repr=False)
     folder: Path
+
+    @property
+    def label(self) -> str:
+        """What the training is called."""
+        raise NotImplementedError
+
+    @property
+    def options(self) -> list[str]:
+        """The options of fairseq-train, those apart that name files."""
+        raise NotImplementedError
+
+    @property
+    def finished(self) -> bool:
+        """Whether all is done, by these options and from this data."""
+        return self._state.values.get("training") == self._training and bool(self._state.values.get("trained"))
+
+    def after(self, state: JsonFile, lock: IO[str], stop: Event) -> None:
+        """What is done after the training."""
+
+    def progress(self) -> str:
+        """How far a training is that goes on, for the terminal; nothing to say nothing."""
+        return ""
+
+    @property
+    def log(self) -> Path:
+        """What fairseq-train printed."""
+        return self.folder / "train.log"
+
+    @property
+    def processor_seconds(self) -> float:
+        """The processor time of the training, that of its broken-off runs included."""
+        return sum(self._state.values["processor_seconds"])
+
+    @property
+    def trained(self) -> dict[str, str]:
+        """Date and circumstances of the training."""
+        return self._state.values["trained"]
+
+    def finish(self, stop: Event, anew: bool = False, about: dict[str, str] | None = None) -> None:
+        """Do what is not done yet.
+
+        Args:
+            stop: ends it when set; run again, it goes on
+            anew: forget all that is there
+            about: the circumstances of a training, to be kept with it
+
+        Raises:
+            UserError: a step failed, or the folder holds a training of other options or data
+            Stopped: it was ended
+        """
+        with contextlib.closing(locked(self.folder)) as lock:
+            try:
+                self._check_folder()
+                if anew:
+                    self._empty()
+                state = self._state
+                self._check(state.values.get("training"))
+                if not state.values.get("trained"):
+                    self._train(state, lock, stop, about or {})
+                if not self.finished:
+                    self.after(state, lock, stop)
+            except OSError as error:
+                raise UserError(f"{error.filename or self.folder}: {error.strerror or error}") from error
+
+    @property
+    def _state(self) -> JsonFile:
+        state = JsonFile(self.folder / "row.json")
+        if not _is_record(state.values):
+            state.values = {}
+        return state
+
+    def _check_folder(self) -> None:
+        """Refuse a folder with other files: fairseq-train would go on from any checkpoints in it."""
+        if not self._state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
+            raise UserError(
+                f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose another --out"
+            )
+
+    @property
+    def _training(self) -> dict[str, Any]:
+        return {"options": self.options, "data": self.sums}
+
+    def _check(self, before: dict[str, Any] | None) -> None:
+        if before is None or before == self._training:
+            return
+        if before["data"] != self.sums:
+            changed = f"other data than {self.data} has now"
+        else:
+            then, now = _by_name(before["options"]), _by_name(self._training["options"])
+            different = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+            was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
+            changed = f"other options ({was}, now {now_is})"
+        raise UserError(
+            f"{self.folder}: trained with {changed}: --anew {self.name} trains it again, another --out keeps both"
+        )
+
+    def _train(self, state: JsonFile, lock: IO[str], stop: Event, about: dict[str, str]) -> None:
+        state.values["training"] = self._training
+        earlier = state.values.setdefault("processor_seconds", [])
+
+        told = ""
+
+        def tell(seconds: float) -> None:
+            nonlocal told
+            state.values["processor_seconds"] = [*earlier, seconds]
+            state.save()
+            now = self.progress() if self.log.exists() else ""
+            if now and now != told:
+                told = now
+                print(f"{self.label}: {now}", flush=True)
+
+        tell(0.0)
+        command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
+        run([*command, *self.options], self.log, self.log, lock, stop, tell)
+        state.values["trained"] = circumstances(about)
+        state.save()
+
+    def _empty(self) -> None:
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != ".lock":
+                path.unlink()
+
+
+@dataclass(frozen=True)
+class RowFolder(TrainingFolder):
+    """The folder of a row with a seed: beside a training's files, ``average.pt`` and translations.
+
+    Attributes:
+        recipe: the table's
+    """
+
+    recipe: Recipe
 
     @property
     def label(self) -> str:
@@ -91,9 +230,8 @@ class RowFolder:
         return f"{self.name}, seed {self.seed}" if self.recipe.seeds else self.name
 
     @property
-    def log(self) -> Path:
-        """What fairseq-train printed."""
-        return self.folder / "train.log"
+    def options(self) -> list[str]:
+        return self.recipe.training_options(self.name, self.seed)
 
     @property
     def translation(self) -> Path:
@@ -115,104 +253,15 @@ class RowFolder:
             and self.translation.is_file()
         )
 
-    @property
-    def processor_seconds(self) -> float:
-        """The processor time of the training, that of its broken-off runs included."""
-        return sum(self._state.values["processor_seconds"])
-
-    @property
-    def trained(self) -> dict[str, str]:
-        """Date and circumstances of the training."""
-        return self._state.values["trained"]
-
-    def finish(self, stop: Event, anew: bool = False, about: dict[str, str] | None = None) -> None:
-        """Do what is not done yet.
-
-        Args:
-            stop: ends it when set; run again, it goes on
-            anew: forget all that is there
-            about: the circumstances of a training, to be kept with it
-
-        Raises:
-            UserError: a step failed, or the folder holds a row of other options or data
-            Stopped: it was ended
-        """
-        with contextlib.closing(locked(self.folder)) as lock:
-            try:
-                self._check_folder()
-                if anew:
-                    self._empty()
-                state = self._state
-                self._check(state.values.get("training"))
-                if not state.values.get("trained"):
-                    self._train(state, lock, stop, about or {})
-                if not self.finished:
-                    self._translate(state, lock, stop)
-            except OSError as error:
-                raise UserError(f"{error.filename or self.folder}: {error.strerror or error}") from error
-
-    @property
-    def _state(self) -> JsonFile:
-        state = JsonFile(self.folder / "row.json")
-        if not _is_record(state.values):
-            state.values = {}
-        return state
-
-    def _check_folder(self) -> None:
-        """Refuse a folder with other files: fairseq-train would go on from any checkpoints in it."""
-        if not self._state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
-            raise UserError(
-                f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose another --out"
-            )
-
-    @property
-    def _training(self) -> dict[str, Any]:
-        return {"options": self.recipe.training_options(self.name, self.seed), "data": self.sums}
+    def progress(self) -> str:
+        epoch = check_updates(self.log, self.recipe.updates_per_epoch)
+        return f"epoch {epoch} of {self.recipe.max_epoch}" if epoch else ""
 
     @property
     def _search(self) -> list[str]:
         return [*self.recipe.search, "--gen-subset", self.recipe.subset]
 
-    def _check(self, before: dict[str, Any] | None) -> None:
-        if before is None or before == self._training:
-            return
-        if before["data"] != self.sums:
-            changed = f"other data than {self.data} has now"
-        else:
-            then, now = _by_name(before["options"]), _by_name(self._training["options"])
-            different = [name for name in {**then, **now} if then.get(name) != now.get(name)]
-            was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
-            changed = f"other options ({was}, now {now_is})"
-        raise UserError(
-            f"{self.folder}: trained with {changed}: --anew {self.name} trains it again, another --out keeps both"
-        )
-
-    def _train(self, state: JsonFile, lock: IO[str], stop: Event, about: dict[str, str]) -> None:
-        state.values["training"] = self._training
-        earlier = state.values.setdefault("processor_seconds", [])
-
-        told = 0
-
-        def tell(seconds: float) -> None:
-            nonlocal told
-            state.values["processor_seconds"] = [*earlier, seconds]
-            state.save()
-            epoch = check_updates(self.log, self.recipe.updates_per_epoch) if self.log.exists() else 0
-            if epoch > told:
-                told = epoch
-                print(f"{self.label}: epoch {epoch} of {self.recipe.max_epoch}", flush=True)
-
-        tell(0.0)
-        command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
-        run([*command, *self.recipe.training_options(self.name, self.seed)], self.log, self.log, lock, stop, tell)
-        state.values["trained"] = {
-            "on": datetime.date.today().isoformat(),
-            "the models' code": code_digest(),
-            **about,
-        }
-        state.save()
-
-    def _translate(self, state: JsonFile, lock: IO[str], stop: Event) -> None:
+    def after(self, state: JsonFile, lock: IO[str], stop: Event) -> None:
         recipe = self.recipe
         paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.max_epoch)
         save_checkpoint(average_checkpoints(paths), self.average)
@@ -228,13 +277,6 @@ class RowFolder:
         os.replace(part, self.translation)
         state.values["search"] = _searches(state.values) | {recipe.subset: self._search}
         state.save()
-
-    def _empty(self) -> None:
-        for path in self.folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name != ".lock":
-                path.unlink()
 
 
 def _is_record(values: Any) -> bool:
@@ -275,7 +317,10 @@ def _by_name(options: list[str]) -> dict[str, str]:
     return found
 
 
-def time_left(waiting: Sequence[RowFolder], seconds: Mapping[str, float], jobs: int) -> float | None:
+Folder = TypeVar("Folder", bound=TrainingFolder)
+
+
+def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], jobs: int) -> float | None:
     """About how many seconds rows will take.
 
     Args:
@@ -293,9 +338,9 @@ def time_left(waiting: Sequence[RowFolder], seconds: Mapping[str, float], jobs: 
 
 
 def finish_rows(
-    rows: Sequence[RowFolder], jobs: int, anew: frozenset[str] = frozenset(), about: dict[str, str] | None = None
-) -> Iterator[tuple[RowFolder, str]]:
-    """Finish rows, several at a time, and say so.
+    rows: Sequence[Folder], jobs: int, anew: frozenset[str] = frozenset(), about: dict[str, str] | None = None
+) -> Iterator[tuple[Folder, str]]:
+    """Finish rows, in their order, several at a time, and say so.
 
     Args:
         jobs: how many at a time, each of one thread

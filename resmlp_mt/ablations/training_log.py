@@ -23,6 +23,9 @@ _FIGURES: dict[str, dict[str, type[int] | type[float]]] = {
 CURVES = "loss", "ppl", "lr", "wps"
 """What is drawn of a training, by fairseq's names."""
 
+_TOLD = {"train_inner": (*CURVES, "update"), "valid": (*CURVES[:2], "nll_loss")}
+"""What a curve keeps of each kind of line."""
+
 _CURVE = re.compile(r"\| INFO \| (train_inner|valid) \| (.*)$")
 _SIMPLE = re.compile(r"(\w+)[ =]([^\s,|=]+)(?=,| \||$)")
 
@@ -50,8 +53,10 @@ class Curves:
 
     Attributes:
         training: figures of CURVES by the number of updates: ``loss`` in bits a subword (that of the criterion),
-            ``ppl``, ``lr`` and ``wps``, target subwords with ``</s>`` a second of the clock
-        validation: ``loss`` and ``ppl``, after an epoch or wherever there was a validation
+            ``ppl``, ``lr`` and ``wps``, target subwords with ``</s>`` a second of the clock; ``update``, the epochs so
+            far, in ``json`` alone
+        validation: ``loss`` and ``ppl``, after an epoch or wherever there was a validation; ``nll_loss``, in bits a
+            subword without label smoothing, where the criterion tells it beside its loss
     """
 
     training: dict[float, dict[str, float]]
@@ -72,8 +77,7 @@ def read_curves(path: PathLike) -> Curves:
             figures = {name.removeprefix("valid_"): value for name, value in _numbers(match[2]).items()}
             updates = figures.get("num_updates")
             if updates is not None:
-                names = CURVES if match[1] == "train_inner" else CURVES[:2]
-                found[match[1]][updates] = {name: figures[name] for name in names if name in figures}
+                found[match[1]][updates] = {name: figures[name] for name in _TOLD[match[1]] if name in figures}
     if not found["train_inner"]:
         raise UserError(
             f"{path}: no update is told in it: give what fairseq-train printed with --log-format simple or json and a "

@@ -141,19 +141,31 @@ class System:
             "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1",
             *conditions.arguments, *arguments, *map(as_argument, (*sizes, *self.options)),
         ]  # fmt: skip
-        complaint = io.StringIO()
-        try:
-            with contextlib.redirect_stderr(complaint):
-                return options.parse_args_and_arch(options.get_training_parser(), command)
-        except (SystemExit, ValueError, AssertionError) as error:
-            reason = complaint.getvalue().strip().rpartition("\n")[2].partition("error: ")[2] or error
-            raise UserError(f"{self.name}: {reason}") from error
+        return training_args(command, self.name)
 
     def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
         """fairseq's configuration of this system."""
         config = convert_namespace_to_omegaconf(self.args(size, conditions, arguments))
         config.generation.beam = conditions.beam
         return config
+
+
+def training_args(words: Sequence[str], name: str) -> Namespace:
+    """The options of fairseq-train, architecture applied.
+
+    Args:
+        name: whose they are, for messages
+
+    Raises:
+        UserError: fairseq-train refuses them
+    """
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return options.parse_args_and_arch(options.get_training_parser(), list(words))
+    except (SystemExit, ValueError, AssertionError) as error:
+        reason = complaint.getvalue().strip().rpartition("\n")[2].partition("error: ")[2] or error
+        raise UserError(f"{name}: {reason}") from error
 
 
 TINY = Size(width=8, mlp=8, layers=1, heads=1, vocabulary=16)

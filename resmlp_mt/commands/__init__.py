@@ -20,6 +20,7 @@ COMMANDS = {
     "plot": "look at the mixing matrices of a trained model",
     "plot-training": "loss, perplexity, learning rate and speed of trainings from their logs",
     "ablate": "train, translate and score a table of variants",
+    "scale": "how the loss falls with parameters, data and compute: a grid of trainings, and laws fitted to it",
     "distill": "make training data of what a teacher translated",
     "export": "a trained model as a folder for transformers; export onnx: for ONNX Runtime",
     "translate": "text -> translations, with the folder of a trained model",

@@ -22,7 +22,7 @@ RECORD = {
 @pytest.fixture
 def row(write_recipe, tmp_path):
     recipe = read_recipe(write_recipe(tmp_path / "recipe.yaml"))
-    return RowFolder("paper", 1, recipe, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper")
+    return RowFolder("paper", 1, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper", recipe)
 
 
 def changed(**changes):

@@ -1,0 +1,11 @@
+"""`resmlp-mt scale`, from a checkout."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninstalled
+
+from resmlp_mt.commands import main
+
+if __name__ == "__main__":
+    main("scale")

@@ -1,0 +1,71 @@
+"""A little binarized data, and a small study of it."""
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+
+RECIPE = """
+title: A study
+languages: en-de
+reference: valid.de
+batches: --max-tokens 64 --required-batch-size-multiple 1
+sizes:
+  s: {width: 8, layers: 1}
+  m: {width: 16, layers: 1}
+  l: {width: 16, layers: 2}
+pairs: [5, 10, 20]
+updates: 40
+validate_every: 10
+patience: 2
+repeated: {size: m, pairs: 10, seeds: [2]}
+options: >-
+  --share-all-embeddings --criterion cross_entropy --optimizer adam --lr 0.01
+  --encoder-embed-dim {width} --encoder-ffn-embed-dim {width} --encoder-layers {layers} --decoder-attention-heads 2
+  --decoder-embed-dim {width} --decoder-ffn-embed-dim {width} --decoder-layers {layers}
+  --max-source-positions 16 --max-target-positions 16
+families:
+  transformer: --arch transformer --encoder-attention-heads 2
+  heads: --arch resmlp_transformer --mixing-heads 2 --mixing-relative
+  none: --arch resmlp_transformer --token-mixing none
+"""
+
+
+@pytest.fixture
+def write_study(tmp_path):
+    """The recipe's file, with some of its text replaced."""
+
+    def write(*changes):
+        text = RECIPE
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "study.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def work(tmp_path_factory):
+    """A folder with ``data-bin``, of 40 pairs for training, and the running text of its validation set."""
+    folder = tmp_path_factory.mktemp("work")
+    data = folder / "data-bin"
+    data.mkdir()
+    words = Dictionary()
+    for number in range(12):
+        words.add_symbol(f"word{number}", 20 - number)
+    random = np.random.default_rng(1)
+    for lang in "en", "de":
+        words.save(str(data / f"dict.{lang}.txt"))
+        for subset, pairs in ("train", 40), ("valid", 6):
+            prefix = data / f"{subset}.en-de.{lang}"
+            builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
+            for _ in range(pairs):
+                sentence = random.integers(4, len(words), random.integers(2, 9))
+                builder.add_item(torch.tensor([*sentence, words.eos()]))
+            builder.finalize(f"{prefix}.idx")
+    (folder / "valid.de").write_text("ein Satz\n" * 6)
+    return folder
