@@ -29,7 +29,7 @@ def trained(monkeypatch):
         lines = []
         for updates in range(10, int(option["--max-update"]) + 1, 10):
             nats = loss(LAW, width**2 * layers, int(pairs) * updates / 40) + (family == "none") * 0.1
-            told = {"valid_loss": str(nats / math.log(2)), "valid_num_updates": str(updates)}
+            told = {"valid_loss": "9", "valid_nll_loss": str(nats / math.log(2)), "valid_num_updates": str(updates)}
             lines.append(f"valid | {json.dumps(told)}")
             lines.append(f'train_inner | {{"update": {updates / 2}, "num_updates": "{updates}"}}')
         if (family, pairs, size) == ("none", "20", "l"):
