@@ -84,9 +84,9 @@ class Study:
         if self.shared:
             tables.append(("L(N, D) with one E for all families", constants_table(self.shared)))
         tables.append(("L(C) on the frontier", constants_table({name: fit.compute for name, fit in fitted.items()})))
-        held = [["family", "left out", "runs", "error of the predicted loss"]]
+        held = [["left out", "runs", "error of the predicted loss"]]
         held += [
-            [name, each.what, str(each.runs), f"{each.error:.2%}"]
+            [f"{name}, {each.what}", str(each.runs), f"{each.error:.2%}"]
             for name, fit in fitted.items()
             for each in fit.held_out
         ]
@@ -130,6 +130,10 @@ class Study:
             "diverged": self.diverged,
             "tokens a character": self.tokens_a_character,
             "findings": self.says(),
+            "tables": {
+                heading: {"columns": columns, "rows": {name: cells for name, *cells in rows}}
+                for heading, ((_, *columns), *rows) in self.tables()
+            },
             "families": {name: _family(fit) for name, fit in self.families.items()},
             "one E for all": _constants(self.shared),
             "differences": _constants(self.differences),

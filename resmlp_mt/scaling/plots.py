@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from resmlp_mt.colors import colors_of
 from resmlp_mt.scaling.estimates import interval
@@ -42,9 +43,14 @@ def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "
     for axis, shown in (axes[0, 0], losses), (axes[0, 1], best), (axes[1, 0], best):
         if shown:  # whatever the bands do
             room = 0.3 * (max(shown) - min(shown)) + 0.01
-            axis.set_ylim(min(shown) - room, max(shown) + room / 3)
+            axis.set_ylim(max(min(shown) - room, 0), max(shown) + room / 3)
     for axis in axes.flat:
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))  # also where the range is short
+        axis.xaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:.0e}".replace("e+0", "e").replace("e+", "e"))
+        )
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.grid(alpha=0.3, which="major")
         axis.spines[["top", "right"]].set_visible(False)
     lines = [Line2D([], [], color=colors[name], marker=markers[name], label=name) for name in families]
@@ -145,6 +151,8 @@ def _split(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, st
         axis.set_ylim(min(every) / 10, max(every) * 30)
     else:
         axis.text(0.5, 0.5, "too few runs for a law", transform=axis.transAxes, ha="center", color="0.4")
+        axis.set_xlim(1e9, 1e12)
+        axis.set_yticks([])
     axis.set(xlabel="training compute (FLOPs)", ylabel="best N: by the law (lines), on the frontier (open)")
 
 

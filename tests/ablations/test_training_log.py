@@ -89,11 +89,11 @@ def test_curves_are_read_from_both_formats(log):
     }
     assert curves.validation == {20: {"loss": 8.5, "ppl": 270.2}}
 
-    told = {"loss": "5.5", "ppl": "45.3", "lr": "0.1", "wps": "700", "num_updates": "10"}
-    valid = {"valid_loss": "4.5", "valid_ppl": "22.6", "valid_num_updates": "10", "valid_wps": "9"}
+    told = {"update": 0.5, "loss": "5.5", "ppl": "45.3", "lr": "0.1", "wps": "700", "num_updates": "10"}
+    valid = {"valid_loss": "4.5", "valid_nll_loss": "4.1", "valid_ppl": "22.6", "valid_num_updates": "10"}
     curves = read_curves(log(f"{HEAD} train_inner | {json.dumps(told)}", f"{HEAD} valid | {json.dumps(valid)}"))
-    assert curves.training == {10: {"loss": 5.5, "ppl": 45.3, "lr": 0.1, "wps": 700}}
-    assert curves.validation == {10: {"loss": 4.5, "ppl": 22.6}}
+    assert curves.training == {10: {"update": 0.5, "loss": 5.5, "ppl": 45.3, "lr": 0.1, "wps": 700}}
+    assert curves.validation == {10: {"loss": 4.5, "nll_loss": 4.1, "ppl": 22.6}}
 
 
 def test_curves_have_what_was_done_twice_as_it_was_the_last_time_and_nothing_of_cut_lines(log):

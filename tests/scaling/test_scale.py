@@ -29,7 +29,7 @@ def trained(monkeypatch):
         lines = []
         for updates in range(10, int(option["--max-update"]) + 1, 10):
             nats = loss(LAW, width**2 * layers, int(pairs) * updates / 40) + (family == "none") * 0.1
-            told = {"valid_loss": str(nats / math.log(2)), "valid_num_updates": str(updates)}
+            told = {"valid_loss": "9", "valid_nll_loss": str(nats / math.log(2)), "valid_num_updates": str(updates)}
             lines.append(f"valid | {json.dumps(told)}")
             lines.append(f'train_inner | {{"update": {updates / 2}, "num_updates": "{updates}"}}')
         if (family, pairs, size) == ("none", "20", "l"):
@@ -74,6 +74,8 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     assert run["seen"][-1] == pytest.approx(20 * run["tokens"])  # 40 updates were 20 epochs
     assert run["compute"][-1] == pytest.approx(run["flops"] * run["seen"][-1])
     assert study["families"]["transformer"]["L(N, D)"].keys() == {"non_embedding", "without_mixing"}
+    assert study["tables"]["The runs"]["rows"]["none-l-20-seed1"][-1] == "diverged"
+    assert study["tables"]["L(C) on the frontier"]["columns"] == ["E", "a", "alpha", "b", "N on the frontier"]
     page = (out / "scaling.html").read_text()
     assert "data:image/png;base64," in page and "http" not in page.replace("http-equiv", "")
 
