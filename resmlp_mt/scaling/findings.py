@@ -32,7 +32,7 @@ def of_family(fit: FamilyFit) -> str:
         ),
         _exponent("alpha, of parameters,", fit.constants["alpha"], "N", fit.ranges["N"]),
         _exponent("beta, of data,", fit.constants["beta"], "D", fit.ranges["D"]),
-        _exponent("the exponent of compute on the frontier", fit.compute["alpha"], "compute", _compute_range(fit)),
+        _exponent("the exponent of compute on the frontier", fit.compute["alpha"], "Compute", _compute_range(fit)),
     ]
     if fit.constants["alpha"].identified and fit.constants["beta"].identified:
         parts.append(

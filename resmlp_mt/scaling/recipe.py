@@ -46,7 +46,7 @@ class ScalingRecipe:
         pairs: amounts of training data, from small to large
         updates: the budget of every training
         validate_every: updates from one validation, a point of the curve, to the next
-        patience: a training ends after so many validations without a lower loss
+        patience: a training ends after so many validations without a lower loss; after a break they are counted anew
         options: of fairseq-train for every cell, with ``{number}`` as well
         data: the binarized data, in the folder of the data
         seed: of every training
