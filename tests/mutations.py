@@ -42,6 +42,12 @@ MUTATIONS = [
         "return x",
     ),
     Mutation(
+        "the gated mixing's values leak from padding",
+        "modules/gated_mixing.py",
+        "values = values.masked_fill(padding.unsqueeze(-1), 0.0)",
+        "values = values * 1.0",
+    ),
+    Mutation(
         "A is not triangular",
         "modules/token_mixing.py",
         "return rows.tril(start) if self.causal and start + 1 < end else rows",
