@@ -11,6 +11,7 @@ from typing import Any
 from fairseq import hub_utils, utils
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import interpret_dc_type
+from omegaconf import open_dict
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
@@ -41,7 +42,8 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
         tokenizer, bpe = copy.deepcopy((cfg.tokenizer, cfg.bpe))  # old versions of omegaconf empty what None replaces
         cfg.tokenizer = cfg.bpe = None  # or fairseq builds them, without the languages that the task has found
         super().__init__(cfg, task, models)
-        cfg.tokenizer, cfg.bpe = tokenizer, bpe
+        with open_dict(cfg):  # old versions of omegaconf know no key of what was None
+            cfg.tokenizer, cfg.bpe = tokenizer, bpe
         self.tokenizer = task.build_tokenizer(cfg.tokenizer)
         self.bpe = task.build_bpe(cfg.bpe)
 
