@@ -44,7 +44,7 @@ def count(model: nn.Module) -> Parameters:
         id(parameter)
         for module in model.modules()
         if isinstance(module, TokenMixing | MLPTokenMixing)
-        for parameter in module.parameters()
+        for parameter in module.parameters(recurse=False)  # not the projections of a gated one
     }
     found = dict.fromkeys(("embedding", "encoder", "decoder", "mixing"), 0)
     for name, parameter in model.named_parameters():
