@@ -93,7 +93,7 @@ def search(
             mean = weights.mean(0)
             attention = mean if attention is None else torch.cat([attention, mean], 1)
         at_end = None if step < longest.min() else (longest == step).repeat_interleave(scores.size(1))
-        numbers = None if state.among is None else state.among.numbers.repeat_interleave(scores.size(1), 0)
+        numbers = None if state.among is None else state.among.numbers
         values, symbols = _best(logits[:, -1], 2 * beam, pad, eos, step == 0, at_end, numbers)
 
         # the best 2K continuations of each sentence; K of them at least do not end
@@ -148,14 +148,15 @@ def _best(
         count: how many at least
         first: ``</s>`` may not come yet
         at_end: of each row, whether nothing but ``</s>`` may come; None: of none
-        numbers: of the tokens that are scored, R x V, ``</s>`` first; None: all in their order
+        numbers: of the tokens that are scored, B x V for the sentences that the rows are of, ``</s>`` first; None: all
+            in their order
 
     Returns:
         log-probabilities and numbers, R x some more than ``count``; minus infinity is what may not come
     """
     values, tokens = logits.topk(min(count + 2, logits.size(1)), 1)
     if numbers is not None:
-        tokens = numbers.gather(1, tokens)
+        tokens = numbers.gather(1, tokens.view(len(numbers), -1)).view_as(tokens)
     largest = values[:, :1].clone()
     values[tokens == pad] = -torch.inf
     if first:
