@@ -6,9 +6,12 @@ Run as a command, with folders that ``tests/export/reference_folders.py`` made, 
 """
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("HF_HOME", tempfile.mkdtemp())  # where transformers puts its copy of a folder's code
@@ -16,6 +19,7 @@ os.environ.setdefault("HF_HOME", tempfile.mkdtemp())  # where transformers puts 
 import torch
 import transformers
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, set_seed
+from transformers.utils import hub
 
 EXACT = {"rtol": 1e-4, "atol": 1e-4}
 REFERENCE = "reference.pt"  # beside the folder: see reference_folders.py
@@ -199,6 +203,30 @@ def check_saving(folder, tmp_path):
     assert len({model.state_dict()[name].data_ptr() for name in state}) == len(
         {again.state_dict()[name].data_ptr() for name in state}
     )
+
+
+def check_pushing(folder, tmp_path):
+    """``push_to_hub``, with a folder in the hub's place."""
+    there = tmp_path / "hub"
+    there.mkdir()
+
+    def create_commit(operations, **_):
+        for operation in operations:
+            shutil.copyfile(operation.path_or_fileobj, there / operation.path_in_repo)
+
+    def create_repo(*_, **__):
+        return SimpleNamespace(repo_id="name/model")
+
+    calls = {"create_repo": create_repo, "create_commit": create_commit}
+    fake = {"hf_api": lambda: SimpleNamespace(**calls)} if hasattr(hub, "hf_api") else calls  # 5.x; 4.x
+    model, tokenizer = load(folder)
+    with patch.multiple(hub, create_and_tag_model_card=lambda *_, **__: hub.ModelCard(""), **fake):
+        model.push_to_hub("name/model")
+        tokenizer.push_to_hub("name/model")
+    again, _ = load(there)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+    check_text_is_treated_as_prepared_by(there, reference(folder)["text"])
 
 
 def check_text_is_treated_as_prepared_by(folder, known):
