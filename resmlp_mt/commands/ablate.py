@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import command_parser
+from resmlp_mt.commands.arguments import add_trainings, command_parser
 
 EPILOG = """
 Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
@@ -36,13 +36,8 @@ def get_parser() -> argparse.ArgumentParser:
         help="the folder of the data, with data-bin and the reference (default: work/multi30k)",
     )
     parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/ablations/RECIPE)")
-    parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="trainings at a time, of one thread each (default: 1)"
-    )
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only")
-    parser.add_argument(
-        "--anew", nargs="+", default=[], metavar="ROW", help="delete what these rows have, and run them"
-    )
+    add_trainings(parser, "ROW")
     parser.add_argument(
         "--table", action="store_true", help="run nothing: make the table of the rows that are finished"
     )
@@ -50,10 +45,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    parser = get_parser()
-    args = parser.parse_args()
-    if args.jobs < 1:
-        parser.error("--jobs must be 1 or more")
+    args = get_parser().parse_args()
     from resmlp_mt.ablations.command import run
 
     run(args)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import command_parser
+from resmlp_mt.commands.arguments import add_trainings, command_parser
 
 EPILOG = """
 A cell of the grid is a family (such as transformer, resmlp), a size and an amount of data. Each is trained in a folder
@@ -29,12 +29,7 @@ def get_parser() -> argparse.ArgumentParser:
         "--work", type=named, required=True, help="the folder of the data, with data-bin and the reference"
     )
     parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/scaling/RECIPE)")
-    parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="trainings at a time, of one thread each (default: 1)"
-    )
-    parser.add_argument(
-        "--anew", nargs="+", default=[], metavar="CELL", help="delete what these cells have, and train them"
-    )
+    add_trainings(parser, "CELL")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="tell the cells and their cost, and end")
     what.add_argument("--table", action="store_true", help="train nothing: make the page of what is finished")
@@ -42,10 +37,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    parser = get_parser()
-    args = parser.parse_args()
-    if args.jobs < 1:
-        parser.error("--jobs must be 1 or more")
+    args = get_parser().parse_args()
     from resmlp_mt.scaling.command import run
 
     run(args)
