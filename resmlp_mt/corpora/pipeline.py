@@ -25,7 +25,7 @@ from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, read_lines, write_json
+from resmlp_mt.files import LONGEST_LINE, atomic_write, read_lines, write_json
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 
@@ -424,7 +424,7 @@ class _Preparation:
 
 def _tokenized(out: Path, langs: tuple[str, str], split: str, number: int) -> list[PlainText]:
     names = ([out / "tokenized" / f"{split}.{n}.{lang}" for lang in langs] for n in range(1, number + 1))
-    return [PlainText(*pair) for pair in names]
+    return [PlainText(*pair, LONGEST_LINE) for pair in names]  # tokens take more bytes than raw text
 
 
 def _subwords(out: Path, langs: tuple[str, str], split: str) -> list[Path]:

@@ -25,7 +25,7 @@ from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_lines
+from resmlp_mt.files import LONGEST_SENTENCE, read_lines
 from resmlp_mt.locks import lock
 from resmlp_mt.text.words import Words
 
@@ -241,12 +241,13 @@ def test_counts_outlive_the_learning(
 def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
     sides = tmp_path / "huge.en", tmp_path / "huge.de"
     for side in sides:
-        side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n")
+        side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n" + b"(a" * 300_000 + b"\n")
     corpus = dataclasses.replace(corpus, train=[*corpus.train, PlainText(*sides)])
     with pytest.raises(UserError, match="as far as"):
         prepare(corpus, RECIPE, tmp_path / "out")
     steps = json.loads((tmp_path / "out" / "steps.json").read_text())
-    assert steps["split train"]["result"]["sources"][1] == {"kept": 1, "dropped": {"too long": 2}}
+    assert steps["split train"]["result"]["sources"][1] == {"kept": 1, "dropped": {"too long": 3}}
+    assert (tmp_path / "out" / "tokenized" / "train.2.en").stat().st_size > LONGEST_SENTENCE  # in one line
     assert not [line for line in read_lines(tmp_path / "out" / "bpe.codes") if "Z9" in line]
 
 
