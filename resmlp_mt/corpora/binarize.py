@@ -92,8 +92,8 @@ class Binarizing:
     def _binarize(
         self, folder: Path, split: str, symbols: list[str], lines: int, progress: Callable[[int], Any]
     ) -> dict[str, int]:
-        source, target = (self.texts / f"{split}.{lang}" for lang in self.langs)
-        text = PlainText(source, target, LONGEST_LINE)  # subwords take more bytes than raw text
+        sides = (self.texts / f"{split}.{lang}" for lang in self.langs)
+        text = PlainText(*sides, longest=LONGEST_LINE)  # subwords take more bytes than raw text
         dtype = np.dtype(np.uint16 if len(symbols) < 65500 else np.uint32)
         encoder = partial(ChunkEncoder, {symbol: number for number, symbol in enumerate(symbols)}, dtype)
         unknown: Counter[str] = Counter()

@@ -424,7 +424,7 @@ class _Preparation:
 
 def _tokenized(out: Path, langs: tuple[str, str], split: str, number: int) -> list[PlainText]:
     names = ([out / "tokenized" / f"{split}.{n}.{lang}" for lang in langs] for n in range(1, number + 1))
-    return [PlainText(*pair, LONGEST_LINE) for pair in names]  # tokens take more bytes than raw text
+    return [PlainText(*pair, longest=LONGEST_LINE) for pair in names]  # tokens take more bytes than raw text
 
 
 def _subwords(out: Path, langs: tuple[str, str], split: str) -> list[Path]:

@@ -3,7 +3,7 @@
 import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -63,7 +63,7 @@ class PlainText:
 
     source: Path
     target: Path
-    longest: int = LONGEST_SENTENCE
+    longest: int = field(default=LONGEST_SENTENCE, kw_only=True)
 
     @property
     def name(self) -> str:

@@ -70,7 +70,7 @@ def test_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("longest", [1000, LONGEST_SENTENCE])
 def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path, longest: int) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\n" + b"x" * (longest - 1) + b"\n" + b"x" * 10 * longest))
-    pairs = PlainText(tmp_path / "a.gz", tmp_path / "a.gz", longest).pairs()
+    pairs = PlainText(tmp_path / "a.gz", tmp_path / "a.gz", longest=longest).pairs()
     assert [len(next(pairs)[0]) for _ in range(2)] == [3, longest - 1]
     with pytest.raises(UserError, match=rf"a\.gz:3: more than {longest:,} bytes: give text, a sentence a line"):
         next(pairs)
