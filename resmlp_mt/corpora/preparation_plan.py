@@ -99,9 +99,10 @@ class PreparationPlan:
                 "another folder, or try a small --sample"
             )
         paths = {}
+        silent: set[str] = set()
         for file in self.files:
             if not self.archives:
-                path = file.fetched_into(self.folder, self.mirrors)
+                path = file.fetched_into(self.folder, self.mirrors, silent=silent)
             elif archive := self._given(file):
                 path = archive.taken_from(self.archives)
             else:

@@ -6,7 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from corpora.misbehaving_server import running
 
+from resmlp_mt.corpora import download
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.partial_download import FOLDER
 from resmlp_mt.corpora.preparation_plan import WORK, PreparationPlan
@@ -129,6 +131,20 @@ def test_a_zip_or_unpacked_files_instead(tmp_path: Path, capsys: pytest.CaptureF
     _written(tmp_path / "a.zip", b"zip")
     assert "  a.tgz  3.0 MB, there as a.zip\n" in str(plan)
     assert plan.obtained()["a.tgz"] == tmp_path / "a.zip"
+
+
+def test_a_dead_mirror_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(download.time, "sleep", waited.append)
+    with running() as gone:
+        dead = gone.url("mirror")
+    with running() as server:
+        files = {PublicFile(name, server.add(name, b""), md5=MD5): () for name in ("a.tgz", "b.tgz", "c.tgz")}
+        assert len(PreparationPlan(files, None, tmp_path, 1000, mirrors=[dead]).obtained()) == 3
+    assert 60 < sum(seconds for seconds in waited if seconds >= 1) < 65
+    assert f"{dead}/b.tgz" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("mirror", ["ftp://example.org", "downloads", "", "http://", "http:///wmt", "http://a b/"])
