@@ -171,6 +171,8 @@ def test_archives_that_somebody_has(run: Run, server: Server, tmp_path: Path) ->
     done = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (done.status, done.error) == (0, "")
     assert not (out / "raw").exists()
+    plan = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google", "--dry-run")
+    assert "; subwords, data-bin anew, beside the old)" in plan.output
     (archives / EUROPARL).write_bytes(replicas.archives()[EUROPARL][:-1])
     wrong = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (wrong.status, wrong.error.count("\n")) == (1, 1)
@@ -355,6 +357,8 @@ def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path
     assert summary["unknown"]["train"]["en"] > 0
     plan = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google", "--dry-run")
     assert "\nwork: about 0 bytes (1.9 times 100.0 kB of raw text, " in plan.output
+    plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
+    assert "; subwords, data-bin anew, beside the old)" in plan.output
 
 
 @pytest.mark.parametrize(
