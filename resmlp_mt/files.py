@@ -20,6 +20,7 @@ PathLike = str | os.PathLike[str]
 Line = TypeVar("Line", str, bytes)
 LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
 LONGEST_LINE = 1 << 26  # bytes; a little compressed file can hold a line of many times the memory
+LONGEST_SENTENCE = 1 << 20  # bytes of a line of raw text; what is longer is no sentence, and may have no end
 UNFINISHED = ".unfinished"  # the folder that holds all unfinished files while its parent folder is being prepared
 _MARK = "resmlp_mt"  # a file in it, which shows that the folder is ours
 
@@ -235,7 +236,7 @@ def read_lines(path: PathLike) -> Iterator[str]:
     number = 0
     try:
         with opened(path) as stream:
-            for number, line in enumerate(binary_lines(stream, str(path)), start=1):
+            for number, line in enumerate(binary_lines(stream, str(path), LONGEST_LINE), start=1):
                 yield line.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
         raise UserError(
@@ -243,21 +244,22 @@ def read_lines(path: PathLike) -> Iterator[str]:
         ) from error
 
 
-def binary_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
+def binary_lines(stream: IO[bytes], name: str, longest: int = LONGEST_SENTENCE) -> Iterator[bytes]:
     """Yield the lines of a binary stream without their ``\n``, which the last line may lack.
 
     Args:
         name: what it is called in messages
+        longest: bytes that a line may have, with its end
 
     Raises:
-        UserError: it cannot be read on (cut off, broken compression, ...), or has a line that is none
+        UserError: it cannot be read on (cut off, broken compression, ...), or has a longer line
     """
     number = 0
     try:
-        while line := stream.readline(LONGEST_LINE):
+        while line := stream.readline(longest + 1):
             number += 1
-            if len(line) == LONGEST_LINE:
-                raise UserError(f"{name}:{number}: {LONGEST_LINE:,} bytes or more: give text, a sentence a line")
+            if len(line) > longest:
+                raise UserError(f"{name}:{number}: more than {longest:,} bytes: give text, a sentence a line")
             yield line.removesuffix(b"\n")
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{name}: cannot be read after line {number}: {error}") from error

@@ -9,7 +9,7 @@ from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
 from resmlp_mt.corpora.cluster import working
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.parallel import HELP as HELP_JOBS
-from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, check_number, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, check_number, disk_work, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary, how_to_translate
@@ -85,6 +85,7 @@ def main() -> None:
         PairFilter(args.max_length, args.max_ratio),
     )
     check_number("jobs", args.jobs)
+    disk_work(corpus, recipe, args.out).check()
     with working(args.jobs, args.cluster, args.out) as jobs:
         print(format_summary(prepare(corpus, recipe, args.out, jobs, overwrite=args.overwrite)))
     print(how_to_translate(args.out / "data-bin", Path("checkpoints")))  # fairseq-train's own --save-dir

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser
@@ -10,6 +9,7 @@ from resmlp_mt.corpora import catalog, pipeline, published_subwords
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
 from resmlp_mt.corpora.cluster import working
+from resmlp_mt.corpora.disk import DiskWork
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.official_sets import OfficialText
@@ -115,22 +115,21 @@ def _from_raw(args: argparse.Namespace, jobs: Jobs) -> str:
         PairFilter(max_length=250, max_ratio=1.5),
     )
     sets = [*task.valid, task.test]
-    share = min(1.0, args.sample * len(task.train) / task.pairs) if args.sample else 1.0
     files: dict[PublicFile, Sequence[str]] = {
         **{catalog.ARCHIVES[bitext.archive]: bitext.members_for(task.langs) for bitext in task.train},
         **{official.archive: () for official in sets},  # the official text, as scores are computed on
     }
-    anew = pipeline.made_otherwise(args.out, task.langs, recipe, args.sample)
+    anew = pipeline.made_otherwise(args.out, task.langs, recipe, args.sample, [()] * len(task.train))
     made_already = pipeline.made_already(args.out, anew, len(task.train))
-    plan = PreparationPlan(
-        files, args.archives, args.out, round(share * task.text_bytes), anew, made_already, args.mirror
-    )
-    if args.dry_run:
-        return str(plan)
+    share = _share(args.sample, len(task.train), task.pairs)
+    work = DiskWork(args.out, round(share * task.text_bytes), anew, made_already)
+    plan = PreparationPlan(files, args.archives, work, args.mirror)
     made = [path for official in sets for path in official.paths(args.out, task.langs)]
     numbers = {"train": len(task.train), "valid": len(task.valid), "test": 1}
-    place = pipeline.place(args.out, task.langs, numbers, recipe.subwords, _archives(plan), made, args.overwrite)
+    place = pipeline.place(args.out, task.langs, numbers, recipe.subwords, plan.inputs, made, args.overwrite)
     place.check()  # before hours of downloads
+    if args.dry_run:
+        return str(plan)
     paths = plan.obtained()
     train = [ArchivedText(bitext.name, paths[bitext.archive], bitext.members_for(task.langs)) for bitext in task.train]
     also = [official.step(args.out, paths[official.archive.name], task.langs) for official in sets]
@@ -150,13 +149,15 @@ def _from_prepared(args: argparse.Namespace, jobs: Jobs) -> str:
     sides = {split: catalog.for_both(members, known.langs) for split, members in known.splits.items()}
     members = [*(member for both in sides.values() for member in both), known.codes]
     files = {catalog.ARCHIVES[known.archive]: members, known.test.archive: ()}
-    plan = PreparationPlan(files, args.archives, args.out, known.text_bytes, mirrors=args.mirror)
+    task = catalog.TASKS[args.pair]  # the same text
+    text_bytes = round(_share(args.sample, 1, task.pairs) * task.text_bytes)
+    work = published_subwords.disk_work(args.out, text_bytes, args.sample, known.symbols)
+    plan = PreparationPlan(files, args.archives, work, args.mirror)
+    made = known.test.paths(args.out, known.langs)
+    place = published_subwords.place(args.out, known.langs, plan.inputs, made, args.overwrite)
+    place.check()  # before a long download
     if args.dry_run:
         return str(plan)
-    made = known.test.paths(args.out, known.langs)
-    published_subwords.place(
-        args.out, known.langs, _archives(plan), made, args.overwrite
-    ).check()  # before a long download
     paths = plan.obtained()
     also = [known.test.step(args.out, paths[known.test.archive.name], known.langs)]
     archive = paths[known.archive]
@@ -169,8 +170,9 @@ def _from_prepared(args: argparse.Namespace, jobs: Jobs) -> str:
     return published_subwords.format_prepared(summary) + _next(args)
 
 
-def _archives(plan: PreparationPlan) -> list[Path]:
-    return [plan.folder / file.name for file in plan.files]
+def _share(sample: int | None, sources: int, pairs: int) -> float:
+    """How much of a training text of so many pairs is taken, about."""
+    return min(1.0, sample * sources / pairs) if sample else 1.0
 
 
 def _next(args: argparse.Namespace) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from resmlp_mt.corpora.parallel import Chunk, Jobs, chunks, ordered_map
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_folder, atomic_write, read_lines
+from resmlp_mt.files import LONGEST_LINE, PathLike, atomic_folder, atomic_write, read_lines
 
 SPLITS = ("train", "valid", "test")
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # symbols 0 to 3 of every dictionary of fairseq, not in its file
@@ -92,7 +92,8 @@ class Binarizing:
     def _binarize(
         self, folder: Path, split: str, symbols: list[str], lines: int, progress: Callable[[int], Any]
     ) -> dict[str, int]:
-        text = PlainText(*(self.texts / f"{split}.{lang}" for lang in self.langs))
+        sides = (self.texts / f"{split}.{lang}" for lang in self.langs)
+        text = PlainText(*sides, longest=LONGEST_LINE)  # subwords take more bytes than raw text
         dtype = np.dtype(np.uint16 if len(symbols) < 65500 else np.uint32)
         encoder = partial(ChunkEncoder, {symbol: number for number, symbol in enumerate(symbols)}, dtype)
         unknown: Counter[str] = Counter()

@@ -165,7 +165,6 @@ class Prepared:
         words: how its makers made words of text, before they escaped XML special characters
         test: the official set whose subwords the test split has
         symbols: of the joint dictionary
-        text_bytes: of both sides of the training text, about
     """
 
     langs: tuple[str, str]
@@ -175,7 +174,6 @@ class Prepared:
     words: Words
     test: OfficialSet
     symbols: int
-    text_bytes: int
 
 
 NEWSTEST2012 = OfficialSet("newstest2012", "wmt12")
@@ -226,6 +224,5 @@ PREPARED = {
         words=Words("moses", dash_splits=False, normalize=False),
         test=NEWSTEST2014,
         symbols=32_768,
-        text_bytes=1_358_000_000,
     ),
 }

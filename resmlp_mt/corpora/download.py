@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import shutil
 import sys
 import time
 import urllib.error
@@ -23,6 +24,7 @@ BEGINNING = 1 << 12  # bytes that tell whether it is a web page
 OVERLAP = 1 << 10  # bytes that are asked for again: they tell whether the answer continues what is there
 LONGEST_PAUSE = 60.0  # seconds
 LARGEST = 1 << 32  # bytes of a file whose size is not known, or a server without an end could fill the disk
+RESERVE = 100_000_000  # bytes that such a file leaves free on the disk
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,14 @@ class PublicFile:
             raise UserError(f"{path}: {wrong}: get the file again from {self.url}")
         return path
 
-    def fetched_into(self, folder: Path, mirrors: Sequence[str] = (), attempts: int = 6, pause: float = 2.0) -> Path:
+    def fetched_into(
+        self,
+        folder: Path,
+        mirrors: Sequence[str] = (),
+        attempts: int = 6,
+        pause: float = 2.0,
+        silent: set[str] | None = None,
+    ) -> Path:
         """The file in a folder of ours: there already, or downloaded, checked, and only then given its name.
 
         What has come outlives killed runs and answers that contradict it (see ``part``), and the next request, to any
@@ -76,6 +85,7 @@ class PublicFile:
             mirrors: addresses of folders that may have the file by its name; they are asked first
             attempts: how many requests in a row to an address may fail without a byte more than before
             pause: seconds before the next request; doubles with every one that brought nothing
+            silent: servers that failed in all attempts, for other files too: they are asked last, and added here
 
         Raises:
             UserError: no network, no address has the file, its bytes are wrong, or the disk is full
@@ -88,7 +98,10 @@ class PublicFile:
         with parts_of(path) as parts:
             useless = list(parts)
             if not self._is(path):  # another run may just have ended
-                whole = self._from_somewhere(self.addresses(mirrors), parts, attempts, pause)
+                silent = set() if silent is None else silent
+                addresses = [_Address(url, self, attempts, pause, silent) for url in self.addresses(mirrors)]
+                addresses.sort(key=lambda address: address.server in silent)
+                whole = self._from_somewhere(addresses, parts)
                 _set_aside(path)
                 whole.become(path)
                 useless.remove(whole)
@@ -123,14 +136,14 @@ class PublicFile:
     def _is(self, path: Path) -> bool:
         return path.is_file() and not self.wrong(path)
 
-    def _from_somewhere(self, addresses: list[str], parts: tuple[Part, Part], attempts: int, pause: float) -> Part:
-        for number, url in enumerate(addresses, start=1):
+    def _from_somewhere(self, addresses: "list[_Address]", parts: tuple[Part, Part]) -> Part:
+        for number, address in enumerate(addresses, start=1):
             try:
-                return _Address(url, self, attempts, pause).completed(parts)
+                return address.completed(parts)
             except _Unavailable as error:
                 if number == len(addresses):
                     raise UserError(f"{error}: {self.advice}") from error
-                print(f"{error}: trying {addresses[number]}", file=sys.stderr, flush=True)
+                print(f"{error}: trying {addresses[number].url}", file=sys.stderr, flush=True)
         raise AssertionError
 
 
@@ -148,6 +161,11 @@ class _Address:
     file: PublicFile
     attempts: int
     pause: float
+    silent: set[str]
+
+    @property
+    def server(self) -> str:
+        return self.url.partition("://")[2].partition("/")[0]
 
     def completed(self, parts: tuple[Part, Part]) -> Part:
         """The part that now has all bytes, and the right ones. What was there of the longer part stays there."""
@@ -189,6 +207,7 @@ class _Address:
             except _TryAgain as error:
                 failures = 1 if part.size > before else failures + 1
                 if failures >= self.attempts:
+                    self.silent.add(self.server)
                     raise _Unavailable(f"{error} ({self.attempts} attempts)") from error
                 seconds = min(self.pause * 2 ** (failures - 1), LONGEST_PAUSE)
                 print(f"{error}: again in {seconds:.0f} s", file=sys.stderr, flush=True)
@@ -209,6 +228,7 @@ class _Address:
                 expected = total if self.file.size is None else self.file.size
                 with _Bar(self.file.name, part.size, expected) as bar:
                     while block and (expected is None or position < expected):
+                        self._check_room(part)
                         part.add(position, block if expected is None else block[: expected - position])
                         position += len(block)
                         if expected is None and position > LARGEST:
@@ -263,6 +283,13 @@ class _Address:
             raise _Unavailable(f"{self.url}: offers {total:,} bytes, not the expected {self.file.size:,}")
         if total is not None and self.file.size is None and total > LARGEST:
             raise _Unavailable(f"{self.url}: offers {total:,} bytes, more than the {LARGEST:,} that it may have")
+
+    def _check_room(self, part: Part) -> None:
+        if self.file.size is None and (free := shutil.disk_usage(part.path.parent).free) < RESERVE:
+            raise UserError(
+                f"{part.path}: {in_bytes(free)} free on its disk, of which a file of unknown size leaves "
+                f"{in_bytes(RESERVE)} ({self.url} has sent {in_bytes(part.size)}): make room, then run this again"
+            )
 
     def _refused(self, error: urllib.error.HTTPError, start: int) -> Exception:
         if error.code == 416 and start > 0:

@@ -12,6 +12,8 @@ from typing import Any
 
 from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
+from resmlp_mt.corpora.checksums import Checksums
+from resmlp_mt.corpora.disk import DiskWork, text_bytes
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.languages import check_code, check_name
 from resmlp_mt.corpora.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
@@ -25,7 +27,7 @@ from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, read_lines, write_json
+from resmlp_mt.files import LONGEST_LINE, atomic_write, read_lines, write_json
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 
@@ -189,19 +191,35 @@ def prepare(
         return _Preparation(corpus, recipe, Path(out), jobs, steps).run()
 
 
-def made_otherwise(out: Path, langs: tuple[str, str], recipe: CorpusRecipe, sample: int | None) -> list[str]:
-    """The folders of an earlier run in ``out`` whose files ``prepare`` will make again, since options differ."""
+def made_otherwise(
+    out: Path, langs: tuple[str, str], recipe: CorpusRecipe, sample: int | None, train: Sequence[Sequence[Path]]
+) -> list[str]:
+    """The folders of an earlier run in ``out`` whose files ``prepare`` will make again, since options or texts differ.
+
+    Args:
+        train: the files of each training source, none where they need not be compared
+    """
     record = Record(out)
-    settings = {
-        "tokenized": ("tokenize train 1", {"rules": RULES, "langs": langs, "sample": sample, **asdict(recipe.words)}),
-        "subwords": ("learn subwords", {"rules": RULES, **asdict(recipe.subwords)}),
-        "data-bin": ("split train", {"rules": RULES, **asdict(recipe.pair_filter)}),
-    }
-    folders = list(settings)
-    changed = [record.differs(name, wanted) for name, wanted in settings.values()]
-    if changed[0] or changed[1]:
-        return folders[changed.index(True) :]
-    return folders[1:] if changed[2] else []  # other limits on pairs change the lines in subwords, too
+    before = sum(name.startswith("tokenize train ") for name in record.steps)
+    sums = Checksums(out / ".checksums.json", ours=out)
+
+    def differs(number: int, files: Sequence[Path]) -> bool:
+        name = f"tokenize train {number}"
+        settings = {"rules": RULES, "langs": langs, "sample": sample, **asdict(recipe.words)}
+        if files and record.has(name):
+            settings["inputs"] = [sums.of(path) for path in files]
+        return record.differs(name, settings)
+
+    folders = ["tokenized", "subwords", "data-bin"]
+    changed = [
+        any(differs(number, files) for number, files in enumerate(train, start=1)),
+        "take train" in record.steps,  # of ``published_subwords``
+        "split train" in record.steps and before != len(train),
+        record.differs("learn subwords", {"rules": RULES, **asdict(recipe.subwords)}),
+        record.differs("split train", {"rules": RULES, **asdict(recipe.pair_filter)}),
+    ]
+    # (Other limits on pairs change the lines in subwords, too.)
+    return folders if changed[0] else folders[1:] if any(changed) else []
 
 
 def made_already(out: Path, anew: Collection[str], train_sources: int) -> list[str]:
@@ -213,6 +231,25 @@ def made_already(out: Path, anew: Collection[str], train_sources: int) -> list[s
         "data-bin": ["binarize"],
     }
     return [folder for folder, names in steps.items() if folder not in anew and all(map(record.has, names))]
+
+
+def disk_work(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> DiskWork:
+    """What ``prepare`` will write of a corpus in files.
+
+    Raises:
+        UserError: as ``PairSource.check``
+    """
+    size = 0
+    for split, sources in corpus.sets.items():
+        for source in sources:
+            source.check()
+            if corpus.sample and split == "train":
+                size += sum(len(line) + 1 for pair in islice(source.pairs(), corpus.sample) for line in pair)
+            else:
+                size += sum(map(text_bytes, source.inputs))
+    inputs = [source.inputs for source in corpus.train]
+    anew = made_otherwise(out, corpus.langs, recipe, corpus.sample, inputs)
+    return DiskWork(out, size, anew, made_already(out, anew, len(inputs)))
 
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:
@@ -424,7 +461,7 @@ class _Preparation:
 
 def _tokenized(out: Path, langs: tuple[str, str], split: str, number: int) -> list[PlainText]:
     names = ([out / "tokenized" / f"{split}.{n}.{lang}" for lang in langs] for n in range(1, number + 1))
-    return [PlainText(*pair) for pair in names]
+    return [PlainText(*pair, longest=LONGEST_LINE) for pair in names]  # tokens take more bytes than raw text
 
 
 def _subwords(out: Path, langs: tuple[str, str], split: str) -> list[Path]:

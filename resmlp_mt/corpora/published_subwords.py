@@ -11,13 +11,14 @@ from typing import Any
 from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.archives import files_of, opened_member
 from resmlp_mt.corpora.binarize import RESERVED, SPLITS, Binarizing, write_dictionary
+from resmlp_mt.corpora.disk import DiskWork
 from resmlp_mt.corpora.parallel import Jobs, local_jobs
 from resmlp_mt.corpora.pipeline import Corpus, Work, check_number
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.raw_text import RawText, record
-from resmlp_mt.corpora.record import Place
+from resmlp_mt.corpora.record import Place, Record
 from resmlp_mt.corpora.sources import PairSource
-from resmlp_mt.corpora.steps import Step, Steps
+from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.files import atomic_write, write_json
 from resmlp_mt.text.words import Words
@@ -36,6 +37,17 @@ def place(
     outputs = [*also, *texts, binarizing.dictionary, out / "bpe.codes", *binarizing.outputs]
     outputs += [binarizing.folder / "bpe.codes", binarizing.folder / raw_text.NAME]
     return Place(out, outputs, [binarizing.folder], inputs, also, overwrite)
+
+
+def disk_work(out: Path, text_bytes: int, sample: int | None, symbols: int) -> DiskWork:
+    """What ``prepare_subwords`` will write of so many bytes of raw text."""
+    record = Record(out)
+    steps = {"subwords": "take train", "data-bin": "binarize"}
+    otherwise = record.differs("take train", {"rules": RULES, "sample": sample, "symbols": symbols})
+    if otherwise or "split train" in record.steps:
+        return DiskWork(out, text_bytes, anew=list(steps), folders=list(steps))
+    made = [folder for folder, step in steps.items() if record.has(step)]
+    return DiskWork(out, text_bytes, made=made, folders=list(steps))
 
 
 def prepare_subwords(

@@ -100,6 +100,11 @@ class Record:
         flat = {**known, **(options if isinstance(options, dict) else {})}
         return bool(known) and any(flat.get(key) != value for key, value in json.loads(json.dumps(settings)).items())
 
+    @property
+    def steps(self) -> list[str]:
+        """The names of all finished steps."""
+        return [name for name in self._file.values if name != OTHERS]
+
     def has(self, name: str) -> bool:
         """Whether a step is on record as finished, and what it wrote is there."""
         entry = self._file.values.get(name, {"outputs": {}})

@@ -3,12 +3,12 @@
 import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import aligned, binary_lines, opened
+from resmlp_mt.files import LONGEST_SENTENCE, aligned, binary_lines, opened
 
 BEGINNING = 1 << 16  # bytes that tell whether it is text
 MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
@@ -54,10 +54,16 @@ class PairSource(Protocol):
 
 @dataclass(frozen=True)
 class PlainText:
-    """Two text files aligned line by line, gzipped if their names end in ``.gz``."""
+    """Two text files aligned line by line, gzipped if their names end in ``.gz``.
+
+    Attributes:
+        source, target: the files
+        longest: bytes that a line may have
+    """
 
     source: Path
     target: Path
+    longest: int = field(default=LONGEST_SENTENCE, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -82,7 +88,7 @@ class PlainText:
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         with contextlib.ExitStack() as stack:
             streams = [stack.enter_context(opened(path)) for path in self.inputs]
-            lines = [binary_lines(stream, side) for stream, side in zip(streams, self.sides, strict=True)]
+            lines = [binary_lines(stream, side, self.longest) for stream, side in zip(streams, self.sides, strict=True)]
             yield from cast(Iterator[tuple[bytes, bytes]], aligned(lines, self.sides))
 
 

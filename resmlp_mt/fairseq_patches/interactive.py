@@ -15,9 +15,8 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import LONGEST_SENTENCE
 from resmlp_mt.models.length import check_length
-
-LONGEST_LINE = 1 << 20  # bytes; what is longer is no sentence, and may have no end
 
 
 def take_lines_one_by_one() -> None:
@@ -119,10 +118,10 @@ class _Lines:
         broken = None
         try:
             with contextlib.nullcontext(sys.stdin.buffer) if input == "-" else open(input, "rb") as file:
-                while line := file.readline(LONGEST_LINE + 1):
+                while line := file.readline(LONGEST_SENTENCE + 1):
                     number = self._first + self._at_hand + len(lines) + 1
-                    if len(line) > LONGEST_LINE:
-                        broken = f"{where}:{number}: more than {LONGEST_LINE:,} bytes: give text, a sentence a line"
+                    if len(line) > LONGEST_SENTENCE:
+                        broken = f"{where}:{number}: more than {LONGEST_SENTENCE:,} bytes: give text, a sentence a line"
                         break
                     try:
                         lines.append(line.decode().strip())

@@ -188,7 +188,7 @@ def change_catalogs(urls: Mapping[str, str]) -> None:
     for name, task in catalog.TASKS.items():
         catalog.TASKS[name] = dataclasses.replace(task, text_bytes=100_000)
     for name, prepared in catalog.PREPARED.items():
-        catalog.PREPARED[name] = dataclasses.replace(prepared, text_bytes=100_000, symbols=SYMBOLS)
+        catalog.PREPARED[name] = dataclasses.replace(prepared, symbols=SYMBOLS)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,30 @@ def test_names_that_begin_with_a_dot(tmp_path: Path) -> None:
         assert stream.read() == b"a\n"
 
 
+@pytest.mark.parametrize("name", ["x.tgz", "x.zip", "unpacked"])
+def test_a_line_without_an_end_takes_no_memory(tmp_path: Path, name: str) -> None:
+    """A few kB of an archive can hold a line of gigabytes."""
+    member = gzip.compress(b"one\n" + bytes(20_000_000))
+    archive = tmp_path / name
+    if name == "x.tgz":
+        archive.write_bytes(replicas.tar({"a.en.gz": member}))
+    elif name == "x.zip":
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("a.en.gz", member)
+    else:
+        archive.mkdir()
+        (archive / "a.en.gz").write_bytes(member)
+    pairs = ArchivedText("x", archive, ("a.en.gz", "a.en.gz")).pairs()
+    assert next(pairs) == (b"one", b"one")
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match=r"a\.en\.gz:2: more than 1,048,576 bytes: give text, a sentence a line"):
+            next(pairs)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_memory_is_flat(tmp_path: Path) -> None:
     line = b"words " * 200 + b"\n"
     with tarfile.open(tmp_path / "x.tgz", "w:gz", compresslevel=1) as archive:

@@ -6,16 +6,18 @@ import importlib.util
 import multiprocessing
 import random
 import resource
+import shutil
 import time
 from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from corpora.misbehaving_server import Fault, Server, running
 
 from resmlp_mt.corpora import download
-from resmlp_mt.corpora.download import OVERLAP, PublicFile
+from resmlp_mt.corpora.download import BLOCK, OVERLAP, RESERVE, PublicFile
 from resmlp_mt.corpora.partial_download import FOLDER
 from resmlp_mt.errors import UserError
 
@@ -55,6 +57,24 @@ def test_a_file_of_unknown_size_has_an_end(
         _file(server, forever=fault).fetched_into(tmp_path)
     assert [*tmp_path.rglob("*")] == []
     assert _file(server, forever=fault, size=len(BYTES)).fetched_into(tmp_path).read_bytes() == BYTES
+
+
+def test_a_file_of_unknown_size_leaves_room_on_the_disk(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def usage(path: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=RESERVE + 500_000 - sum(file.stat().st_size for file in Path(path).iterdir()))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", usage)
+        with pytest.raises(
+            UserError, match=r"a\.gz\.1: .* free on its disk, of which .* 100\.0 MB .*: make room"
+        ) as error:
+            _file(server, forever=Fault(endless=True)).fetched_into(tmp_path)
+        assert "\n" not in str(error.value)
+        assert 500_000 < (tmp_path / FOLDER / "a.gz.1").stat().st_size < 500_000 + BLOCK
+    assert _file(server).fetched_into(tmp_path).read_bytes() == BYTES
+    assert _ranges(server)[-1][1] == 206  # what had come was kept
 
 
 @pytest.mark.parametrize(
@@ -226,6 +246,21 @@ def test_another_address_gives_the_rest(server: Server, tmp_path: Path, capsys: 
         f"{first}: the server answers 404 Not Found: trying {file.url}",
         f"{file.url}: sent a web page ('Drive - Virus scan warning'), not the file: trying {last}",
     ]
+
+
+def test_a_server_that_is_silent_is_asked_last_from_then_on(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running() as gone:
+        dead = gone.url("mirror")
+    silent: set[str] = set()
+    for name in ("a.gz", "b.gz"):
+        file = PublicFile(name, server.add(name, BYTES), SHA256)
+        file.fetched_into(tmp_path, [dead], attempts=2, pause=0, silent=silent)
+    assert capsys.readouterr().err.count(dead) == 2  # attempts at the first file alone
+    lost = PublicFile("lost", server.url("lost"), SHA256)
+    with pytest.raises(UserError, match=rf"{dead}/lost: cannot be downloaded"):  # it may be back
+        lost.fetched_into(tmp_path, [dead], attempts=1, silent=silent)
 
 
 def test_what_a_server_says_cannot_command_the_terminal(server: Server, tmp_path: Path) -> None:

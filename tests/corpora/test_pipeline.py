@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from corpora.folders import contents
@@ -20,12 +21,12 @@ from resmlp_mt import commands
 from resmlp_mt.commands import prepare_text
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
-from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, made_already, made_otherwise, prepare
+from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, disk_work, made_already, made_otherwise, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_lines
+from resmlp_mt.files import LONGEST_SENTENCE, read_lines
 from resmlp_mt.locks import lock
 from resmlp_mt.text.words import Words
 
@@ -241,12 +242,13 @@ def test_counts_outlive_the_learning(
 def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
     sides = tmp_path / "huge.en", tmp_path / "huge.de"
     for side in sides:
-        side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n")
+        side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n" + b"(a" * 300_000 + b"\n")
     corpus = dataclasses.replace(corpus, train=[*corpus.train, PlainText(*sides)])
     with pytest.raises(UserError, match="as far as"):
         prepare(corpus, RECIPE, tmp_path / "out")
     steps = json.loads((tmp_path / "out" / "steps.json").read_text())
-    assert steps["split train"]["result"]["sources"][1] == {"kept": 1, "dropped": {"too long": 2}}
+    assert steps["split train"]["result"]["sources"][1] == {"kept": 1, "dropped": {"too long": 3}}
+    assert (tmp_path / "out" / "tokenized" / "train.2.en").stat().st_size > LONGEST_SENTENCE  # in one line
     assert not [line for line in read_lines(tmp_path / "out" / "bpe.codes") if "Z9" in line]
 
 
@@ -761,9 +763,9 @@ def test_what_other_options_make_again_is_known_before(
     prepared: Path, corpus: Corpus, changed: dict[str, object], folders: list[str]
 ) -> None:
     recipe = dataclasses.replace(RECIPE, **changed)
-    assert made_otherwise(prepared, corpus.langs, recipe, None) == folders
-    assert made_otherwise(prepared, corpus.langs, recipe, 10) == ["tokenized", "subwords", "data-bin"]
-    assert made_otherwise(prepared / "nowhere", corpus.langs, recipe, 10) == []
+    assert made_otherwise(prepared, corpus.langs, recipe, None, [()]) == folders
+    assert made_otherwise(prepared, corpus.langs, recipe, 10, [()]) == ["tokenized", "subwords", "data-bin"]
+    assert made_otherwise(prepared / "nowhere", corpus.langs, recipe, 10, [()]) == []
 
 
 def test_what_needs_no_more_disk_is_known_before(prepared: Path, corpus: Corpus, tmp_path: Path) -> None:
@@ -775,3 +777,37 @@ def test_what_needs_no_more_disk_is_known_before(prepared: Path, corpus: Corpus,
     (tmp_path / "out" / "subwords" / "train.de").unlink()
     assert made_already(tmp_path / "out", [], number) == ["tokenized", "data-bin"]
     assert made_already(tmp_path / "nowhere", [], number) == []
+
+
+def test_the_disk_for_files(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    files = [path for sources in corpus.sets.values() for source in sources for path in source.inputs]
+    work = disk_work(corpus, RECIPE, tmp_path / "out")
+    assert work.text_bytes == sum(path.stat().st_size for path in files)
+    assert work.needed == round(3 * work.text_bytes)
+    assert disk_work(corpus, RECIPE, prepared).needed == 0
+    first = [path.read_bytes().split(b"\n")[0] + b"\n" for path in corpus.train[0].inputs]
+    sample = disk_work(dataclasses.replace(corpus, sample=1), RECIPE, tmp_path / "out")
+    assert sample.text_bytes == sum(map(len, first)) + sum(path.stat().st_size for path in files[2:])
+
+
+def test_other_text_needs_disk_again(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    changed = shutil.copy(corpus.train[0].target, tmp_path)
+    with open(changed, "r+b") as file:
+        file.write(b"X")
+    other = dataclasses.replace(corpus, train=[PlainText(corpus.train[0].source, Path(changed))])
+    assert disk_work(other, RECIPE, prepared).anew == ["tokenized", "subwords", "data-bin"]
+    more = dataclasses.replace(corpus, train=[*corpus.train, *other.train])
+    assert disk_work(more, RECIPE, prepared).anew == ["subwords", "data-bin"]
+
+
+def test_too_little_disk_is_said_first(
+    corpus: Corpus, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=20_000))
+    monkeypatch.setattr("sys.argv", _command(corpus, tmp_path / "out")[1:])
+    with pytest.raises(UserError, match=r"/out: 20\.0 kB free on its disk, but about 1\d\d\.\d kB needed .*: make"):
+        prepare_text.main()
+    assert not (tmp_path / "out").exists()
+    shutil.copytree(prepared, tmp_path / "out")
+    prepare_text.main()  # nothing is left to be done
+    assert contents(tmp_path / "out") == contents(prepared)

@@ -6,10 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from corpora.misbehaving_server import running
 
+from resmlp_mt.corpora import download
+from resmlp_mt.corpora.disk import DiskWork
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.partial_download import FOLDER
-from resmlp_mt.corpora.preparation_plan import WORK, PreparationPlan
+from resmlp_mt.corpora.preparation_plan import PreparationPlan
 from resmlp_mt.errors import UserError
 
 MD5 = hashlib.md5(b"").hexdigest()
@@ -32,7 +35,9 @@ def _written(path: Path, content: bytes) -> Path:
 def test_the_plan_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _free(monkeypatch, 7_000_000_000)
     out = tmp_path / "new" / "out"
-    assert str(PreparationPlan(FILES, None, out, 2_000_000, mirrors=["https://example.com/wmt/"])).splitlines() == [
+    assert str(
+        PreparationPlan(FILES, None, DiskWork(out, 2_000_000), mirrors=["https://example.com/wmt/"])
+    ).splitlines() == [
         f"archives in {out}/raw, downloaded where they are missing",
         "  a.tgz  3.0 MB, missing",
         "    https://example.com/wmt/a.tgz",
@@ -54,52 +59,24 @@ def test_what_is_there_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     _written(tmp_path / "raw" / "b.tgz", b"x" * 5000)
     _written(tmp_path / "subwords" / "train.en", b"x" * 300)
     _written(tmp_path / "resmlp6" / "checkpoint_last.pt", b"x" * 300)  # is not of the preparation
-    plan = PreparationPlan(FILES, None, tmp_path, 1000)
-    assert (plan.download, plan.work) == (2_000_000, 3000 - 300)
+    plan = PreparationPlan(FILES, None, DiskWork(tmp_path, 1000))
+    assert (plan.download, plan.work.needed) == (2_000_000, 3000 - 300)
     assert "  a.tgz  3.0 MB, 1.0 MB there\n" in str(plan)
     assert "  b.tgz  size unknown, there\n" in str(plan)
-    assert PreparationPlan(FILES, tmp_path / "raw", tmp_path, 10).download == 0
+    assert "to download: 2.0 MB\n" in str(plan)
+    assert str(plan).endswith("needed, 1 bytes free: too little")
+    assert PreparationPlan(FILES, tmp_path / "raw", DiskWork(tmp_path, 10)).download == 0
 
 
 def test_archives_of_the_wrong_size_are_not_there(tmp_path: Path) -> None:
     _written(tmp_path / "raw" / "a.tgz", b"x" * 2_999_999)
-    plan = PreparationPlan(FILES, None, tmp_path, 1000)
+    plan = PreparationPlan(FILES, None, DiskWork(tmp_path, 1000))
     assert plan.download == 3_000_000
     assert "  a.tgz  3.0 MB, 2,999,999 bytes, not 3,000,000: will be downloaded\n" in str(plan)
-    plan = PreparationPlan(FILES, tmp_path / "raw", tmp_path, 1000)
+    plan = PreparationPlan(FILES, tmp_path / "raw", DiskWork(tmp_path, 1000))
     assert "  a.tgz  3.0 MB, 2,999,999 bytes, not 3,000,000: get it again\n" in str(plan)
     _written(tmp_path / "raw" / "a.tgz", b"x" * 3_000_000)
     assert "  a.tgz  3.0 MB, there\n" in str(plan)
-
-
-@pytest.mark.parametrize(
-    ("old", "anew", "expected"),
-    [
-        # In thousands of bytes of the folders' files; a million of text makes 1,100, 1,200 and 700 of them.
-        ((0, 0, 0), (), 3000),
-        ((1100, 1200, 700), (), 0),
-        ((1100, 600, 0), (), 1300),
-        ((1100, 1200, 700), ("subwords", "data-bin"), 1200),  # one after the other takes the place of the old
-        ((1100, 1200, 700), ("tokenized", "subwords", "data-bin"), 1200),
-        ((1100, 0, 0), ("tokenized", "subwords", "data-bin"), 1900),
-        ((500, 600, 700), ("tokenized", "subwords", "data-bin"), 600 + 600 + 700),  # twice as much text as before
-        ((2200, 2400, 1400), ("tokenized", "subwords", "data-bin"), 1100),  # half of it
-    ],
-)
-def test_what_is_made_anew_stands_beside_the_old(
-    tmp_path: Path, old: tuple[int, ...], anew: tuple[str, ...], expected: int
-) -> None:
-    for name, size in zip(WORK, old, strict=True):
-        with _written(tmp_path / name / "train.en", b"").open("r+b") as file:
-            file.truncate(size * 1000)
-    plan = PreparationPlan(FILES, None, tmp_path, 1_000_000, anew)
-    assert plan.work == expected * 1000
-    assert ("; subwords, data-bin anew, beside the old)" in str(plan)) == (anew == ("subwords", "data-bin"))
-
-
-def test_what_is_made_needs_no_more_disk(tmp_path: Path) -> None:
-    for made, expected in (((), 3_000_000), (("tokenized",), 1_900_000), (tuple(WORK), 0)):
-        assert PreparationPlan(FILES, None, tmp_path, 1_000_000, made=made).work == expected
 
 
 def test_too_little_disk_is_said_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +85,12 @@ def test_too_little_disk_is_said_first(tmp_path: Path, monkeypatch: pytest.Monke
         UserError,
         match=r"out: 4\.0 MB free on its disk, but about \d+\.\d MB needed \(3\.0 MB of downloads, .* --sample",
     ):
-        PreparationPlan(FILES, None, tmp_path / "out", 2_000_000).obtained()
+        PreparationPlan(FILES, None, DiskWork(tmp_path / "out", 2_000_000)).obtained()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_zip_or_unpacked_files_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = PreparationPlan(FILES, tmp_path, tmp_path / "out", 1000)
+    plan = PreparationPlan(FILES, tmp_path, DiskWork(tmp_path / "out", 1000))
     _written(tmp_path / "b.tgz", b"")
     assert "  a.tgz  3.0 MB, missing\n    https://example.org/a.tgz\n    https://b.org/a\n    or https:" in str(plan)
     _written(tmp_path / "t" / "a.en", b"")
@@ -121,6 +98,7 @@ def test_a_zip_or_unpacked_files_instead(tmp_path: Path, capsys: pytest.CaptureF
         plan.obtained()
     _written(tmp_path / "t" / "a.de", b"")  # decompressed too
     assert "  a.tgz  3.0 MB, there, unpacked\n" in str(plan)
+    assert plan.inputs == [tmp_path / "t" / "a.en", tmp_path / "t" / "a.de", tmp_path / "b.tgz"]
     assert plan.obtained() == {"a.tgz": tmp_path, "b.tgz": tmp_path / "b.tgz"}
     assert f"{tmp_path}: has a.tgz unpacked, which is taken as it is" in capsys.readouterr().out
     _written(tmp_path / "a.zip", b"zap")
@@ -128,18 +106,33 @@ def test_a_zip_or_unpacked_files_instead(tmp_path: Path, capsys: pytest.CaptureF
         plan.obtained()
     _written(tmp_path / "a.zip", b"zip")
     assert "  a.tgz  3.0 MB, there as a.zip\n" in str(plan)
+    assert plan.inputs == [tmp_path / "a.zip", tmp_path / "b.tgz"]
     assert plan.obtained()["a.tgz"] == tmp_path / "a.zip"
+
+
+def test_a_dead_mirror_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(download.time, "sleep", waited.append)
+    with running() as gone:
+        dead = gone.url("mirror")
+    with running() as server:
+        files = {PublicFile(name, server.add(name, b""), md5=MD5): () for name in ("a.tgz", "b.tgz", "c.tgz")}
+        assert len(PreparationPlan(files, None, DiskWork(tmp_path, 1000), mirrors=[dead]).obtained()) == 3
+    assert 60 < sum(seconds for seconds in waited if seconds >= 1) < 65
+    assert f"{dead}/b.tgz" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("mirror", ["ftp://example.org", "downloads", "", "http://", "http:///wmt", "http://a b/"])
 def test_mirrors_that_are_none(tmp_path: Path, mirror: str) -> None:
     with pytest.raises(UserError, match=f"^--mirror {mirror}: is no address of http or https"):
-        PreparationPlan(FILES, None, tmp_path, 1000, mirrors=[mirror])
+        PreparationPlan(FILES, None, DiskWork(tmp_path, 1000), mirrors=[mirror])
 
 
 def test_mirrors_are_of_no_use_with_archives(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--mirror: nothing is downloaded with --archives"):
-        PreparationPlan(FILES, tmp_path, tmp_path, 1000, mirrors=["https://example.org"])
+        PreparationPlan(FILES, tmp_path, DiskWork(tmp_path, 1000), mirrors=["https://example.org"])
 
 
 @pytest.mark.parametrize(
@@ -154,4 +147,4 @@ def test_mirrors_are_of_no_use_with_archives(tmp_path: Path) -> None:
 def test_folders_that_are_none(tmp_path: Path, archives: str | None, out: str, message: str) -> None:
     _written(tmp_path / "file", b"mine")
     with pytest.raises(UserError, match=message):
-        PreparationPlan(FILES, tmp_path / archives if archives else None, tmp_path / out, 1000)
+        PreparationPlan(FILES, tmp_path / archives if archives else None, DiskWork(tmp_path / out, 1000))

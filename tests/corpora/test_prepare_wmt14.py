@@ -108,6 +108,8 @@ def test_from_archives_to_data_bin(run: Run, server: Server, tmp_path: Path, pai
     assert "tokenize train 1: nothing changed, reused" in again.output
     assert "pairs/s" not in again.output
     assert len(server.requests) == len(fetched)
+    plan = run(pair, "--out", out, "--subwords", subwords, "--symbols", size, "--dry-run")
+    assert "to download: 0 bytes\nwork: about 0 bytes (" in plan.output
 
 
 MOMENTS = [  # ends of the names that are about to be given
@@ -169,6 +171,8 @@ def test_archives_that_somebody_has(run: Run, server: Server, tmp_path: Path) ->
     done = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (done.status, done.error) == (0, "")
     assert not (out / "raw").exists()
+    plan = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google", "--dry-run")
+    assert "; subwords, data-bin anew, beside the old)" in plan.output
     (archives / EUROPARL).write_bytes(replicas.archives()[EUROPARL][:-1])
     wrong = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (wrong.status, wrong.error.count("\n")) == (1, 1)
@@ -235,6 +239,28 @@ def test_a_user_s_file_in_the_way_is_told_before_any_download(
     assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_what_is_read_for_an_archive_is_not_written_over(
+    run: Run, archives: Path, unpacked: bool, more: tuple[str, ...]
+) -> None:
+    out = archives.parent
+    (out / "data-bin").mkdir()
+    if unpacked:
+        shutil.unpack_archive(archives / "training-parallel-commoncrawl.tgz", archives)
+        (archives / "training-parallel-commoncrawl.tgz").unlink()
+        read = archives / "commoncrawl.de-en.de"
+        read.rename(out / "data-bin" / "mine")
+    else:
+        (archives / EUROPARL).unlink()
+        read = archives / "training-parallel-europarl-v7.zip"
+        (out / "data-bin" / "mine").write_bytes(replicas.zipped(EUROPARL))
+    read.symlink_to(out / "data-bin" / "mine")
+    done = run("en-de", "--out", out, "--archives", archives, "--overwrite", *more)
+    assert (done.status, done.output) == (1, "")  # before any archive was looked at
+    assert done.error == f"{out}/data-bin: would be written over the input {read}: choose another name\n"
+
+
 def test_archives_in_the_folder_itself(run: Run, archives: Path, tmp_path: Path) -> None:
     out = archives.parent
     archives.rename(out / "data-bin")
@@ -269,6 +295,8 @@ def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:
     for name in ("training-giga-fren.tar", "wmt12.test.tgz", "wmt13.test.tgz", "wmt14_full.test-full.tgz"):
         assert f"  {name}  " in done.output
     assert "to download: " in done.output and "disk: about " in done.output
+    done = run("en-de", "--out", tmp_path / "out", "--dry-run", "--prepared", "wmt16-google", "--sample", 45_088)
+    assert "\nwork: about 1.9 kB (1.9 times 1.0 kB of raw text, " in done.output
 
 
 @pytest.mark.parametrize(
@@ -327,6 +355,10 @@ def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path
     summary = json.loads((out / "summary.json").read_text())
     assert summary["dictionary"] == replicas.SYMBOLS - 4
     assert summary["unknown"]["train"]["en"] > 0
+    plan = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google", "--dry-run")
+    assert "\nwork: about 0 bytes (1.9 times 100.0 kB of raw text, " in plan.output
+    plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
+    assert "; subwords, data-bin anew, beside the old)" in plan.output
 
 
 @pytest.mark.parametrize(

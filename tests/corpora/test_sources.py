@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt import files
 from resmlp_mt.corpora.sources import PairSource, PlainText, check_text
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import aligned, binary_lines
+from resmlp_mt.files import LONGEST_SENTENCE, aligned, binary_lines
 
 LINE = st.binary(max_size=8).map(lambda line: line.replace(b"\n", b""))
 
@@ -68,12 +67,12 @@ def test_missing(tmp_path: Path) -> None:
         list(PlainText(tmp_path, tmp_path).pairs())
 
 
-def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\n" + b"x" * 998 + b"\n" + b"x" * 10_000))
-    pairs = PlainText(tmp_path / "a.gz", tmp_path / "a.gz").pairs()
-    assert [len(next(pairs)[0]) for _ in range(2)] == [3, 998]
-    with pytest.raises(UserError, match=r"a\.gz:3: 1,000 bytes or more: give text, a sentence a line"):
+@pytest.mark.parametrize("longest", [1000, LONGEST_SENTENCE])
+def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path, longest: int) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\n" + b"x" * (longest - 1) + b"\n" + b"x" * 10 * longest))
+    pairs = PlainText(tmp_path / "a.gz", tmp_path / "a.gz", longest=longest).pairs()
+    assert [len(next(pairs)[0]) for _ in range(2)] == [3, longest - 1]
+    with pytest.raises(UserError, match=rf"a\.gz:3: more than {longest:,} bytes: give text, a sentence a line"):
         next(pairs)
 
 

@@ -9,7 +9,8 @@ from fairseq import options
 
 import resmlp_mt.models  # noqa: F401  (installs what is tested)
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_patches.interactive import LONGEST_LINE, _Lines
+from resmlp_mt.fairseq_patches.interactive import _Lines
+from resmlp_mt.files import LONGEST_SENTENCE
 
 
 def read(path, at_once=2):
@@ -42,7 +43,7 @@ def test_lines_end_at_lf_alone(write):
     ("content", "message"),
     [
         (b"a\nb\nc\nd\xff\ne\n", "text:4: not UTF-8 (invalid start byte): convert it, for example with iconv"),
-        (b"a\nb\nc\n" + b"x" * (LONGEST_LINE + 1), f"text:4: more than {LONGEST_LINE:,} bytes: give text"),
+        (b"a\nb\nc\n" + b"x" * (LONGEST_SENTENCE + 1), f"text:4: more than {LONGEST_SENTENCE:,} bytes: give text"),
     ],
 )
 def test_lines_before_a_broken_one_are_read(write, content, message):
