@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import TracebackType
 
@@ -73,6 +74,7 @@ def tell_uncaught() -> None:
 
 def interrupted() -> None:
     """End this process as Ctrl-C ends one."""
+    threading.excepthook = lambda _: None  # a second Ctrl-C closes what a pool's thread still reads
     print("interrupted", file=sys.stderr, flush=True)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
