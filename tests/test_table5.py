@@ -45,12 +45,14 @@ def test_without_runs_it_is_the_paper(table5):
 def test_what_was_measured_stands_beside(table5, tmp_path):
     write(tmp_path / "de" / "resmlp6", scores())
     write(tmp_path / "de" / "lstm", scores(split=20.0, sacrebleu=19.0))
+    write(tmp_path / "de" / "gated6", scores(split=27.5, sacrebleu=26.0))
     french = write(tmp_path / "other", scores("fr", tokenized=39.96, split=None, sacrebleu=37.0))
     out = table5(tmp_path / "de", f"resmlp12={french}")
     rows = cells(out)
     assert rows["ResMLP-6"] == ["26.4", "26.6", "25.9", "40.3"]  # compounds split for German
     assert rows["ResMLP-12"][1:] == ["40.6", "40.0", "37.0"]
     assert rows["ConvS2S"] == ["25.2", "40.5"]
+    assert rows["gated ResMLP-6"] == ["ResMLP-6", "27.5", "26.0"]  # not in the paper
     assert rows["GNMT / LSTM"] == ["/", "LSTM", "24.6", "20.0", "19.0", "39.9"]
     assert "sacreBLEU: tok:13a" in out and "measured: tok:none" in out and "it is no GNMT" in out
     assert "segments" not in out
@@ -66,7 +68,8 @@ def test_markdown_and_json(table5, tmp_path):
     folder = write(tmp_path / "transformer", scores())
     assert "| Transformer (base) | 27.3 | 26.6 | 25.9 | 38.1 |  |  |" in table5(folder, "--markdown").splitlines()
     result = json.loads(table5(folder, "--json"))
-    assert list(result) == ["lstm", "convs2s", "transformer", "resmlp6", "resmlp12"]
+    assert list(result) == ["lstm", "convs2s", "transformer", "resmlp6", "resmlp12", "gated6", "gated12"]
+    assert result["gated6"]["En-De"] == {"paper": None, "measured": None}
     assert result["transformer"]["En-De"]["paper"] == 27.3
     assert result["transformer"]["En-De"]["measured"]["tokenized_bleu"] == 26.55
     assert result["transformer"]["En-Fr"] == {"paper": 38.1, "measured": None}

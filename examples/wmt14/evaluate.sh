@@ -4,7 +4,7 @@
 #   bash examples/wmt14_en_de/evaluate.sh SYSTEM [WORK] [SUBSET] [-- more options of fairseq-generate]
 #   bash examples/wmt14_en_fr/evaluate.sh SYSTEM [WORK] [SUBSET] [-- more options of fairseq-generate]
 #
-# SYSTEM    resmlp6, resmlp12, transformer, convs2s or lstm
+# SYSTEM    resmlp6, resmlp12, transformer, convs2s, lstm; gated6, gated12 (beyond the paper)
 # WORK      as for train.sh (default: work/wmt14_en_de or work/wmt14_en_fr); all results go to WORK/SYSTEM
 # SUBSET    test, which is newstest2014 (default), or valid
 #
@@ -33,11 +33,11 @@ fi
 check_work
 run=$work/$system
 case $system in
-  resmlp6 | resmlp12) average=${AVERAGE:-10} ;;
+  resmlp6 | resmlp12 | gated6 | gated12) average=${AVERAGE:-10} ;;
   transformer) average=${AVERAGE:-5} ;;
   convs2s) checkpoint=$run/checkpoint_best.pt ;;
   lstm) checkpoint=$run/checkpoint_last.pt ;;
-  *) die "no system $system: give resmlp6, resmlp12, transformer, convs2s or lstm" ;;
+  *) die "no system $system: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm" ;;
 esac
 case $subset in
   test) names=(newstest2014) ;;

@@ -5,7 +5,7 @@
 #   bash examples/wmt14_en_de/train.sh SYSTEM [WORK] [-- more options of fairseq-train]
 #   bash examples/wmt14_en_fr/train.sh SYSTEM [WORK] [-- more options of fairseq-train]
 #
-# SYSTEM    resmlp6, resmlp12, transformer, convs2s or lstm
+# SYSTEM    resmlp6, resmlp12, transformer, convs2s, lstm; gated6, gated12 (beyond the paper)
 # WORK      prepare_wmt14.py's --out (default: work/wmt14_en_de or work/wmt14_en_fr in the checkout); checkpoints and
 #           train.log go to WORK/SYSTEM
 #
@@ -25,19 +25,19 @@ case $pair in
 esac
 system=${1-}
 case $system in
-  resmlp6 | resmlp12 | transformer | convs2s | lstm) ;;
-  *) die "no system $system: give resmlp6, resmlp12, transformer, convs2s or lstm" ;;
+  resmlp6 | resmlp12 | gated6 | gated12 | transformer | convs2s | lstm) ;;
+  *) die "no system $system: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm" ;;
 esac
 work=${at}work/wmt14_$pair
 source "${at}examples/train_arguments.sh"
 
 batch=28672 at_once=3584 unit=--max-tokens # 8 GPUs with 3,584 tokens each
 case $system in
-  resmlp6 | resmlp12)
+  resmlp6 | resmlp12 | gated6 | gated12)
     adagrad=1
-    declare -A arch=([resmlp6]=resmlp_transformer_wmt [resmlp12]=resmlp_transformer_12_wmt)
+    declare -A arch=([resmlp6]=wmt [resmlp12]=12_wmt [gated6]=gated_wmt [gated12]=gated_12_wmt)
     own=(
-      --arch "${arch[$system]}_$pair" --share-all-embeddings --dropout "$resmlp_dropout" --layerscale-init 0.2
+      --arch "resmlp_transformer_${arch[$system]}_$pair" --share-all-embeddings --dropout "$resmlp_dropout" --layerscale-init 0.2
       --optimizer adagrad --lr 0.2 --lr-scheduler fixed --warmup-updates 32000 --clip-norm 0.0
       --criterion label_smoothed_cross_entropy --label-smoothing 0.1
       --max-update 300000 --save-interval-updates 5000 --keep-interval-updates 10

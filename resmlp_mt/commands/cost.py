@@ -1,4 +1,4 @@
-"""Estimate what training the systems of table 5 costs: FLOPs by formula, GPU-hours at an assumed utilization."""
+"""Estimate what training a system of table 5, or beyond it, costs: FLOPs, and GPU-hours at some utilization."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.tables import markdown_table, text_table
 
 ROOT = Path(__file__).resolve().parents[2]
-SYSTEMS = ("lstm", "convs2s", "transformer", "resmlp6", "resmlp12")
+SYSTEMS = ("lstm", "convs2s", "transformer", "resmlp6", "resmlp12", "gated6", "gated12")
 
 CORPORA: dict[str, dict[str, int]] = {
     # pairs: Vaswani et al. 2017, section 5.1; vocabulary: the BPE merges of prepare_wmt14.py; length: target subwords

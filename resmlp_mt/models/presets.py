@@ -25,6 +25,9 @@ BASE: dict[str, Any] = {
 """Touvron et al. 2021, section 3.6: a Transformer base's sizes, LayerScale 0.2. Cleaned corpora end at 250 subwords."""
 
 TWELVE_LAYERS = {"encoder_layers": 12, "decoder_layers": 12}
+GATED = {"mixing_dropout": 0.1, "mixing_relative": True, "token_mixing": "gated"}
+"""Beyond the paper; with as many heads as make the parameters about those of a Transformer."""
+GATED_WMT = {**GATED, "mixing_heads": 8}
 WMT_EN_DE = {"dropout": 0.15}
 WMT_EN_FR = {"dropout": 0.1}
 MIXER = {"layerscale_init": 1.0, "norm": "layernorm", "token_mixing": "mlp"}
@@ -46,17 +49,19 @@ PRESETS: dict[str, dict[str, Any]] = {
     "resmlp_transformer_wmt_en_fr": WMT_EN_FR,
     "resmlp_transformer_12_wmt_en_de": {**WMT_EN_DE, **TWELVE_LAYERS},
     "resmlp_transformer_12_wmt_en_fr": {**WMT_EN_FR, **TWELVE_LAYERS},
+    "resmlp_transformer_gated_wmt_en_de": {**WMT_EN_DE, **GATED_WMT},
+    "resmlp_transformer_gated_wmt_en_fr": {**WMT_EN_FR, **GATED_WMT},
+    "resmlp_transformer_gated_12_wmt_en_de": {**WMT_EN_DE, **GATED_WMT, **TWELVE_LAYERS},
+    "resmlp_transformer_gated_12_wmt_en_fr": {**WMT_EN_FR, **GATED_WMT, **TWELVE_LAYERS},
     "mixer_transformer": MIXER,
     "resmlp_transformer_multi30k": MULTI30K,
     "resmlp_transformer_multi30k_heads": {**MULTI30K, "mixing_heads": 16, "mixing_relative": True},
     "resmlp_transformer_multi30k_gated": {
         **MULTI30K,
+        **GATED,
         "max_source_positions": 64,
         "max_target_positions": 64,
-        "mixing_dropout": 0.1,
         "mixing_heads": 16,
-        "mixing_relative": True,
-        "token_mixing": "gated",
     },
     "resmlp_transformer_tiny": {
         "encoder_embed_dim": 64,

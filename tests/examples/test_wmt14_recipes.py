@@ -17,7 +17,7 @@ from fairseq_commands import start  # noqa: E402
 from made_up_language import sentence_pairs  # noqa: E402
 
 PAIRS = {"en_de": "de", "en_fr": "fr"}
-SYSTEMS = ("resmlp6", "resmlp12", "transformer", "convs2s", "lstm")
+SYSTEMS = ("resmlp6", "resmlp12", "gated6", "transformer", "convs2s", "lstm")
 RESMLP = (
     "--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32", "--decoder-attention-heads", "2",
     "--encoder-layers", "2", "--decoder-layers", "2",
@@ -25,6 +25,7 @@ RESMLP = (
 SMALL = {
     "resmlp6": RESMLP,
     "resmlp12": RESMLP,
+    "gated6": RESMLP,
     "transformer": (
         *RESMLP, "--encoder-attention-heads", "2", "--decoder-embed-dim", "16", "--decoder-ffn-embed-dim", "32",
     ),
@@ -74,9 +75,10 @@ def settings(words):
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_resmlp_is_trained_as_in_the_paper(dry_run, pair):
-    for system, arch in ("resmlp6", "resmlp_transformer_wmt_"), ("resmlp12", "resmlp_transformer_12_wmt_"):
+    kinds = {"resmlp6": "wmt", "resmlp12": "12_wmt", "gated6": "gated_wmt", "gated12": "gated_12_wmt"}
+    for system, kind in kinds.items():
         found = settings(dry_run(pair, system))
-        assert found["arch"] == arch + pair
+        assert found["arch"] == f"resmlp_transformer_{kind}_{pair}"
         assert (found["optimizer"], found["lr"], found["warmup-updates"]) == ("adagrad", "0.2", "32000")
         assert (found["label-smoothing"], found["layerscale-init"]) == ("0.1", "0.2")
         assert found["dropout"] == {"en_de": "0.15", "en_fr": "0.1"}[pair]
@@ -98,6 +100,7 @@ def test_both_pairs_are_trained_alike(dry_run, system):
         == {
             "resmlp6": {"arch", "dropout"},
             "resmlp12": {"arch", "dropout"},
+            "gated6": {"arch", "dropout"},
             "transformer": set(),
             "convs2s": {"arch", "dropout", "max-tokens"},
             "lstm": set(),
@@ -131,7 +134,7 @@ def test_the_batch_is_the_same_for_every_number_of_gpus(dry_run, system, variabl
         (["resmlp6"], {"GPUS": 128}, "224 tokens at once cannot hold the longest sentence (256)"),
         (["resmlp6"], {"GPUS": "two"}, "GPUS, NODES and AT_ONCE are whole numbers from 1, not two"),
         (["resmlp6"], {"NODES": 2}, "give RENDEZVOUS=host:port of one of the 2 nodes"),
-        (["gnmt"], {}, "no system gnmt: give resmlp6, resmlp12, transformer, convs2s or lstm"),
+        (["gnmt"], {}, "no system gnmt: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm"),
         (["resmlp6", "work", "--lr", "1"], {}, "--lr where -- should stand"),
         (["resmlp6", "nowhere"], {}, "no nowhere/data-bin: run scripts/prepare_wmt14.py first"),
     ],
@@ -149,7 +152,7 @@ def test_what_cannot_be_evaluated_is_refused_in_one_line(run, tmp_path):
         (["resmlp6", tmp_path], "run train.sh first"),
         (["resmlp6", tmp_path, "dev"], "no subset dev: give test or valid"),
         (["lstm", tmp_path, "valid"], "newstest2013.de: run scripts/prepare_wmt14.py first"),
-        (["gnmt"], "no system gnmt: give resmlp6, resmlp12, transformer, convs2s or lstm"),
+        (["gnmt"], "no system gnmt: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm"),
     ):
         done = run("en_de", "evaluate", *arguments)
         assert done.returncode == 2

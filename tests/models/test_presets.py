@@ -13,12 +13,21 @@ EXPECTED = {
     "resmlp_transformer_wmt_en_fr": (512, 2048, 6, 8, 0.1, 256),
     "resmlp_transformer_12_wmt_en_de": (512, 2048, 12, 8, 0.15, 256),
     "resmlp_transformer_12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256),
+    "resmlp_transformer_gated_wmt_en_de": (512, 2048, 6, 8, 0.15, 256),
+    "resmlp_transformer_gated_wmt_en_fr": (512, 2048, 6, 8, 0.1, 256),
+    "resmlp_transformer_gated_12_wmt_en_de": (512, 2048, 12, 8, 0.15, 256),
+    "resmlp_transformer_gated_12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256),
     "mixer_transformer": (512, 2048, 6, 8, 0.1, 256),
     "resmlp_transformer_multi30k": (256, 512, 3, 4, 0.2, 128),
     "resmlp_transformer_multi30k_heads": (256, 512, 3, 4, 0.2, 128),
     "resmlp_transformer_multi30k_gated": (256, 512, 3, 4, 0.2, 64),
     "resmlp_transformer_tiny": (64, 256, 2, 2, 0.1, 64),
 }
+
+
+def heads_of(name):
+    """Matrices A in a layer; beyond the paper."""
+    return 8 if "_gated" in name and "wmt" in name else 16 if name.endswith(("_heads", "_gated")) else 1
 
 
 def test_every_preset_is_expected():
@@ -38,10 +47,10 @@ def test_the_preset_says_what_the_paper_says(name):
     assert args.dropout == dropout
     mixer = name == "mixer_transformer"  # Tolstikhin et al. 2021: an MLP over positions, LayerNorm, no LayerScale
     assert args.layerscale_init == (1.0 if mixer else 0.2)
-    gated = name.endswith("_gated")  # beyond the paper, as heads are
+    gated = "_gated" in name  # beyond the paper, as heads are
     mixing = "mlp" if mixer else "gated" if gated else "linear"
     assert (args.token_mixing, args.norm) == (mixing, "layernorm" if mixer else "affine")
-    heads = (16, True) if gated or name.endswith("_heads") else (1, False)
+    heads = heads_of(name), heads_of(name) > 1
     assert args.mixing_dropout == (0.1 if gated else 0.0)
     assert (args.mixing_heads, args.mixing_relative, args.token_positional_embeddings) == (*heads, False)
     assert args.max_source_positions == args.max_target_positions == positions
@@ -81,7 +90,7 @@ def test_parameters_are_what_the_equations_need(name):
     with torch.device("meta"):  # shapes without values
         model = build(name, share_all_embeddings=True)
     units = 4 * positions if name == "mixer_transformer" else 0
-    gated = name.endswith("_gated")
-    heads = 16 if gated or name.endswith("_heads") else 1
-    expected = parameters_by_formula(44, width, hidden, layers, positions, units, heads, gated)
+    expected = parameters_by_formula(
+        44, width, hidden, layers, positions, units, heads_of(name), gated="_gated" in name
+    )
     assert sum(p.numel() for p in model.parameters()) == expected
