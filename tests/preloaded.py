@@ -4,15 +4,21 @@ import gc
 import logging
 import warnings
 
+import composed  # noqa: F401
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-# hydra's parser learns its grammar from the first command's options, which takes half a second
-parser = options.get_training_parser()
+# hydra's parser learns its grammar, and what is kept is asked for, here and not in each command
 logging.disable(logging.DEBUG)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, ["data-bin", "--arch", "transformer"]))
+    for parser, *words in (
+        (options.get_training_parser(), "--arch", "transformer"),
+        (options.get_training_parser(), "--arch", "transformer", "--criterion", "label_smoothed_cross_entropy"),
+        (options.get_generation_parser(), "--path", "model.pt"),
+        (options.get_interactive_generation_parser(), "--path", "model.pt"),
+    ):
+        convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, ["data-bin", *words]))
 logging.disable(logging.NOTSET)
 
 gc.collect()

@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 
+import composed  # noqa: F401
 import pytest
 
 
