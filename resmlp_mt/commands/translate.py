@@ -12,7 +12,7 @@ from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import binary_lines, check_can_be_written, check_outputs, opened
-from resmlp_mt.translation.options import TOO_LONG, Options
+from resmlp_mt.translation.options import TOO_LONG, WIDEST, Options
 
 EPILOG = """
 Without --output the translations go to standard output. With it they grow in FILE.partial, which is always of whole
@@ -31,9 +31,9 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=named, metavar="FILE", help="a new file (default: standard output)")
     parser.add_argument("--resume", action="store_true", help="go on with what an interrupted run left of --output")
     search = parser.add_argument_group("search")
-    search.add_argument("--beam", type=positive(1000), help="width of the search (default: the folder's)")
+    search.add_argument("--beam", type=positive(WIDEST), help="width of the search (default: the folder's)")
     search.add_argument(
-        "--n-best", type=positive(1000), default=1, metavar="N", help="so many lines for each line (default: 1)"
+        "--n-best", type=positive(WIDEST), default=1, metavar="N", help="so many lines for each line (default: 1)"
     )
     search.add_argument(
         "--length-penalty",

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from resmlp_mt.errors import UserError
 
 TOO_LONG = "error", "split", "truncate"
+WIDEST = 1000  # beam
+STEEPEST = 50  # length penalty: a length to that power is still a number
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,14 @@ class Options:
             value = getattr(self, name)
             if not (name == "beam" and value is None) and (type(value) is not int or value < 1):
                 raise UserError(f"{name} {value!r}: give a whole number from 1")
+        if max(self.beam or 1, self.n_best) > WIDEST:
+            raise UserError(f"beam {self.beam}, n_best {self.n_best}: give {WIDEST} at most")
         for name in "length_penalty", "max_len_a":
             value = getattr(self, name)
             if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
                 raise UserError(f"{name} {value!r}: give a number")
+        if abs(self.length_penalty or 0) > STEEPEST:
+            raise UserError(f"length_penalty {self.length_penalty}: give a number from -{STEEPEST} to {STEEPEST}")
         if self.max_len_a < 0:
             raise UserError(f"max_len_a {self.max_len_a}: give a number from 0")
         if self.too_long not in TOO_LONG:

@@ -105,6 +105,8 @@ def test_the_folder_says_how_wide_the_search_is(translator: Translator, monkeypa
         (["a", "x" * 20_000], {}, "texts[1]: "),
         (["a", 7], {}, "texts[1]: int: give a str"),
         (b"a", {}, "texts: bytes: give a str or a list of str"),
+        (["a"], {"beam": 10**9}, "beam 1000000000, n_best 1: give 1000 at most"),
+        (["a"], {"length_penalty": 1e30}, "length_penalty 1e+30: give a number from -50 to 50"),
         (["a"], {"beam": 0}, "beam 0: give a whole number from 1"),
         (["a"], {"beam": 2, "n_best": 3}, "n_best 3: beam 2 finds no more than 2: raise beam"),
         (["a"], {"length_penalty": float("nan")}, "length_penalty nan: give a number"),
