@@ -106,6 +106,13 @@ def test_constraints_are_for_lines_that_are_put_in(parse):
         parse("generation", "--constraints")
 
 
+@pytest.mark.parametrize(("option", "value"), [("--lm-path", "lm.pt"), ("--prefix-size", 3)])
+def test_what_fairseq_would_take_no_notice_of_is_refused(parse, option, value):
+    parse("generation", option, value)
+    with pytest.raises(UserError, match=f"{option}: fairseq-interactive takes no notice of it"):
+        parse("interactive_generation", option, value)
+
+
 def test_shards_that_fairseq_does_not_make_are_refused(parse):
     with pytest.raises(UserError, match="--num-shards 2: fairseq takes no notice of it"):
         parse("generation", "--num-shards", 2)
@@ -157,9 +164,7 @@ def test_searches_that_are_possible():
     check_search(Namespace(beam=2), 30)  # from Python, where the others may be missing
 
 
-def test_a_language_model_is_one_of_the_target_s_dictionary(parse, task, checkpoint):
-    with pytest.raises(UserError, match=r"--lm-path: fairseq-interactive takes no notice of it"):
-        parse("interactive_generation", "--lm-path", checkpoint)
+def test_a_language_model_is_one_of_the_target_s_dictionary(task, checkpoint):
     translation, args = task(), Namespace(**{**vars(GenerationConfig()), "lm_path": "lm.pt"})
     (model,), _ = load_model_ensemble([str(checkpoint)], task=translation)
 
