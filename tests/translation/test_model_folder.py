@@ -128,7 +128,10 @@ BROKEN = {
     "weights that are not shared": (weights("decoder.embed_tokens.weight", lambda x: x + 1), f"is not {EMBEDDING}, "),
     "no beam": (change("generation_config.json", num_beams=0), "generation_config.json: beam 0: give"),
     "half a beam": (change("generation_config.json", num_beams=1.5), "generation_config.json: beam 1.5: give"),
-    "endless beams": (change("generation_config.json", num_beams=10**9), "give 1000 at most"),
+    "endless beams": (
+        change("generation_config.json", num_beams=10**9),
+        "beam 1000000000: give a whole number from 1 to 1,000",
+    ),
     "a penalty that is text": (change("generation_config.json", length_penalty="1"), "length_penalty '1': give"),
     "a penalty that is none": (change("generation_config.json", length_penalty=float("nan")), "length_penalty nan"),
     "another first symbol": (
