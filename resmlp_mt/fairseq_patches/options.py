@@ -244,6 +244,7 @@ def _search_checked(build_generator: Callable[..., Any]) -> Callable[..., Any]:
         args: Any,
         seq_gen_cls: Any = None,
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        *more: Any,
         **kwargs: Any,
     ) -> Any:
         check_search(args, len(self.target_dictionary))
@@ -252,7 +253,7 @@ def _search_checked(build_generator: Callable[..., Any]) -> Callable[..., Any]:
             raise UserError(f"--lm-path {args.lm_path}: a translation model: give a language model of the target side")
         if language_model is not None and language_model.decoder.dictionary != self.target_dictionary:
             raise UserError(f"--lm-path {args.lm_path}: its dictionary, dict.txt of the data, is not the target's")
-        return build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, **kwargs)
+        return build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, *more, **kwargs)
 
     return checked
 

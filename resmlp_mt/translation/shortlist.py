@@ -69,7 +69,7 @@ def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str])
             tokens are not the dictionaries'; none is for every sentence
     """
     numbers = {symbol: number for number, symbol in enumerate(source)}
-    targets = {symbol: number for number, symbol in enumerate(target) if number > UNKNOWN}
+    targets = {symbol: number for number, symbol in enumerate(target)}
     lists: dict[str, list[int]] = {}
     for place, line in enumerate(read_lines(path), 1):
         symbol, tab, words = line.partition("\t")
