@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from types import TracebackType
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UserError(ValueError):
@@ -46,7 +46,7 @@ def told_in_one_line() -> Iterator[None]:
             "or pip install this toolkit with its extra [train]"
         )
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             raise
         _forget_stdout()
         sys.exit(f"output cannot be written: {error.strerror}")

@@ -10,6 +10,7 @@ import socket
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
+from resmlp_mt.translation.options import THREADS
 from resmlp_mt.translation.protocol import Limits
 
 TOKEN = "RESMLP_MT_TOKEN"
@@ -100,7 +101,7 @@ def get_parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--threads", type=positive(1024), help="of the processor (default: as many as PyTorch takes)")
+    speed.add_argument("--threads", type=positive(THREADS), help="of the processor (default: as many as PyTorch takes)")
     speed.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
     speed.add_argument(
         "--precision", default="fp32", help="fp32, or on a CPU bf16 or int8, faster and nearly as good (default: fp32)"

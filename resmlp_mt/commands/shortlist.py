@@ -5,7 +5,7 @@ import argparse
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, read_parallel
+from resmlp_mt.files import atomic_write, check_outputs, read_parallel
 
 EPILOG = """
 Written to FOLDER/shortlist.txt: which target tokens go with which source tokens, by IBM Model 1 of the training text.
@@ -53,6 +53,7 @@ def main() -> None:
     model, tokenizer, _ = load(args.folder)
     if path.exists() and not args.overwrite:
         raise UserError(f"{path}: exists: give --overwrite to replace it")
+    check_outputs([path], [*args.train, *(args.valid or [])])
     if model.cfg.adaptive_cutoffs:
         raise UserError(f"{args.folder}: its model has an adaptive softmax: no shortlist would make it faster")
     valid = list(encoded(tokenizer, read_parallel(args.valid))) if args.valid else []

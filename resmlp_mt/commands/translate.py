@@ -12,7 +12,7 @@ from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import binary_lines, check_can_be_written, check_outputs, opened
-from resmlp_mt.translation.options import TOO_LONG, Options
+from resmlp_mt.translation.options import MOST, THREADS, TOO_LONG, Options
 
 EPILOG = """
 Without --output the translations go to standard output. With it they grow in FILE.partial, which is always of whole
@@ -31,9 +31,13 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=named, metavar="FILE", help="a new file (default: standard output)")
     parser.add_argument("--resume", action="store_true", help="go on with what an interrupted run left of --output")
     search = parser.add_argument_group("search")
-    search.add_argument("--beam", type=positive(1000), help="width of the search (default: the folder's)")
+    search.add_argument("--beam", type=positive(MOST["beam"]), help="width of the search (default: the folder's)")
     search.add_argument(
-        "--n-best", type=positive(1000), default=1, metavar="N", help="so many lines for each line (default: 1)"
+        "--n-best",
+        type=positive(MOST["n_best"]),
+        default=1,
+        metavar="N",
+        help="so many lines for each line (default: 1)",
     )
     search.add_argument(
         "--length-penalty",
@@ -48,7 +52,9 @@ def get_parser() -> argparse.ArgumentParser:
         metavar="A",
         help="at most A S + B tokens from S",
     )
-    search.add_argument("--max-len-b", type=positive(100_000), default=Options.max_len_b, metavar="B", help="as above")
+    search.add_argument(
+        "--max-len-b", type=positive(MOST["max_len_b"]), default=Options.max_len_b, metavar="B", help="as above"
+    )
     search.add_argument(
         "--too-long",
         choices=TOO_LONG,
@@ -67,14 +73,14 @@ def get_parser() -> argparse.ArgumentParser:
         "--json", action="store_true", help="a line of JSON for each line: subwords, scores, all of the alignment"
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--threads", type=positive(1024), help="of the processor (default: as many as PyTorch takes)")
+    speed.add_argument("--threads", type=positive(THREADS), help="of the processor (default: as many as PyTorch takes)")
     speed.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
     speed.add_argument(
         "--precision", default="fp32", help="fp32, or on a CPU bf16 or int8, faster and nearly as good (default: fp32)"
     )
     speed.add_argument(
         "--batch-tokens",
-        type=positive(10_000_000),
+        type=positive(MOST["batch_tokens"]),
         default=Options.batch_tokens,
         metavar="N",
         help="of a batch of source sentences (default: %(default)s)",

@@ -1,6 +1,7 @@
 """Where pairs of raw lines come from: anything that yields them as a stream."""
 
 import contextlib
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,8 @@ class PlainText:
     def check(self) -> None:
         for path in self.inputs:
             check_text(path)
+        if os.path.samefile(self.source, self.target):
+            raise UserError(f"{self.source}: is given as source and as target: give the target's text")
 
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         with contextlib.ExitStack() as stack:

@@ -19,7 +19,7 @@ from resmlp_mt.export.loading import Trained
 from resmlp_mt.files import PathLike, atomic_folder
 from resmlp_mt.models.plain import plain
 from resmlp_mt.modules.encoder_decoder import EncoderDecoder
-from resmlp_mt.text.tokenizer import TextSettings
+from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
 from resmlp_mt.translation import model_folder
 
 TOLERANCE = 1e-4
@@ -72,7 +72,12 @@ def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[T
         learned = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    return raw.settings(*trained.languages), learned
+    settings = raw.settings(*trained.languages)
+    try:
+        Tokenizer(settings, path, SPECIAL, SPECIAL)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    return settings, learned
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import functools
+import logging
 import os
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from fairseq import checkpoint_utils, options
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.translation import TranslationTask
 
 from resmlp_mt.checkpoints.loading import load_parts, one_line
 from resmlp_mt.checkpoints.parameters import DoesNotFit
@@ -20,6 +22,8 @@ from resmlp_mt.checkpoints.saving import save
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_patches.options import check_names, known_options
 from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
+
+logger = logging.getLogger(__name__)
 
 
 def load_checkpoints_as_data() -> None:
@@ -83,6 +87,8 @@ def _file_by_file(load: Callable[..., Any]) -> Callable[..., Any]:
             if state is None and num_shards == 1 and PathManager.exists(file):
                 state = checkpoint_utils.load_checkpoint_to_cpu(file, arg_overrides)
                 architecture = _architecture(file, state, task is None)
+                if isinstance(task, TranslationTask):
+                    _tell_direction(file, state, task)
                 if arg_overrides and ARCH_MODEL_REGISTRY.get(architecture) is ResMLPTransformerModel:
                     known = known_options(ResMLPTransformerModel.add_args)
                     check_names("--model-overrides", arg_overrides, {*known, "generation_args"})
@@ -119,6 +125,17 @@ def _architecture(file: str, state: Mapping[str, Any], with_task: bool) -> str:
                 one_line(f"{file}: fairseq knows no {kind} {name!r:.100}: give the --user-dir of its training")
             )
     return architecture
+
+
+def _tell_direction(file: str, state: Mapping[str, Any], task: TranslationTask) -> None:
+    """Warn of a model that is asked to translate the other way round, as ``--source-lang`` alone can do."""
+    trained = [getattr(state["cfg"].task, f"{side}_lang", None) for side in ("source", "target")]
+    given = [task.cfg.source_lang, task.cfg.target_lang]
+    if trained[0] != trained[1] and given == trained[::-1]:
+        logger.warning(
+            f"{file}: was trained to translate from {trained[0]} to {trained[1]}, not from {given[0]} to {given[1]}: "
+            "give --source-lang and --target-lang as its training had them"
+        )
 
 
 def _name(part: Any, old: str) -> str:

@@ -15,9 +15,10 @@ from typing import Any
 
 from fairseq import options
 
-from resmlp_mt.errors import UserError, interrupted, reader_gone
+from resmlp_mt.errors import NO_ROOM, UserError, interrupted, reader_gone
 
-_COMMANDS = {f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "validate")}
+_TRANSLATING = {"fairseq_cli.generate", "fairseq_cli.interactive"}
+_COMMANDS = {"fairseq_cli.train", "fairseq_cli.validate", *_TRANSLATING}
 
 
 def end_commands_in_one_line() -> None:
@@ -52,11 +53,14 @@ def _tell(modules: list[ModuleType]) -> None:
         return
     sys.excepthook = _telling(sys.excepthook)
     sys.unraisablehook = _interrupting(sys.unraisablehook)
-    logging.StreamHandler.handleError = _ending(logging.StreamHandler.handleError)  # type: ignore[method-assign]
+    translating = any(_name(module) in _TRANSLATING for module in modules)
+    logging.StreamHandler.handleError = _ending(  # type: ignore[method-assign]
+        logging.StreamHandler.handleError, translating
+    )
     for module in modules:
         if _name(module) == "fairseq_cli.generate":
             module.main = _whole_results(module.main)  # type: ignore[attr-defined]
-        if _name(module) in ("fairseq_cli.generate", "fairseq_cli.interactive"):
+        if _name(module) in _TRANSLATING:
             module.main = _flushing(module.main)  # type: ignore[attr-defined]
 
 
@@ -124,11 +128,14 @@ _INTERPOLATION = re.compile(r"(str )?interpolation key ", re.IGNORECASE)
 _DISTRIBUTED = re.compile("world size is|No rendezvous handler|Invalid backend")
 
 
-def _ending(handle_error: Callable[..., Any]) -> Callable[..., Any]:
+def _ending(handle_error: Callable[..., Any], translating: bool) -> Callable[..., Any]:
     @functools.wraps(handle_error)
     def ending(self: logging.Handler, record: logging.LogRecord) -> None:
-        if isinstance(sys.exc_info()[1], BrokenPipeError):
+        error = sys.exc_info()[1]
+        if isinstance(error, BrokenPipeError):
             reader_gone()  # logging would go on, with a traceback for each line
+        if translating and isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise error  # so would it on a full disk, where the translations cannot be written either
         handle_error(self, record)
 
     return ending

@@ -76,6 +76,10 @@ def _check_interactive(given: Namespace) -> None:
             raise UserError(f"--input {given.input}: is a folder: give a file of lines")
     if given.score_reference:
         raise UserError("--score-reference: fairseq-interactive has no references: give it to fairseq-generate")
+    for option in "lm_path", "prefix_size":
+        if getattr(given, option):
+            name = f"--{option.replace('_', '-')}"
+            raise UserError(f"{name}: fairseq-interactive takes no notice of it: give it to fairseq-generate")
     if given.batch_size and given.batch_size > max(given.buffer_size, 1):
         raise UserError(
             f"--batch-size {given.batch_size} is larger than --buffer-size {given.buffer_size}, the number of lines "

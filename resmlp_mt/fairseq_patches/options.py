@@ -17,6 +17,7 @@ from fairseq import options
 from fairseq.data.encoders import TOKENIZER_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
 from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerConfig
 from fairseq.registry import REGISTRIES
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
@@ -88,7 +89,7 @@ SEARCH_LIMITS: dict[str, Limit] = {
     "diverse_beam_groups": (lambda value: value == -1 or value >= 1, "-1 for none, or 1 or more"),
     "diverse_beam_strength": FINITE,
     "diversity_rate": (lambda value: value == -1 or 0 <= value < math.inf, "-1 for none, or 0 or more"),
-    "lenpen": FINITE,
+    "lenpen": (lambda value: -50 <= value <= 50, "a number from -50 to 50"),  # lengths are raised to that power
     "lm_weight": FINITE,
     "max_len_a": (lambda value: 0 <= value < math.inf, "0 or more"),
     "max_len_b": FROM_0,
@@ -237,9 +238,22 @@ def _number(value: Any) -> float:
 
 def _search_checked(build_generator: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(build_generator)
-    def checked(self: FairseqTask, models: Any, args: Any, *more: Any, **kwargs: Any) -> Any:
+    def checked(
+        self: FairseqTask,
+        models: Any,
+        args: Any,
+        seq_gen_cls: Any = None,
+        extra_gen_cls_kwargs: dict[str, Any] | None = None,
+        *more: Any,
+        **kwargs: Any,
+    ) -> Any:
         check_search(args, len(self.target_dictionary))
-        return build_generator(self, models, args, *more, **kwargs)
+        language_model = (extra_gen_cls_kwargs or {}).get("lm_model")
+        if isinstance(language_model, FairseqEncoderDecoderModel):
+            raise UserError(f"--lm-path {args.lm_path}: a translation model: give a language model of the target side")
+        if language_model is not None and language_model.decoder.dictionary != self.target_dictionary:
+            raise UserError(f"--lm-path {args.lm_path}: its dictionary, dict.txt of the data, is not the target's")
+        return build_generator(self, models, args, seq_gen_cls, extra_gen_cls_kwargs, *more, **kwargs)
 
     return checked
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
+from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from torch import Tensor
 
@@ -27,7 +28,7 @@ _SHAPING = [
 _FACTORS = "exp_avg_sq_row", "exp_avg_sq_col"
 """What Adafactor knows of a parameter in the place of a number for each of its own."""
 
-_BAD_STATE = AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError
+_BAD_STATE = ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError
 
 
 def begin_with_the_right_checkpoint() -> None:
@@ -80,6 +81,7 @@ def _in_one_line(load: Callable[..., Any]) -> Callable[..., Any]:
             loaded = load(trainer, filename, *args, **kwargs)
             if trainer._optimizer is not None and isinstance(trainer.model, ResMLPTransformerModel):
                 _check_optimizer(trainer._optimizer)
+                _check_progress(trainer)
             return loaded
         except UserError:
             raise
@@ -111,6 +113,22 @@ def _check_optimizer(optimizer: Any) -> None:
                 fits = isinstance(value, int | float | None)
             if not fits:
                 raise ValueError(f"{name} of its optimizer is not of its parameter's shape")
+
+
+def _check_progress(trainer: Trainer) -> None:
+    """See that what the log tells of an epoch that was broken off, and the scheduler's best loss, are numbers.
+
+    Raises:
+        TypeError, ValueError: they are not, which fairseq would find out after a while
+    """
+    numbers = [("the scheduler's best loss", getattr(trainer.lr_scheduler, "best", None))]
+    if metrics.get_meter("default", "wall") is None:
+        raise ValueError("it has no time of the training among its meters")
+    for name in metrics.state_dict():
+        numbers += metrics.get_smoothed_values(name).items()
+    for name, number in numbers:
+        if not (isinstance(number, int | float | None) or (isinstance(number, Tensor) and number.dim() == 0)):
+            raise ValueError(f"{name} is {number!r:.60}")
 
 
 def _difference(filename: str, model: Any) -> str:

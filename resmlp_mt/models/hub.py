@@ -5,11 +5,14 @@ import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from fairseq import hub_utils, utils
 from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import interpret_dc_type
 from omegaconf import open_dict
 from torch import Tensor, nn
@@ -93,13 +96,19 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
         """Search: from rows of numbers, each of which ends with ``</s>``, to lists of hypotheses as fairseq has them.
 
         Raises:
-            UserError: before any work, for a sentence that is too long or an option that there is not
+            UserError: before any work, for a sentence that is too long, what are no tokens, a bad option
         """
         if isinstance(tokenized_sentences, Tensor) and tokenized_sentences.dim() == 1:
             return self.generate([tokenized_sentences], beam, verbose, skip_invalid_size_inputs, **kwargs)[0]
         check_names("generate", kwargs, SEARCHING | OWN)
-        kwargs = {name: value for name, value in kwargs.items() if value is not None}
-        tokens = [self._fitting(*each, skip_invalid_size_inputs) for each in enumerate(tokenized_sentences)]
+        _check_whole(beam=beam)
+        _check_flags(verbose=verbose, skip_invalid_size_inputs=skip_invalid_size_inputs)
+        kwargs = {name: _searching(name, value) for name, value in kwargs.items() if value is not None}
+        try:
+            rows = list(tokenized_sentences)
+        except TypeError as error:
+            raise UserError("tokenized_sentences: give a list of tensors, as encode makes them") from error
+        tokens = [self._fitting(*each, skip_invalid_size_inputs) for each in enumerate(rows)]
         return super().generate(tokens, beam, verbose, **kwargs) if tokens else []
 
     def score(self, *args: Any, **kwargs: Any) -> Any:
@@ -118,7 +127,13 @@ class TextTranslator(hub_utils.GeneratorHubInterface):
         except UserError as error:
             return self._refuse(number, error, skip)
 
-    def _fitting(self, number: int, tokens: Tensor, skip: bool) -> Tensor:
+    def _fitting(self, number: int, tokens: Any, skip: bool) -> Tensor:
+        symbols = len(self.src_dict)
+        is_row = isinstance(tokens, Tensor) and tokens.dtype in (torch.int32, torch.int64) and tokens.dim() == 1
+        if not is_row or not tokens.numel() or not 0 <= int(tokens.min()) <= int(tokens.max()) < symbols:
+            raise UserError(
+                f"tokenized_sentences[{number}]: give a tensor of whole numbers from 0 to {symbols - 1}, as encode does"
+            )
         try:
             check_length(tokens.numel(), self.max_positions[0], "source")
         except UserError as error:
@@ -216,6 +231,39 @@ def _check_options(options: dict[str, Any], add_model_args: Any) -> None:
             _check_number(name, value)
     if "user_dir" in options and not os.path.exists(options["user_dir"]):
         raise UserError(f"from_pretrained: user_dir {options['user_dir']}: no such folder")
+
+
+_TYPES = {field.name: field.type for field in fields(GenerationConfig)}
+
+
+def _searching(name: str, value: Any) -> Any:
+    """The value of an option of ``generate``, a float where fairseq's own commands have one.
+
+    Raises:
+        UserError: it is of another type than the option's, which fairseq would take or fail on
+    """
+    expected = _TYPES.get(name)
+    if name == "prefix_allowed_tokens_fn" and not callable(value):
+        raise UserError(f"{name} {value!r:.60}: give a function")
+    if name == "inference_step_args" and not isinstance(value, Mapping):
+        raise UserError(f"{name} {value!r:.60}: give a dictionary")
+    if name == "print_alignment" and value not in ("hard", "soft"):
+        raise UserError(f"{name} {value!r:.60}: give 'hard' or 'soft'")
+    if expected is bool:
+        _check_flags(**{name: value})
+    elif expected is int and type(value) is not int:
+        raise UserError(f"{name} {value!r:.60}: give a whole number")
+    elif expected is float:
+        if type(value) not in (int, float):
+            raise UserError(f"{name} {value!r:.60}: give a number")
+        return float(value)
+    return value
+
+
+def _check_flags(**flags: Any) -> None:
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise UserError(f"{name} {value!r:.60}: give True or False")
 
 
 def _check_number(name: str, value: Any) -> None:

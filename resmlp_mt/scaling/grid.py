@@ -140,10 +140,15 @@ def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> float
     Args:
         args: options of fairseq-train
         source, target: subwords of each sentence with ``</s>``
+
+    Raises:
+        UserError: a sentence has more subwords than a batch may have
     """
     order = np.argsort(target, kind="mergesort")
     order = order[np.argsort(source[order], kind="mergesort")]
     longer = np.maximum(source, target)
+    if args.max_tokens is not None and longer.max() > args.max_tokens:
+        raise UserError(f"batches: --max-tokens {args.max_tokens}: a sentence has {longer.max()}: give as many or more")
     batches = data_utils.batch_by_size(
         order,
         num_tokens_fn=lambda number: longer[number],

@@ -17,6 +17,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike, read_lines, read_object
 from resmlp_mt.modules.encoder_decoder import EncoderDecoder, ModelConfig, tied
 from resmlp_mt.text.tokenizer import END, PAD, START, TextSettings, Tokenizer
+from resmlp_mt.translation.options import Options
 
 MODEL_TYPE = "resmlp_mt"
 CONFIG, GENERATION, WEIGHTS = "config.json", "generation_config.json", "model.safetensors"
@@ -41,7 +42,7 @@ def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder: name one that resmlp-mt export made")
     cfg = _config(folder / CONFIG)
-    return _model(folder / WEIGHTS, cfg), _tokenizer(folder, cfg), _json(folder / GENERATION)
+    return _model(folder / WEIGHTS, cfg), _tokenizer(folder, cfg), _generation(folder / GENERATION)
 
 
 def write(
@@ -97,15 +98,31 @@ def _config(path: Path) -> ModelConfig:
         raise UserError(f"{path}: {SIZES}: {error}: {AGAIN}") from error
 
 
+def _generation(path: Path) -> dict[str, Any]:
+    values = _json(path)
+    try:
+        Options(beam=values.get("num_beams", 1), length_penalty=values.get("length_penalty", 1.0))
+    except UserError as error:
+        raise UserError(f"{path}: {error}: {AGAIN}") from error
+    return values
+
+
 def _model(path: Path, cfg: ModelConfig) -> EncoderDecoder:
     try:
         with safe_open(path, "pt") as file:
             found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (it is no mapping)
             _check_shapes(path, cfg, found)
-            model = EncoderDecoder(cfg)
-            model.load_state_dict({name: file.get_tensor(name) for name in found}, strict=False)
+            parameters = {name: file.get_tensor(name) for name in found}
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}: {AGAIN}") from error
+    for name, parameter in parameters.items():
+        if not (parameter.is_floating_point() and torch.isfinite(parameter.float()).all()):
+            raise UserError(f"{path}: {name} is not of finite floating-point numbers: {AGAIN}")
+    for name, owner in tied(cfg).items():
+        if name in parameters and not torch.equal(parameters[name], parameters[owner]):
+            raise UserError(f"{path}: {name} is not {owner}, which {CONFIG} says it is: {AGAIN}")
+    model = EncoderDecoder(cfg)
+    model.load_state_dict(parameters, strict=False)
     return model.eval()
 
 

@@ -1,11 +1,13 @@
 """How a ``Translator`` translates; importing this imports nothing else, for the command's help."""
 
-import math
 from dataclasses import dataclass
 
 from resmlp_mt.errors import UserError
 
 TOO_LONG = "error", "split", "truncate"
+MOST = {"beam": 1000, "n_best": 1000, "max_len_b": 100_000, "batch_tokens": 10_000_000}
+NUMBERS = {"length_penalty": (-50, 50), "max_len_a": (0, 100_000)}  # a length to the power of 50 is still a number
+THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,15 @@ class Options:
     shortlist: bool = True
 
     def __post_init__(self) -> None:
-        for name in "beam", "n_best", "max_len_b", "batch_tokens":
+        for name, most in MOST.items():
             value = getattr(self, name)
-            if not (name == "beam" and value is None) and (type(value) is not int or value < 1):
-                raise UserError(f"{name} {value!r}: give a whole number from 1")
-        for name in "length_penalty", "max_len_a":
+            if not (name == "beam" and value is None) and (type(value) is not int or not 1 <= value <= most):
+                raise UserError(f"{name} {value!r}: give a whole number from 1 to {most:,}")
+        for name, (least, limit) in NUMBERS.items():
             value = getattr(self, name)
-            if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
-                raise UserError(f"{name} {value!r}: give a number")
-        if self.max_len_a < 0:
-            raise UserError(f"max_len_a {self.max_len_a}: give a number from 0")
+            given = value is not None or name != "length_penalty"
+            if given and (type(value) not in (int, float) or not least <= value <= limit):
+                raise UserError(f"{name} {value!r}: give a number from {least} to {limit:,}")
         if self.too_long not in TOO_LONG:
             raise UserError(f"too_long {self.too_long!r}: give one of {', '.join(TOO_LONG)}")
         if self.beam is not None and self.n_best > self.beam:

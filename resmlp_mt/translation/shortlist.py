@@ -5,6 +5,7 @@ the empty source token has those that every sentence may have.
 """
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -64,21 +65,25 @@ def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str])
         source, target: symbols of the dictionaries
 
     Raises:
-        UserError: a line is not of this format, or is of several source tokens
+        UserError: a line is not of this format, is of several source tokens or of one that had a line already; most
+            tokens are not the dictionaries'; none is for every sentence
     """
     numbers = {symbol: number for number, symbol in enumerate(source)}
     targets = {symbol: number for number, symbol in enumerate(target)}
-    always: list[int] = []
-    of_source: dict[int, list[int]] = {}
+    lists: dict[str, list[int]] = {}
     for place, line in enumerate(read_lines(path), 1):
         symbol, tab, words = line.partition("\t")
         if not tab or " " in symbol:
             raise UserError(f"{path}: line {place}: is not a source token, a tab and target tokens: make it again")
-        found = [targets[word] for word in words.split(" ") if word in targets]
-        if symbol == ALWAYS:
-            always = found
-        elif symbol in numbers:
-            of_source[numbers[symbol]] = found
+        if symbol in lists:
+            raise UserError(f"{path}: line {place}: a second line of {symbol!r:.60}: make it again")
+        lists[symbol] = [targets[word] for word in words.split(" ") if word in targets]
+    always = lists.pop(ALWAYS, [])
+    if not always:
+        raise UserError(f"{path}: no line with a tab at its start and the tokens of every sentence: make it again")
+    of_source = {numbers[symbol]: found for symbol, found in lists.items() if symbol in numbers}
+    if 2 * len(of_source) < len(lists):
+        raise UserError(f"{path}: most of its source tokens are not the model's: make it again, with this model")
     return Shortlist(always, of_source, len(source), len(target))
 
 
@@ -102,7 +107,7 @@ def shortlist_lines(
 def shortlist_of(folder: Path, source: Sequence[str], target: Sequence[str]) -> Shortlist | None:
     """That of a model's folder, if it has one."""
     path = folder / SHORTLIST
-    return read_shortlist(path, source, target) if path.is_file() else None
+    return read_shortlist(path, source, target) if os.path.lexists(path) else None
 
 
 def encoded(tokenizer: Tokenizer, pairs: Iterable[tuple[str, ...]]) -> Iterator[tuple[list[int], list[int]]]:

@@ -19,7 +19,7 @@ from resmlp_mt.files import PathLike
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translation.model_folder import load
-from resmlp_mt.translation.options import Options
+from resmlp_mt.translation.options import THREADS, Options
 from resmlp_mt.translation.search import Hypothesis, SearchOptions, search
 from resmlp_mt.translation.shortlist import shortlist_of
 
@@ -70,8 +70,8 @@ class Translator:
     def __init__(
         self, folder: PathLike, threads: int | None = None, device: str = "cpu", precision: str = "fp32"
     ) -> None:
-        if threads is not None and (type(threads) is not int or threads < 1):
-            raise UserError(f"threads {threads!r}: give a whole number from 1")
+        if threads is not None and (type(threads) is not int or not 1 <= threads <= THREADS):
+            raise UserError(f"threads {threads!r}: give a whole number from 1 to {THREADS:,}")
         if precision not in PRECISIONS:
             raise UserError(f"precision {precision!r}: give one of {', '.join(PRECISIONS)}")
         place = place_of(folder)
@@ -241,7 +241,13 @@ class Translator:
 
 
 def place_of(folder: PathLike) -> Path:
-    """A folder, or that of a name on the hub in the local cache of Hugging Face's libraries."""
+    """A folder, or that of a name on the hub in the local cache of Hugging Face's libraries.
+
+    Raises:
+        UserError: it is no path
+    """
+    if not isinstance(folder, str | os.PathLike):
+        raise UserError(f"folder {folder!r:.60}: give the path of a folder that resmlp-mt export made")
     path = Path(folder)
     if not path.is_dir() and str(folder).count("/") == 1:
         home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")

@@ -421,9 +421,10 @@ def test_texts_of_another_length_are_not_binarized(prepared: Path, tmp_path: Pat
 
 
 def test_empty_files(corpus: Corpus, tmp_path: Path) -> None:
-    (tmp_path / "empty").write_text("")
+    for name in "empty", "nothing":
+        (tmp_path / name).write_text("")
     with pytest.raises(UserError, match=r"empty: empty: the valid set needs at least one pair"):
-        empty = PlainText(tmp_path / "empty", tmp_path / "empty")
+        empty = PlainText(tmp_path / "empty", tmp_path / "nothing")
         prepare(dataclasses.replace(corpus, valid=[empty]), RECIPE, tmp_path / "out")
 
 

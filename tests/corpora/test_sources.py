@@ -67,6 +67,12 @@ def test_missing(tmp_path: Path) -> None:
         list(PlainText(tmp_path, tmp_path).pairs())
 
 
+def test_a_side_is_not_the_other(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one\n")
+    with pytest.raises(UserError, match=r"a: is given as source and as target"):
+        PlainText(tmp_path / "a", tmp_path / "." / "a").check()
+
+
 @pytest.mark.parametrize("longest", [1000, LONGEST_SENTENCE])
 def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path, longest: int) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\n" + b"x" * (longest - 1) + b"\n" + b"x" * 10 * longest))

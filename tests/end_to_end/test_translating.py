@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 from fairseq_commands import USER_DIR, training
 from made_up_language import sentence_pairs
 
@@ -272,12 +273,31 @@ def test_the_batches_of_training_do_not_bound_a_sentence(prepared_and_trained, m
         (["baluta."], {"skip_invalid_size_input": True}, "did you mean skip_invalid_size_inputs"),
         (["baluta."], {"replace_unk": "x"}, "translate: no option 'replace_unk'"),
         (["baluta."], {"score_reference": True}, "translate: no option 'score_reference'"),
+        (["baluta."], {"lenpen": "1"}, "lenpen '1': give a number"),
+        (["baluta."], {"max_len_b": float("inf")}, "max_len_b inf: give a whole number"),
+        (["baluta."], {"sampling": "yes"}, "sampling 'yes': give True or False"),
+        (["baluta."], {"skip_invalid_size_inputs": "no"}, "skip_invalid_size_inputs 'no': give True or False"),
+        (["baluta."], {"prefix_allowed_tokens_fn": 5}, "prefix_allowed_tokens_fn 5: give a function"),
+        (["baluta."], {"inference_step_args": "x"}, "inference_step_args 'x': give a dictionary"),
+        (["baluta."], {"print_alignment": True}, "print_alignment True: give 'hard' or 'soft'"),
     ],
 )
 def test_what_cannot_be_translated_is_told_before_any_work(model, monkeypatch, sentences, options, message):
     monkeypatch.setattr(model.task, "inference_step", None)
     with pytest.raises(UserError, match=message):
         model.translate(sentences, **options)
+
+
+@pytest.mark.parametrize(
+    "tokens", [None, 5, "abc", [[4, 2]], [torch.tensor([1.5])], [torch.tensor([-1, 2])], [torch.tensor([9999, 2])]]
+)
+def test_what_are_no_tokens_is_told(model, tokens):
+    with pytest.raises(UserError, match=r"^tokenized_sentences.*: give a .* as encode"):
+        model.generate(tokens)
+
+
+def test_whole_numbers_are_taken_for_others(model):
+    assert model.translate("baluta.", temperature=10**30) == model.translate("baluta.", temperature=1e30)
 
 
 def test_none_is_as_not_given(model):

@@ -155,7 +155,7 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, prepared, data
     refused(r"text\.json: cannot be read", folder=data)
     refused("codes: cannot be read", "--codes", tmp_path / "codes")
     (tmp_path / "codes").write_text("a b c d\n")
-    refused("not the learned subwords of bpe", "--codes", tmp_path / "codes")
+    refused("codes: not the learned subwords of bpe", "--codes", tmp_path / "codes")
     refused("codes: not what resmlp-mt score --json prints", "--scores", tmp_path / "codes")
     refused("scores: cannot be read", "--scores", tmp_path / "scores")
     monkeypatch.setattr(hub_folder, "largest_difference", lambda *_: float("nan"))

@@ -1,10 +1,12 @@
 """How fairseq's commands end: what is told of an error, and what happens to results that are not whole."""
 
 import errno
+import logging
 import os
 import re
 import sys
 from argparse import Namespace
+from types import ModuleType
 
 import fairseq_cli.generate
 import fairseq_cli.preprocess
@@ -114,3 +116,24 @@ def test_results_that_cannot_be_written(small, checkpoint, tmp_path, folder):
     with pytest.raises(UserError, match=rf"--results-path .*{folder}: cannot be written \(.*\): choose another folder"):
         run(fairseq_cli.generate, small / "bin", "--path", checkpoint, "--cpu", "--results-path", tmp_path / folder)
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", ["train", "generate"])
+def test_translating_ends_where_its_log_finds_no_room(command, monkeypatch):
+    """A training goes on: its log is not what it is for."""
+    for name in "excepthook", "unraisablehook":
+        monkeypatch.setattr(sys, name, getattr(sys, f"__{name}__"))
+    told = []
+    monkeypatch.setattr(logging.StreamHandler, "handleError", lambda self, record: told.append(record))
+    main = ModuleType(f"fairseq_cli.{command}")
+    main.__spec__ = Namespace(name=main.__name__)
+    main.main = print
+    commands._tell([main])
+    full = logging.StreamHandler(open("/dev/full", "w", buffering=1))  # noqa: SIM115
+    record = logging.makeLogRecord({"msg": "a line"})
+    if command == "train":
+        full.handle(record)
+        assert told == [record]
+    else:
+        with pytest.raises(OSError, match="No space left"):
+            full.handle(record)

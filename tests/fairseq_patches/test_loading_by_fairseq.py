@@ -52,6 +52,15 @@ def test_what_a_training_wrote_is_loaded_though_its_folder_looks_like_a_call(cha
     load(["changed.pt"], task=task())
 
 
+def test_a_model_that_translates_backwards_is_warned_of(checkpoint, task, caplog):
+    backwards = task()
+    backwards.cfg.source_lang, backwards.cfg.target_lang = "en", "de"
+    for each in task(), backwards:
+        load([str(checkpoint)], task=each)
+    (told,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert "was trained to translate from de to en, not from en to de: give --source-lang" in told
+
+
 @pytest.mark.parametrize("option", ["encoder_embed_path", "decoder_embed_path"])
 def test_no_file_is_opened_because_a_checkpoint_says_so(changed, task, opened, option):
     changed(**{option: "/nowhere/secret"})

@@ -6,7 +6,9 @@ from argparse import Namespace
 import fairseq_cli.validate
 import pytest
 from fairseq import options
+from fairseq.checkpoint_utils import load_model_ensemble
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import FairseqDecoder, FairseqLanguageModel
 from in_this_process import run
 
 from resmlp_mt.errors import UserError
@@ -104,6 +106,13 @@ def test_constraints_are_for_lines_that_are_put_in(parse):
         parse("generation", "--constraints")
 
 
+@pytest.mark.parametrize(("option", "value"), [("--lm-path", "lm.pt"), ("--prefix-size", 3)])
+def test_what_fairseq_would_take_no_notice_of_is_refused(parse, option, value):
+    parse("generation", option, value)
+    with pytest.raises(UserError, match=f"{option}: fairseq-interactive takes no notice of it"):
+        parse("interactive_generation", option, value)
+
+
 def test_shards_that_fairseq_does_not_make_are_refused(parse):
     with pytest.raises(UserError, match="--num-shards 2: fairseq takes no notice of it"):
         parse("generation", "--num-shards", 2)
@@ -138,7 +147,8 @@ def test_validation_needs_no_task(small, checkpoint):
         ({"sampling": True, "diverse_beam_groups": 5}, "--sampling and --diverse-beam-groups do not go together"),
         ({"max_len_b": -1}, "--max-len-b is -1: give 0 or more"),
         ({"max_len_a": float("inf")}, "--max-len-a is inf: give 0 or more"),
-        ({"lenpen": float("nan")}, "--lenpen is nan: give a finite number"),
+        ({"lenpen": float("nan")}, "--lenpen is nan: give a number from -50 to 50"),
+        ({"lenpen": 1e30}, r"--lenpen is 1e\+30: give a number from -50 to 50"),
         ({"unkpen": float("-inf")}, "--unkpen is -inf: give a number"),
         ({"no_repeat_ngram_size": -1}, "--no-repeat-ngram-size is -1: give 0 or more"),
     ],
@@ -152,3 +162,24 @@ def test_searches_that_are_possible():
     for given in {}, {"unkpen": float("inf")}, {"beam": 4, "diverse_beam_groups": 2, "nbest": 4}, {"sampling": True}:
         check_search(Namespace(**{**vars(GenerationConfig()), **given}), 30)
     check_search(Namespace(beam=2), 30)  # from Python, where the others may be missing
+
+
+def test_a_language_model_is_one_of_the_target_s_dictionary(task, checkpoint):
+    translation, args = task(), Namespace(**{**vars(GenerationConfig()), "lm_path": "lm.pt"})
+    (model,), _ = load_model_ensemble([str(checkpoint)], task=translation)
+
+    def generator(language_model):
+        more = {"lm_model": language_model, "lm_weight": 0.1}
+        return translation.build_generator([model], args, extra_gen_cls_kwargs=more)
+
+    def language_model(dictionary):
+        return FairseqLanguageModel(FairseqDecoder(dictionary))
+
+    with pytest.raises(UserError, match=r"--lm-path lm\.pt: a translation model: give a language model"):
+        generator(model)
+    with pytest.raises(
+        UserError, match=r"--lm-path lm\.pt: its dictionary, dict\.txt of the data, is not the target's"
+    ):
+        generator(language_model(task("other").target_dictionary))
+    fitting = language_model(translation.target_dictionary)
+    assert generator(fitting).lm_model is fitting

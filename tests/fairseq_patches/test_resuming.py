@@ -109,6 +109,34 @@ def test_an_optimizer_s_state_of_another_shape_is_one_line(train, checkpoint, tm
         train(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "meters", "message"),
+    [
+        ("default", [], "no time of the training"),
+        ("train", [(10, "loss", "AverageMeter", {"val": "x", "sum": "x", "count": 1})], "TypeError"),
+        ("train", [(10, "loss", "AverageMeter", {"val": 1, "sum": torch.ones(9), "count": 1})], "loss is tensor"),
+        ("train", [(10, "loss", "AverageMeter", {"val": 1, "sum": 10**400, "count": 1})], "OverflowError"),
+    ],
+)
+def test_meters_that_are_none_are_one_line(train, tmp_path, name, meters, message):
+    train(tmp_path, "--save-interval-updates", 1, "--batch-size", 4)  # in the middle of an epoch, whose meters count
+    state = load_checkpoint(tmp_path / "checkpoint_last.pt")
+    state["extra_state"]["metrics"][name] = meters
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    with pytest.raises(UserError, match=rf"checkpoint_last\.pt: its state is broken, .*{message}"):
+        train(tmp_path, "--max-update", 2, "--batch-size", 4)
+
+
+def test_a_scheduler_s_best_loss_that_is_none_is_one_line(train, tmp_path):
+    options = ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", 4]
+    train(tmp_path, *options)
+    state = load_checkpoint(tmp_path / "checkpoint_last.pt")
+    state["optimizer_history"][-1]["lr_scheduler_state"]["best"] = "x"
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    with pytest.raises(UserError, match=r"its state is broken, .*the scheduler's best loss is 'x'"):
+        train(tmp_path, *options, "--max-update", 2)
+
+
 def test_a_data_bin_with_fewer_sentences_is_one_line(train, small, tmp_path):
     train(tmp_path, "--save-interval-updates", 1, "--batch-size", 2)
     with pytest.raises(UserError, match=r"more batches an epoch than this data-bin .*, or --reset-dataloader"):

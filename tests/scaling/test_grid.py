@@ -80,6 +80,7 @@ def test_batches_of_an_epoch_are_fairseq_s(plans):
         (("--arch transformer", "--arch fconv"), "families: transformer, size s: "),
         (("--mixing-heads 2", "--mixing-heads 3"), "mixing-heads"),
         (("--max-source-positions 16", "--max-source-positions 4"), "a source sentence has . positions, the model 4"),
+        (("--max-tokens 64", "--max-tokens 1"), "batches: --max-tokens 1: a sentence has 9: give as many or more"),
     ],
 )
 def test_what_no_study_can_be_is_told_in_one_line(write_study, work, change, message):

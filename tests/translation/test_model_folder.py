@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 from builders import EOS, OPTIONS, build
+from safetensors.torch import load_file, save_file
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.plain import plain
@@ -87,6 +88,17 @@ def cut(name, size=20):
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:size])
 
 
+def weights(name, changed):
+    def change_weights(folder):
+        parameters = load_file(folder / "model.safetensors")
+        parameters[name] = changed(parameters["encoder.embed_tokens.weight"])
+        save_file(parameters, folder / "model.safetensors")
+
+    return change_weights
+
+
+EMBEDDING = "encoder.embed_tokens.weight"
+
 NAMES = [
     *("config.json", "generation_config.json", "tokenizer_config.json", "model.safetensors"),
     *("source_symbols.txt", "target_symbols.txt", "subwords.model"),
@@ -111,6 +123,17 @@ BROKEN = {
     "a tokenizer of another kind": (change("tokenizer_config.json", tokenizer="spacy"), "tokenizer is 'spacy'"),
     "other subwords": (change("tokenizer_config.json", subwords="wordpiece"), "subwords is 'wordpiece'"),
     "a language that is none": (change("tokenizer_config.json", source_language=5), "source_language is 5"),
+    "weights that are not finite": (weights(EMBEDDING, lambda x: x / 0), f"{EMBEDDING} is not of finite"),
+    "weights that are whole numbers": (weights(EMBEDDING, torch.Tensor.long), f"{EMBEDDING} is not of finite"),
+    "weights that are not shared": (weights("decoder.embed_tokens.weight", lambda x: x + 1), f"is not {EMBEDDING}, "),
+    "no beam": (change("generation_config.json", num_beams=0), "generation_config.json: beam 0: give"),
+    "half a beam": (change("generation_config.json", num_beams=1.5), "generation_config.json: beam 1.5: give"),
+    "endless beams": (
+        change("generation_config.json", num_beams=10**9),
+        "beam 1000000000: give a whole number from 1 to 1,000",
+    ),
+    "a penalty that is text": (change("generation_config.json", length_penalty="1"), "length_penalty '1': give"),
+    "a penalty that is none": (change("generation_config.json", length_penalty=float("nan")), "length_penalty nan"),
     "another first symbol": (
         lambda folder: (folder / "source_symbols.txt").write_text("".join(f"{n}\n" for n in range(44))),
         "the first symbols",

@@ -135,6 +135,7 @@ def test_the_command_and_the_translator(run, text, tmp_path, capsys):
     assert (folder / SHORTLIST).read_bytes() == content
     run(folder, "--train", *sides, "--always", 1, "--overwrite")
     assert (folder / SHORTLIST).read_bytes() != content
+    assert Translator(folder).shortlist  # though the one token for every sentence is </s>
 
 
 @pytest.mark.parametrize("valid", [["b", "c"], ["a", "short"]])
@@ -151,3 +152,34 @@ def test_a_file_of_another_kind(line, tmp_path):
     (tmp_path / SHORTLIST).write_text(f"\tdie der\n{line}\n")
     with pytest.raises(UserError, match="line 2: is not a source token, a tab and target tokens"):
         read_shortlist(tmp_path / SHORTLIST, SYMBOLS, SYMBOLS)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("\tt h\nthe\tt\nthe\th\n", "line 3: a second line of 'the'"),
+        ("\tt h\nthe\tt\n\th\n", "line 3: a second line of ''"),
+        ("", "no line with a tab at its start"),
+        ("the\tt\n", "no line with a tab at its start"),
+        ("\tder die\nthe\tt\n", "no line with a tab at its start"),
+        ("\tt h\nder\tt\ndie\tt\nthe\th\n", "most of its source tokens are not the model's"),
+    ],
+)
+def test_a_file_of_another_model_or_broken(content, message, tmp_path):
+    (tmp_path / SHORTLIST).write_text(content)
+    with pytest.raises(UserError, match=message):
+        read_shortlist(tmp_path / SHORTLIST, SYMBOLS, SYMBOLS)
+
+
+def test_what_is_there_is_never_passed_over(tmp_path):
+    folder = make(tmp_path / "folder")
+    (folder / SHORTLIST).symlink_to("nowhere")
+    with pytest.raises(UserError, match=rf"{SHORTLIST}: no such file"):
+        Translator(folder)
+
+
+def test_the_text_is_not_written_over(run, text, tmp_path):
+    folder = make(tmp_path / "folder")
+    (folder / SHORTLIST).write_text("the hen\nthe man\n\na man\n")
+    with pytest.raises(SystemExit, match=f"{SHORTLIST}: would be written over the input"):
+        run(folder, "--train", folder / SHORTLIST, text / "b", "--overwrite")

@@ -105,6 +105,11 @@ def test_the_folder_says_how_wide_the_search_is(translator: Translator, monkeypa
         (["a", "x" * 20_000], {}, "texts[1]: "),
         (["a", 7], {}, "texts[1]: int: give a str"),
         (b"a", {}, "texts: bytes: give a str or a list of str"),
+        (["a"], {"beam": 10**9}, "beam 1000000000: give a whole number from 1 to 1,000"),
+        (["a"], {"max_len_a": None}, "max_len_a None: give a number from 0 to 100,000"),
+        (["a"], {"max_len_a": 10**30}, "max_len_a 1000000000000000000000000000000: give a number"),
+        (["a"], {"max_len_b": 10**30}, "max_len_b 1000000000000000000000000000000: give a whole number from 1 to"),
+        (["a"], {"length_penalty": 1e30}, "length_penalty 1e+30: give a number from -50 to 50"),
         (["a"], {"beam": 0}, "beam 0: give a whole number from 1"),
         (["a"], {"beam": 2, "n_best": 3}, "n_best 3: beam 2 finds no more than 2: raise beam"),
         (["a"], {"length_penalty": float("nan")}, "length_penalty nan: give a number"),
@@ -125,7 +130,8 @@ def test_mistakes_are_told_before_any_work(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"threads": 0}, "threads 0: give a whole number from 1"),
+        ({"threads": 0}, "threads 0: give a whole number from 1 to 1,024"),
+        ({"threads": 10**9}, "threads 1000000000: give a whole number from 1 to 1,024"),
         ({"precision": "fp8"}, "precision 'fp8': give one of fp32, bf16, int8"),
         ({"device": "nowhere"}, "device nowhere: "),
     ],
@@ -139,6 +145,8 @@ def test_wrong_settings(folder: Path, options: dict, message: str) -> None:
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         Translator(tmp_path / "none")
+    with pytest.raises(UserError, match="folder None: give the path of a folder"):
+        Translator(None)  # type: ignore[arg-type]
 
 
 def test_too_long_a_text_is_cut(translator: Translator) -> None:
