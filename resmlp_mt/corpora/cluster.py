@@ -162,10 +162,11 @@ class Cluster:
     def _results(self, future: Any) -> list[Any]:
         with self._told():
             while True:
-                with contextlib.suppress(self._dask.TimeoutError):
-                    future.result(timeout=LOOKING)
-                if future.done():  # and its error, which may be a TimeoutError too, is raised here
-                    return pickle.loads(future.result())
+                try:  # never without a timeout: a result that is there can be lost again with its worker
+                    return pickle.loads(future.result(timeout=LOOKING))
+                except self._dask.TimeoutError:
+                    if future.status == "error":  # its own, which may be a TimeoutError too
+                        future.result()
                 self._count()
 
     @contextlib.contextmanager

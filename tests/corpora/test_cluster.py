@@ -264,6 +264,19 @@ def test_one_cluster_for_two_runs(dask: distributed.LocalCluster, tmp_path: Path
             shutil.rmtree(tmp_path / ".unfinished")  # as a run ends
 
 
+class Lost:
+    """A result that was there, but went with its worker before it was fetched."""
+
+    status = "pending"
+
+    def done(self) -> bool:
+        return True
+
+    def result(self, timeout: float | None = None) -> bytes:
+        assert timeout is not None  # for ever
+        raise distributed.TimeoutError
+
+
 def test_no_workers_and_none_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "WAITING", 1.0)
     monkeypatch.setattr(clusters, "LOOKING", 0.2)
@@ -278,6 +291,8 @@ def test_no_workers_and_none_any_more(tmp_path: Path, monkeypatch: pytest.Monkey
             dask.scale(0)
             with pytest.raises(UserError, match=message):
                 list(results)
+            with pytest.raises(UserError, match=message):
+                cluster._results(Lost())
 
 
 def test_scheduler_killed(tmp_path: Path, small_tasks: None) -> None:
