@@ -48,12 +48,6 @@ MUTATIONS = [
         "values = values * 1.0",
     ),
     Mutation(
-        "what is computed again drops other entries",
-        "modules/recompute.py",
-        "use_reentrant=False",
-        "use_reentrant=False, preserve_rng_state=False",
-    ),
-    Mutation(
         "A is not triangular",
         "modules/token_mixing.py",
         "return rows.tril(start) if self.causal and start + 1 < end else rows",

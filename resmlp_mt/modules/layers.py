@@ -20,7 +20,6 @@ from .cross_attention import CrossAttention, Source
 from .dropout import Dropout
 from .mixing_kinds import TOKEN_MIXINGS
 from .norm import NORMS, absorb_input_affine_, absorb_output_affine_, split
-from .recompute import recomputed
 from .token_mixing import Mixing
 
 
@@ -138,15 +137,7 @@ class ChannelMLPBranch(ResidualBranch):
 
     def forward(self, x: Tensor) -> Tensor:
         """``T x B x C -> T x B x C``"""
-        return self.end(x, self._narrow(self._widen(x)))
-
-    @recomputed
-    def _widen(self, x: Tensor) -> Tensor:
-        return self.fc1(self.pre_affine(x))
-
-    @recomputed
-    def _narrow(self, hidden: Tensor) -> Tensor:
-        return self.fc2(self.activation_dropout(self.activation_fn(hidden)))
+        return self.end(x, self.fc2(self.activation_dropout(self.activation_fn(self.fc1(self.pre_affine(x))))))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         left, affine = split(pre)
