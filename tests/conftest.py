@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))  # oracle.py, builders.py and others
 from forked import Commands
 
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # a shell's jobs in the background ignore it, and their children
 torch.set_num_threads(1)  # so that trainings of different tests end with the same weights
 os.environ["OMP_NUM_THREADS"] = "1"  # and those of the commands that they start
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
