@@ -4,6 +4,7 @@ An engine is named by ``WHAT`` or ``WHAT:option=value,...``, where WHAT is a che
 search), ``ctranslate2/model.pt`` (the same Transformer converted for CTranslate2) or a folder of ``resmlp-mt export``.
 """
 
+import ast
 import contextlib
 import importlib
 import os
@@ -165,7 +166,7 @@ def build(name: str, setting: Setting) -> Engine:
 
 
 def parse(name: str) -> tuple[str, dict[str, Any]]:
-    """``"model.pt:a=1,b=x"`` is ``("model.pt", {"a": 1, "b": "x"})``.
+    """``"model.pt:a=1,b=x,c=False"`` is ``("model.pt", {"a": 1, "b": "x", "c": False})``.
 
     Raises:
         UserError: something behind the colon is no ``option=value``
@@ -177,6 +178,6 @@ def parse(name: str) -> tuple[str, dict[str, Any]]:
         if not equals:
             raise UserError(f"{name}: {option!r} is no option=value")
         options[key] = value
-        with contextlib.suppress(ValueError):
-            options[key] = int(value)
+        with contextlib.suppress(ValueError, SyntaxError):  # of what is no number, True or False
+            options[key] = ast.literal_eval(value)
     return what, options

@@ -52,6 +52,9 @@ class Options:
             given = value is not None or name != "length_penalty"
             if given and (type(value) not in (int, float) or not least <= value <= limit):
                 raise UserError(f"{name} {value!r}: give a number from {least} to {limit:,}")
+        for name in "alignment", "shortlist":
+            if type(getattr(self, name)) is not bool:
+                raise UserError(f"{name} {getattr(self, name)!r}: give True or False")
         if self.too_long not in TOO_LONG:
             raise UserError(f"too_long {self.too_long!r}: give one of {', '.join(TOO_LONG)}")
         if self.beam is not None and self.n_best > self.beam:

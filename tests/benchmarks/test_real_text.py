@@ -73,6 +73,8 @@ def test_an_engine_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
     ("name", "expected"),
     [
         ("a.pt", ("a.pt", {})),
+        ("folder:shortlist=False,max_len_a=1.5", ("folder", {"shortlist": False, "max_len_a": 1.5})),
+        ("ctranslate2/a.pt:vmap=a/list.txt", ("ctranslate2/a.pt", {"vmap": "a/list.txt"})),
         (
             "ctranslate2/a.pt:compute_type=int8,max_batch_size=32",
             ("ctranslate2/a.pt", {"compute_type": "int8", "max_batch_size": 32}),

@@ -114,6 +114,8 @@ def test_the_folder_says_how_wide_the_search_is(translator: Translator, monkeypa
         (["a"], {"beam": 2, "n_best": 3}, "n_best 3: beam 2 finds no more than 2: raise beam"),
         (["a"], {"length_penalty": float("nan")}, "length_penalty nan: give a number"),
         (["a"], {"max_len_a": -1}, "max_len_a -1: give a number from 0"),
+        (["a"], {"shortlist": "False"}, "shortlist 'False': give True or False"),
+        (["a"], {"alignment": 1}, "alignment 1: give True or False"),
         (["a"], {"too_long": "cut"}, "too_long 'cut': give one of error, split, truncate"),
     ],
 )
