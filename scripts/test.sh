@@ -13,8 +13,7 @@ check() { # the others run too: one round shows all that is wrong
 check ruff check
 check ruff format --check
 check mypy
-workers=$(($(nproc) + 1)) # some tests wait
-check pytest -n $((workers < 8 ? workers : 8)) --dist loadfile --no-loadscope-reorder "$@"
+check pytest -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder "$@"
 
 if [[ ${#failed[@]} -gt 0 ]]; then
     echo "FAILED: ${failed[*]}"
