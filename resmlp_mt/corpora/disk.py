@@ -63,11 +63,12 @@ class DiskWork:
         Raises:
             UserError: there is too little
         """
-        if download + self.needed > self.free:
+        needed, free = self.needed, self.free
+        if download + needed > free:
             parts = [f"{in_bytes(download)} of downloads"] if download else []
-            parts.append(f"{in_bytes(self.needed)} of work for {in_bytes(self.text_bytes)} of raw text")
+            parts.append(f"{in_bytes(needed)} of work for {in_bytes(self.text_bytes)} of raw text")
             raise UserError(
-                f"{self.out}: {in_bytes(self.free)} free on its disk, but about {in_bytes(download + self.needed)} "
+                f"{self.out}: {in_bytes(free)} free on its disk, but about {in_bytes(download + needed)} "
                 f"needed ({', '.join(parts)}): make room, choose another folder, or try a small --sample"
             )
 

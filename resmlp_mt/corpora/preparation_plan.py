@@ -98,12 +98,11 @@ class PreparationPlan:
             lines += [f"    {url}" for url in file.addresses(self.mirrors)]
             if self.archives and file.zipped:
                 lines.append(f"    or {file.zipped.url}")
-        needed = self.download + self.work.needed
+        needed, free = self.download + self.work.needed, self.work.free
         lines += [
             f"to download: {in_bytes(self.download)}" + (f" and {unknown} of unknown size" if unknown else ""),
             str(self.work),
-            f"disk: about {in_bytes(needed)} needed, {in_bytes(self.work.free)} free"
-            + (": too little" if needed > self.work.free else ""),
+            f"disk: about {in_bytes(needed)} needed, {in_bytes(free)} free" + (": too little" if needed > free else ""),
         ]
         return "\n".join(lines)
 
