@@ -48,6 +48,12 @@ MUTATIONS = [
         "values = values * 1.0",
     ),
     Mutation(
+        "what is computed again is not the activation",
+        "modules/recompute.py",
+        "return function(x).view(kept)",
+        "return values.new_zeros(kept)",
+    ),
+    Mutation(
         "A is not triangular",
         "modules/token_mixing.py",
         "return rows.tril(start) if self.causal and start + 1 < end else rows",

@@ -12,6 +12,7 @@ What f cannot take in stays.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from .activation import ACTIVATIONS
@@ -20,6 +21,7 @@ from .cross_attention import CrossAttention, Source
 from .dropout import Dropout
 from .mixing_kinds import TOKEN_MIXINGS
 from .norm import NORMS, absorb_input_affine_, absorb_output_affine_, split
+from .recompute import of_recomputed
 from .token_mixing import Mixing
 
 
@@ -137,7 +139,14 @@ class ChannelMLPBranch(ResidualBranch):
 
     def forward(self, x: Tensor) -> Tensor:
         """``T x B x C -> T x B x C``"""
-        return self.end(x, self.fc2(self.activation_dropout(self.activation_fn(self.fc1(self.pre_affine(x))))))
+        if torch.jit.is_scripting():  # type: ignore[attr-defined]
+            y = self._narrow(self.activation_fn(self.fc1(self.pre_affine(x))))
+        else:
+            y = of_recomputed(self._narrow, self.activation_fn, of_recomputed(self.fc1, self.pre_affine, x))
+        return self.end(x, y)
+
+    def _narrow(self, hidden: Tensor) -> Tensor:
+        return self.fc2(self.activation_dropout(hidden))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         left, affine = split(pre)

@@ -30,4 +30,5 @@ def back(x: Tensor, shift: Tensor, length: int, fill: float = 0.0) -> Tensor:
 
 def states_back(states: list[Tensor], shift: Tensor, length: int) -> list[Tensor]:
     """``back`` for a list of T' x B x C."""
-    return [back(state.transpose(0, 1), shift, length).transpose(0, 1) for state in states]
+    # contiguous: each cross-attention would else make copies of its own for its keys and values
+    return [back(state.transpose(0, 1), shift, length).transpose(0, 1).contiguous() for state in states]
