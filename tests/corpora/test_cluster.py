@@ -295,7 +295,8 @@ def test_no_workers_and_none_any_more(tmp_path: Path, monkeypatch: pytest.Monkey
                 cluster._results(Lost())
 
 
-def test_scheduler_killed(tmp_path: Path, small_tasks: None) -> None:
+def test_scheduler_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_tasks: None) -> None:
+    monkeypatch.setattr(clusters, "CONNECTING", 3.0)  # Dask looks for a scheduler that is gone for as long
     code = """if True:
         import distributed, time
         options = {"host": "127.0.0.1", "protocol": "tcp://", "dashboard_address": None}
