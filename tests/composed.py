@@ -4,19 +4,23 @@ Which of its files Hydra reads depends on the groups that are chosen (``task=tra
 choice; the values (``task.data=...``) are then set on a copy, by Hydra itself.
 """
 
+import contextlib
 import copy
 import functools
+from pathlib import Path
 
 import fairseq.dataclass.utils
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.experimental import initialize_config_dir
 
 compose = fairseq.dataclass.utils.compose
 
 
 @functools.cache
 def of_groups(config_name, groups, strict):
-    return compose(config_name, overrides=list(groups), strict=strict)
+    with initialize_config_dir(str(Path(fairseq.__file__).parent / "config")):
+        return compose(config_name, overrides=list(groups), strict=strict)
 
 
 @functools.cache
@@ -33,3 +37,4 @@ def quick_compose(config_name, overrides, strict):
 
 
 fairseq.dataclass.utils.compose = quick_compose
+fairseq.dataclass.utils.initialize = lambda config_path: contextlib.nullcontext()  # it looks through all modules

@@ -10,12 +10,14 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 # hydra's parser learns its grammar, and what is kept is asked for, here and not in each command
 logging.disable(logging.DEBUG)
+generation = options.get_generation_parser()
+generation.add_argument("--arch", default="wav2vec2")  # as fairseq-generate does
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     for parser, *words in (
         (options.get_training_parser(), "--arch", "transformer"),
         (options.get_training_parser(), "--arch", "transformer", "--criterion", "label_smoothed_cross_entropy"),
-        (options.get_generation_parser(), "--path", "model.pt"),
+        (generation, "--path", "model.pt"),
         (options.get_interactive_generation_parser(), "--path", "model.pt"),
     ):
         convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, ["data-bin", *words]))
