@@ -2,11 +2,14 @@
 
 import gc
 import logging
+import os
 import warnings
 
 import composed  # noqa: F401
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+os.fsync = os.fstat  # as in conftest.py
 
 # hydra's parser learns its grammar, and what is kept is asked for, here and not in each command
 logging.disable(logging.DEBUG)
