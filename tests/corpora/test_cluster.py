@@ -194,7 +194,7 @@ def test_no_scheduler(
     else:
         monkeypatch.setattr(clusters, "CONNECTING", 0.3)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()  # seconds between looks
         if address == "http":
             address = f"tcp://127.0.0.1:{server.server_port}"
         with pytest.raises(

@@ -39,7 +39,8 @@ def unoptimized():
 def both(request, tmp_path_factory):
     """A model, and what comes back from the file of its scripted form."""
     options = FORMS[request.param]
-    model = build(**{"share_all_embeddings": True, "encoder_layers": 1, **options})
+    layers = {"encoder_layers": 1, "decoder_layers": 2 if request.param in SEARCHED else 1}
+    model = build(**{"share_all_embeddings": True, **layers, **options})
     lower = "inference_precision" in options
     if lower:
         model.float()
