@@ -3,6 +3,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+unset PYTHONDONTWRITEBYTECODE # each of hundreds of processes would compile the package again
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the models are tiny, and threads that wait for one another lose on a busy machine
 
 failed=()
