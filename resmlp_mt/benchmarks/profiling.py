@@ -1,6 +1,6 @@
 """Where the time of a piece of work goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch.profiler import ProfilerActivity
@@ -26,3 +26,19 @@ def operations(work: Callable[[], object], device: str) -> dict[str, float]:
     if not on_gpu:
         spent[OUTSIDE] = max(0.0, seconds - sum(spent.values()))
     return dict(sorted(spent.items(), key=lambda each: -each[1]))
+
+
+def profile_table(title: str, rows: Mapping[str, Mapping[str, float]], most: int = 12) -> list[list[str]]:
+    """A header and a line for each of the operations that take most.
+
+    Args:
+        title: of what was done
+        rows: for each system what ``operations`` gave
+    """
+    everything = {name for spent in rows.values() for name in spent}
+    names = sorted(everything, key=lambda name: (-max(spent.get(name, 0.0) for spent in rows.values()), name))
+    spent_on = {name: [spent.get(name, 0.0) for spent in rows.values()] for name in names[:most]}
+    spent_on["all others"] = [sum(spent.get(name, 0.0) for name in names[most:]) for spent in rows.values()]
+    spent_on["together"] = [sum(spent.values()) for spent in rows.values()]
+    lines = [[name, *(f"{1e3 * seconds:,.1f}" for seconds in each)] for name, each in spent_on.items()]
+    return [[f"{title}: ms in", *rows], *lines]

@@ -20,6 +20,7 @@ import numpy as np
 
 from resmlp_mt.benchmarks.engines import Engine, Setting, build
 from resmlp_mt.benchmarks.machine import describe
+from resmlp_mt.benchmarks.profiling import operations, profile_table
 from resmlp_mt.benchmarks.timing import Spread, turns
 from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import Score, detokenized_scores
@@ -54,6 +55,7 @@ class Row:
         size: bytes on disk
         same: of how many sentences the translation is that of every round
         seconds: of each round
+        operations: seconds by PyTorch operation, if asked for: of all sentences together, and of ALONE one at a time
     """
 
     engine: str
@@ -69,6 +71,7 @@ class Row:
     size: int
     same: int
     seconds: list[float]
+    operations: tuple[dict[str, float], dict[str, float]] | None = None
 
 
 _engine: list[Engine] = []
@@ -87,6 +90,10 @@ class EngineProcess:
         """Translations, and the seconds that they took."""
         return self._process.submit(_timed, lines).result()
 
+    def operations(self, batches: Sequence[Sequence[str]]) -> dict[str, float]:
+        """Seconds by PyTorch operation of translating these, one batch after the other."""
+        return self._process.submit(_operations, batches).result()
+
     def sizes(self) -> tuple[int, int]:
         """Bytes: the peak of memory so far, and the model on disk."""
         return self._process.submit(_sizes).result()
@@ -102,6 +109,10 @@ def _timed(lines: Sequence[str]) -> tuple[list[str], float]:
     return translations, time.perf_counter() - start
 
 
+def _operations(batches: Sequence[Sequence[str]]) -> dict[str, float]:
+    return operations(lambda: [_engine[0].translate(batch) for batch in batches], "cpu")
+
+
 def _sizes() -> tuple[int, int]:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, _engine[0].size
 
@@ -114,8 +125,19 @@ def first_sentence(name: str, setting: Setting, line: str) -> float:
     return time.perf_counter() - start
 
 
-def compare(names: Sequence[str], baseline: str, corpora: Sequence[Corpus], setting: Setting, rounds: int) -> list[Row]:
-    """Every engine translates every corpus once a round, in turns, after a round that is not timed."""
+def compare(
+    names: Sequence[str],
+    baseline: str,
+    corpora: Sequence[Corpus],
+    setting: Setting,
+    rounds: int,
+    profile: bool = False,
+) -> list[Row]:
+    """Every engine translates every corpus once a round, in turns, after a round that is not timed.
+
+    Args:
+        profile: in the end, also find out where the time goes; CTranslate2's is all outside of PyTorch
+    """
     os.environ["OMP_NUM_THREADS"] = str(setting.threads)  # of the processes that are started now
     engines = {name: EngineProcess(name, setting) for name in names}
     first = {name: first_sentence(name, setting, corpora[0].lines[0]) for name in names}
@@ -128,8 +150,10 @@ def compare(names: Sequence[str], baseline: str, corpora: Sequence[Corpus], sett
             found[name].append(translations)
             seconds[name].append(taken)
         for name, engine in engines.items():
-            alone = [engine.translate([line])[1] for line in corpus.lines[:ALONE]]
+            singly = [[line] for line in corpus.lines[:ALONE]]
+            alone = [engine.translate(line)[1] for line in singly]
             memory, size = engine.sizes()
+            spent = (engine.operations([corpus.lines]), engine.operations(singly)) if profile else None
             best = found[name][-1]
             rows.append(
                 Row(
@@ -150,6 +174,7 @@ def compare(names: Sequence[str], baseline: str, corpora: Sequence[Corpus], sett
                     size=size,
                     same=sum(len(set(each)) == 1 for each in zip(*found[name], strict=True)),
                     seconds=seconds[name],
+                    operations=spent,
                 )
             )
     return rows
@@ -178,6 +203,17 @@ def table(rows: Sequence[Row], baseline: str) -> list[list[str]]:
         "MB on disk": lambda row: f"{row.size / 1e6:,.0f}",
     }
     return [list(columns), *([show(row) for show in columns.values()] for row in rows)]
+
+
+def profiles(rows: Sequence[Row]) -> list[list[list[str]]]:
+    """Where the time goes: for each corpus a table of all sentences together, and of single ones."""
+    tables = []
+    for corpus in dict.fromkeys(row.corpus for row in rows):
+        spent = {row.engine: row.operations for row in rows if row.corpus == corpus and row.operations}
+        for number, title in enumerate((corpus, f"{corpus}, {ALONE} sentences one at a time")):
+            if spent:
+                tables.append(profile_table(title, {name: both[number] for name, both in spent.items()}))
+    return tables
 
 
 def read_corpus(text: str) -> Corpus:
@@ -214,16 +250,17 @@ def run(args: argparse.Namespace) -> None:
     command = shlex.join(["resmlp-mt", "benchmark", "translate", *sys.argv[1:]])
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     machine = describe(threads=args.threads)
-    rows = compare(args.engine, baseline, corpora, setting, args.rounds)
-    lines = table(rows, baseline)
-    print(text_table(lines, left=2))
+    rows = compare(args.engine, baseline, corpora, setting, args.rounds, args.profile)
+    lines, spent = table(rows, baseline), profiles(rows)
+    print("\n\n".join([text_table(lines, left=2), *map(text_table, spent)]))
     if args.json is not None:
         settings = {**asdict(setting), "rounds": args.rounds}
         about = {"command": command, "date": date, "machine": machine, "settings": settings}
         write_json(args.json, {**about, "rows": [asdict(row) for row in rows]})
     if args.markdown is not None:
         with atomic_write(args.markdown) as stream:
-            stream.write(f"Made on {date} by\n\n    {command}\n\n{facts(machine)}.\n\n{markdown_table(lines)}\n")
+            tables = "\n\n".join(map(markdown_table, [lines, *spent]))
+            stream.write(f"Made on {date} by\n\n    {command}\n\n{facts(machine)}.\n\n{tables}\n")
     if args.plot is not None:
         draw(rows, args.plot)
 

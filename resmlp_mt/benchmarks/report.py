@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from resmlp_mt.benchmarks.comparison import Measurement, Section
+from resmlp_mt.benchmarks.profiling import profile_table
 from resmlp_mt.benchmarks.timing import Spread
 from resmlp_mt.tables import facts, markdown_table, text_table
 
@@ -62,19 +63,12 @@ def table(section: Section) -> list[list[str]]:
 
 
 def profiles(section: Section, most: int = 12) -> dict[str, list[list[str]]]:
-    """By workload, where each system's time goes: a header and a line for each of the operations that take most."""
+    """By workload, where each system's time goes, as ``profile_table`` shows it."""
     tables = {}
     for workload in dict.fromkeys(row.workload for row in section.rows):
         rows = {row.system: row.operations for row in section.rows if row.workload == workload and row.operations}
-        if not rows:
-            continue
-        everything = {name for spent in rows.values() for name in spent}
-        names = sorted(everything, key=lambda name: (-max(spent.get(name, 0.0) for spent in rows.values()), name))
-        spent_on = {name: [spent.get(name, 0.0) for spent in rows.values()] for name in names[:most]}
-        spent_on["all others"] = [sum(spent.get(name, 0.0) for name in names[most:]) for spent in rows.values()]
-        spent_on["together"] = [sum(spent.values()) for spent in rows.values()]
-        lines = [[name, *(f"{1e3 * seconds:,.1f}" for seconds in each)] for name, each in spent_on.items()]
-        tables[workload] = [[f"{workload}: ms in", *rows], *lines]
+        if rows:
+            tables[workload] = profile_table(workload, rows, most)
     return tables
 
 

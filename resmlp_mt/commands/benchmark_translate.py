@@ -31,6 +31,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=positive(1000), default=1, metavar="N", help="of each engine (default: 1)")
     parser.add_argument("--beam", type=positive(1000), default=4, metavar="N", help="default: 4")
     parser.add_argument("--rounds", type=positive(1000), default=5, metavar="N", help="how often each is timed (5)")
+    parser.add_argument("--profile", action="store_true", help="also show where the time goes, by PyTorch operation")
     output = parser.add_argument_group("output, beside the table")
     output.add_argument("--json", type=named, metavar="FILE")
     output.add_argument("--markdown", type=named, metavar="FILE")

@@ -16,6 +16,9 @@ from scripts import in_process
 LINES, SETTING = ["a b", "c d e", "f"], Setting("data", ("en", "de"))
 
 
+PROFILED = "aten::plain", "aten::quick"
+
+
 class MadeUp:
     """Translates by upper case, and says that a line takes a second; ``quick`` half of it."""
 
@@ -24,6 +27,9 @@ class MadeUp:
 
     def translate(self, lines):
         return [line.upper() for line in lines], len(lines) * (0.5 if self.name == "quick" else 1.0)
+
+    def operations(self, batches):
+        return {"aten::mm": sum(map(len, batches)), f"aten::{self.name}": len(batches)}
 
     def sizes(self):
         return 10, 20
@@ -65,8 +71,11 @@ def test_an_engine_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
     folder = str(make(tmp_path / "folder"))
     texts = ["A dog runs.", "", "Two dogs."]
     expected = [each.text for each in Translator(folder).translate(texts, beam=2)]
-    found, seconds = EngineProcess(f"{folder}:batch_tokens=7", Setting("", ("en", "de"), beam=2)).translate(texts)
+    engine = EngineProcess(f"{folder}:batch_tokens=7", Setting("", ("en", "de"), beam=2))
+    found, seconds = engine.translate(texts)
     assert found == expected and seconds > 0
+    spent = engine.operations([texts, texts])
+    assert spent["aten::topk"] > 0 and spent["outside of operations"] > 0
 
 
 @pytest.mark.parametrize(
@@ -114,12 +123,17 @@ def test_the_command_writes_what_it_found(made_up, tmp_path, monkeypatch, capsys
         tmp_path / "o.json",
         "--markdown",
         tmp_path / "o.md",
+        "--profile",
     )
     assert "quick" in capsys.readouterr().out
     found = json.loads((tmp_path / "o.json").read_text())
     assert found["command"].startswith("resmlp-mt benchmark translate --data ")
     assert [row["engine"] for row in found["rows"]] == ["plain", "quick"]
-    assert "| in.en | quick |" in (tmp_path / "o.md").read_text()
+    assert [row["operations"][0] for row in found["rows"]] == [{"aten::mm": 2, name: 1} for name in PROFILED]
+    document = (tmp_path / "o.md").read_text()
+    assert "| in.en | quick |" in document
+    assert "| in.en: ms in | plain | quick |" in document and "| aten::quick | 0.0 | 1,000.0 |" in document
+    assert "| in.en, 100 sentences one at a time: ms in | plain | quick |" in document
     (tmp_path / "in.de").write_text("A B\n")
     with pytest.raises(UserError, match=r"in.en has 2 lines, .* 1: give files that are aligned"):
         run(*common, "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}")
