@@ -3,10 +3,10 @@
 
     python examples/benchmarks/operators.py --json operators.json
 
-Each operator is timed with the sizes of Multi30k's model (width 256, 4,128 symbols), for one sentence (4 rows: its beams)
-and for 64 (256 rows). Beside it stands the least time that the processor needs: for a product its FLOPs at the speed
-of a large product of the same numbers, or its weights read once, whichever takes longer; for anything else its input
-read once. Reading is timed too, as the maximum of every row.
+Each operator is timed with the sizes of Multi30k's model (width 256, 4,128 symbols), for one sentence (4 rows: its
+beams) and for 64 (256 rows). Beside it stands the least time that the processor needs: for a product its FLOPs at the
+speed of a large product of the same numbers, or its weights read once, whichever takes longer; for anything else its
+input read once. Reading is timed too, as the maximum of every row.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -65,7 +66,7 @@ def measured(rows: int) -> dict[str, tuple[float, float]]:
             weights = torch.randn(outputs, WIDTH * dtype.itemsize // 4)
             layer = BFloat16Linear(linear) if dtype == torch.bfloat16 else linear
             least = max(2 * rows * WIDTH * outputs / speed, read(weights))
-            note(f"{what}, {name}", lambda layer=layer: layer(x), least)
+            note(f"{what}, {name}", partial(layer, x), least)
     note("the best 10 scores", lambda: scores.topk(2 * BEAM + 2, 1), read(scores))
     note("log of the sum of exponentials", lambda: scores.logsumexp(1), read(scores))
     note("GELU of 512 channels", lambda: F.gelu(hidden), read(hidden))
