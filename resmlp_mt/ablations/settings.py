@@ -52,7 +52,10 @@ def load(path: Path, derive: Callable[[DictConfig], None] = lambda settings: Non
         if "base" in settings:
             if not isinstance(settings["base"], str):
                 raise UserError(f"{path}: base is {settings['base']!r}: give the name of a file")
-            settings = DictConfig(OmegaConf.merge(_read(path.parent / settings["base"]), settings))
+            base = _read(path.parent / settings["base"])
+            if "base" in base:
+                raise UserError(f"{path}: base: {settings['base']} has a base itself: name that, and copy the rest")
+            settings = DictConfig(OmegaConf.merge(base, settings))
         derive(settings)
         values: Any = OmegaConf.to_container(settings, resolve=True)
     except (OmegaConfBaseException, TypeError) as error:
