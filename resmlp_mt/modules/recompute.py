@@ -23,7 +23,7 @@ def of_recomputed(layer: Callable[[Tensor], Tensor], function: Callable[[Tensor]
     values = function(x)
     if not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return layer(values)
-    address, count, x = values.data_ptr(), values.numel(), x.detach()
+    address, count = values.data_ptr(), values.numel()
 
     def pack(tensor: Tensor) -> Tensor | torch.Size:
         return tensor.shape if (tensor.data_ptr(), tensor.numel()) == (address, count) else tensor

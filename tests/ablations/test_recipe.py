@@ -127,7 +127,7 @@ def test_a_pipe_or_a_folder_is_not_waited_for(tmp_path):
 def test_a_base_of_a_base_is_refused(tmp_path):
     (tmp_path / "base.yaml").write_text("base: other.yaml\n")
     (tmp_path / "own.yaml").write_text("base: base.yaml\n")
-    with pytest.raises(UserError, match="own.yaml: base: base.yaml has a base itself: name that, and copy the rest"):
+    with pytest.raises(UserError, match=r"own\.yaml: base: base\.yaml has a base itself: name that, and copy the rest"):
         read_recipe(tmp_path / "own.yaml")
 
 

@@ -41,6 +41,17 @@ def test_gradients_are_those_of_the_equation_with_the_same_dropout(activation, d
         assert_close(found, expected)
 
 
+def test_second_derivatives_too():
+    made = branch().double()
+    found, expected = [], []
+    for function, results in ((made, found), (lambda x: plain(made, x), expected)):
+        x = POINTS.double().requires_grad_()
+        inputs = [x, *made.parameters()]
+        first = torch.autograd.grad(function(x).square().sum(), inputs, create_graph=True)
+        results.extend(torch.autograd.grad(sum(each.square().sum() for each in first), inputs))
+    assert_close(found, expected)
+
+
 def test_a_frozen_layer_and_one_with_a_hook():
     made = branch()
     made.fc2.requires_grad_(False)
