@@ -59,7 +59,8 @@ class ResMLPEncoder(TransformerEncoderBase):
         out: dict[str, list[Tensor]] = self.forward_scriptable(
             tokens, src_lengths, return_all_hiddens, token_embeddings
         )
-        out["encoder_out"] = states_back(out["encoder_out"], shift, length)
+        # contiguous: each layer's keys and values would else be made from a copy of its own
+        out["encoder_out"] = [state.contiguous() for state in states_back(out["encoder_out"], shift, length)]
         out["encoder_padding_mask"] = [src_tokens.eq(self.padding_idx)]
         out["encoder_embedding"] = [back(out["encoder_embedding"][0], shift, length)]
         out["encoder_states"] = states_back(out["encoder_states"], shift, length)

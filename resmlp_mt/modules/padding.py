@@ -30,5 +30,4 @@ def back(x: Tensor, shift: Tensor, length: int, fill: float = 0.0) -> Tensor:
 
 def states_back(states: list[Tensor], shift: Tensor, length: int) -> list[Tensor]:
     """``back`` for a list of T' x B x C."""
-    # contiguous: each cross-attention would else make copies of its own for its keys and values
-    return [back(state.transpose(0, 1), shift, length).transpose(0, 1).contiguous() for state in states]
+    return [back(state.transpose(0, 1), shift, length).transpose(0, 1) for state in states]
