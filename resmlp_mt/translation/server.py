@@ -276,10 +276,13 @@ def listening(host: str, port: int) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family)
+        listener = socket.create_server(address[:2], family=family)
     except OSError as error:
         reason = str(error.strerror).partition(" (")[0]
         raise UserError(f"--host {host} --port {port}: {reason}: choose another port or host") from error
+    # for its connections: else an answer on one that is kept open waits 40 ms until its head is acknowledged
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def server_of(translator: Translator, limits: Limits, access: Access) -> uvicorn.Server:

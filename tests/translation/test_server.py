@@ -435,6 +435,13 @@ def test_names_that_no_request_has(arguments: list[str], message: str, capsys: p
     ]
 
 
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_mistakes_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("RESMLP_MT_TOKEN", raising=False)
     serve = in_process("serve", monkeypatch)
