@@ -29,6 +29,8 @@ from resmlp_mt.tables import facts, markdown_table, text_table
 
 ALONE = 100
 """Sentences that are translated one at a time, for the latency."""
+PROFILED = 256, 8
+"""Sentences that are translated together, and one at a time, for the profile, which takes long to sum up."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Row:
         size: bytes on disk
         same: of how many sentences the translation is that of every round
         seconds: of each round
-        operations: seconds by PyTorch operation, if asked for: of all sentences together, and of ALONE one at a time
+        operations: seconds by PyTorch operation, if asked for: of PROFILED sentences together, and one at a time
     """
 
     engine: str
@@ -150,10 +152,10 @@ def compare(
             found[name].append(translations)
             seconds[name].append(taken)
         for name, engine in engines.items():
-            singly = [[line] for line in corpus.lines[:ALONE]]
-            alone = [engine.translate(line)[1] for line in singly]
+            alone = [engine.translate([line])[1] for line in corpus.lines[:ALONE]]
             memory, size = engine.sizes()
-            spent = (engine.operations([corpus.lines]), engine.operations(singly)) if profile else None
+            together, singly = (corpus.lines[:count] for count in PROFILED)
+            spent = (engine.operations([together]), engine.operations([[line] for line in singly])) if profile else None
             best = found[name][-1]
             rows.append(
                 Row(
@@ -206,12 +208,13 @@ def table(rows: Sequence[Row], baseline: str) -> list[list[str]]:
 
 
 def profiles(rows: Sequence[Row]) -> list[list[list[str]]]:
-    """Where the time goes: for each corpus a table of all sentences together, and of single ones."""
+    """Where the time goes: for each corpus a table of sentences together, and of single ones."""
     tables = []
     for corpus in dict.fromkeys(row.corpus for row in rows):
         spent = {row.engine: row.operations for row in rows if row.corpus == corpus and row.operations}
-        for number, title in enumerate((corpus, f"{corpus}, {ALONE} sentences one at a time")):
+        for number, how in enumerate(("together", "one at a time")):
             if spent:
+                title = f"{corpus}, {PROFILED[number]} sentences {how}"
                 tables.append(profile_table(title, {name: both[number] for name, both in spent.items()}))
     return tables
 

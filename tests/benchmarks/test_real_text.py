@@ -132,8 +132,11 @@ def test_the_command_writes_what_it_found(made_up, tmp_path, monkeypatch, capsys
     assert [row["operations"][0] for row in found["rows"]] == [{"aten::mm": 2, name: 1} for name in PROFILED]
     document = (tmp_path / "o.md").read_text()
     assert "| in.en | quick |" in document
-    assert "| in.en: ms in | plain | quick |" in document and "| aten::quick | 0.0 | 1,000.0 |" in document
-    assert "| in.en, 100 sentences one at a time: ms in | plain | quick |" in document
+    assert (
+        "| in.en, 256 sentences together: ms in | plain | quick |" in document
+        and "| aten::quick | 0.0 | 1,000.0 |" in document
+    )
+    assert "| in.en, 8 sentences one at a time: ms in | plain | quick |" in document
     (tmp_path / "in.de").write_text("A B\n")
     with pytest.raises(UserError, match=r"in.en has 2 lines, .* 1: give files that are aligned"):
         run(*common, "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}")
