@@ -10,18 +10,16 @@ input read once. Reading is timed too, as the maximum of every row.
 """
 
 import argparse
-import datetime
 import shlex
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 
 import torch
 import torch.nn.functional as F
 
-from resmlp_mt.benchmarks.machine import describe
+from resmlp_mt.benchmarks.machine import describe, now
+from resmlp_mt.benchmarks.timing import Spread, measure
 from resmlp_mt.cpu.precision import BFloat16Linear
 from resmlp_mt.files import write_json
 from resmlp_mt.tables import text_table
@@ -32,12 +30,8 @@ ROUNDS = 50
 
 def seconds(work: Callable[[], object]) -> float:
     """The median of ROUNDS, after a tenth as many that do not count."""
-    times = []
-    for _ in range(ROUNDS + ROUNDS // 10):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[ROUNDS // 10 :])
+    times = measure({"work": lambda _: work()}, 1, ROUNDS, ROUNDS // 10)["work"]
+    return Spread.of([each for (each,) in times]).median
 
 
 def flops_per_second(dtype: torch.dtype, size: int = 1024) -> float:
@@ -92,7 +86,7 @@ def main() -> None:
     if args.json is not None:
         about = {
             "command": shlex.join(["python", "examples/benchmarks/operators.py", *sys.argv[1:]]),
-            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+            "date": now(),
             "machine": describe(threads=1),
         }
         write_json(args.json, {**about, "columns": columns[1:], "rows": found})

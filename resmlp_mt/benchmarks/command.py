@@ -1,7 +1,6 @@
 """What ``benchmark`` does with its options."""
 
 import argparse
-import datetime
 import importlib.util
 import os
 import re
@@ -132,8 +131,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--plots needs matplotlib: pip install matplotlib")
     text = RealText(args.data, args.split) if args.data else None
     command = " ".join(["python", "scripts/benchmark.py", *map(shlex.quote, sys.argv[1:])])
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    run = report.Run(command, now, [])
+    run = report.Run(command, machine.now(), [])
     chosen = jobs(args)
     check_files(chosen, args)
     for job in chosen:

@@ -1,5 +1,6 @@
 """What a measurement ran on."""
 
+import datetime
 import importlib.metadata
 import os
 import platform
@@ -25,6 +26,11 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def now() -> str:
+    """Date and time of a measurement."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def describe(

@@ -1,7 +1,6 @@
 """Translating real text, from text to text, by engines that take turns: speed, quality, latency, memory, size."""
 
 import argparse
-import datetime
 import json
 import multiprocessing
 import os
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt.benchmarks.engines import Engine, Setting, build
-from resmlp_mt.benchmarks.machine import describe
+from resmlp_mt.benchmarks.machine import describe, now
 from resmlp_mt.benchmarks.profiling import operations, profile_table
 from resmlp_mt.benchmarks.timing import Spread, turns
 from resmlp_mt.errors import UserError
@@ -251,7 +250,7 @@ def run(args: argparse.Namespace) -> None:
     setting = Setting(str(args.data), tuple(args.languages), args.threads, args.beam)
     baseline = args.engine[0]
     command = shlex.join(["resmlp-mt", "benchmark", "translate", *sys.argv[1:]])
-    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    date = now()
     machine = describe(threads=args.threads)
     rows = compare(args.engine, baseline, corpora, setting, args.rounds, args.profile)
     lines, spent = table(rows, baseline), profiles(rows)
