@@ -256,16 +256,21 @@ class GrowingFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            try:
-                os.replace(self._partial, self._path)
+        with self._file:
+            if kind is None:
+                self._take_name()
+            elif not self.lines:
+                self._partial.unlink(missing_ok=True)  # nothing is lost
                 Path(f"{self._partial}.json").unlink(missing_ok=True)
-            except OSError as problem:
-                raise UserError(f"{self._path}: cannot be written: {problem.strerror or problem}") from problem
-        elif not self.lines:
-            self._partial.unlink(missing_ok=True)  # nothing is lost
+
+    def _take_name(self) -> None:
+        if os.path.lexists(self._path):
+            raise UserError(f"{self._path}: has appeared during the run: the translations are in {self._partial}")
+        try:
+            os.replace(self._partial, self._path)
             Path(f"{self._partial}.json").unlink(missing_ok=True)
-        self._file.close()
+        except OSError as problem:
+            raise UserError(f"{self._path}: cannot be written: {problem.strerror or problem}") from problem
 
 
 class Stdout:

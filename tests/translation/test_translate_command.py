@@ -241,6 +241,18 @@ def test_two_runs_at_one_file(run: Run, capsys: pytest.CaptureFixture[str], tmp_
         assert "another run is writing it" in told
 
 
+def test_a_file_that_appears_during_the_run_is_left_alone(tmp_path: Path) -> None:
+    told = r"out: has appeared during the run: the translations are in .*out\.partial"
+    with pytest.raises(UserError, match=told), GrowingFile(tmp_path / "out", {}, False) as file:
+        file.add(Window(1, [b"a"]), b"b\n")
+        (tmp_path / "out").write_text("mine")
+    assert (tmp_path / "out").read_text() == "mine"
+    (tmp_path / "out").unlink()
+    with GrowingFile(tmp_path / "out", {}, True) as file:
+        assert file.lines == 1
+    assert (tmp_path / "out").read_bytes() == b"b\n"
+
+
 def test_output_is_out_as_soon_as_it_is_made(tmp_path: Path) -> None:
     with GrowingFile(tmp_path / "out", {"beam": 4}, False) as file:
         file.add(Window(1, [b"a"]), b"b\n")
