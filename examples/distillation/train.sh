@@ -2,32 +2,38 @@
 # Train a student on the data that translate.sh made, as examples/multi30k/train.sh trains the undistilled ResMLP.
 # Run again after a break, it goes on from the last checkpoint.
 #
-#   bash examples/distillation/train.sh distilled|both [WORK] [-- more options of fairseq-train]
+#   bash examples/distillation/train.sh distilled|both|shallow [WORK] [-- more options of fairseq-train]
 #
 # distilled   the teacher's translations alone
 # both        the teacher's translations and the original ones: twice the pairs, half the epochs
+# shallow     the teacher's translations alone, for fast translation: six gated layers that encode, one that decodes
 # WORK        as for translate.sh, default work/multi30k in the checkout; checkpoints and train.log go to WORK/distillation/STUDENT
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 student=${1-}
+text=$student model=(--arch resmlp_transformer_multi30k --max-epoch 30 --total-num-update 16800)
 case $student in
-  distilled) epochs=30 ;;
-  both) epochs=15 ;;
-  *) die "no student $student: give distilled or both" ;;
+  distilled) ;;
+  both) model+=(--max-epoch 15) ;;
+  shallow)
+    text=distilled
+    model=(--arch resmlp_transformer_multi30k_gated --encoder-layers 6 --decoder-layers 1 --max-epoch 12 --total-num-update 6036)
+    ;;
+  *) die "no student $student: give distilled, both or shallow" ;;
 esac
 work=${at}work/multi30k
 source "${at}examples/train_arguments.sh"
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-data=$work/distillation/data-bin.$student run=$work/distillation/$student
+data=$work/distillation/data-bin.$text run=$work/distillation/$student
 [ -d "$data" ] || die "no $data: run examples/distillation/translate.sh first"
 check_commands
 
 mkdir -p "$run"
 fairseq-train "$data" --user-dir "${at}resmlp_mt" --source-lang en --target-lang de \
-  --arch resmlp_transformer_multi30k --share-all-embeddings --dropout 0.2 \
+  "${model[@]}" --share-all-embeddings --dropout 0.2 \
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
   --optimizer adagrad --clip-norm 1.0 \
-  --lr 0.05 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 16800 \
-  --max-tokens 1024 --max-epoch "$epochs" --seed 1 --num-workers 0 --required-batch-size-multiple 1 \
+  --lr 0.05 --lr-scheduler polynomial_decay --warmup-updates 1000 \
+  --max-tokens 1024 --seed 1 --num-workers 0 --required-batch-size-multiple 1 \
   --update-epoch-batch-itr True --save-dir "$run" --keep-last-epochs 5 --log-format simple --log-interval 100 \
   "$@" 2>&1 | tee -a "$run/train.log"

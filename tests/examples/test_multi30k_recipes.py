@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from resmlp_mt.checkpoints.loading import load_checkpoint
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
 from fairseq_commands import prepare  # noqa: E402
@@ -47,10 +49,14 @@ def test_from_the_teacher_to_the_score(run, work):
     again = run("distillation/translate", work, TEACHER=teacher, BEAM=2)
     assert (again.returncode, again.stdout) == (0, "")
 
-    for student, pairs in ("distilled", TRAIN), ("both", 2 * TRAIN):
+    students = {"distilled": ("distilled", TRAIN), "both": ("both", 2 * TRAIN), "shallow": ("distilled", TRAIN)}
+    for student, (data, pairs) in students.items():
         done = run("distillation/train", student, work, "--", *TINY)
         assert done.returncode == 0, done.stdout
-        assert f"data-bin.{student} train en-de {pairs} examples" in done.stdout
+        assert f"data-bin.{data} train en-de {pairs} examples" in done.stdout
+    weights = load_checkpoint(work / "distillation" / "shallow" / "checkpoint_last.pt")["model"]
+    layers = {name.split(".layers.")[0] + name.split(".")[2] for name in weights if ".layers." in name}
+    assert sorted(layers) == ["decoder0", *(f"encoder{number}" for number in range(6))]
     (work / "resmlp" / "test.lenpen1.txt").write_text((work / "distillation" / "train.txt").read_text())
     done = run("distillation/evaluate", "both", work)
     assert done.returncode == 1  # what was put there is no translation of the test set
@@ -63,14 +69,14 @@ def test_from_the_teacher_to_the_score(run, work):
     ("script", "arguments", "message"),
     [
         ("distillation/translate", ["nowhere"], "translate.sh: no teacher nowhere/transformer/average5.pt: run"),
-        ("distillation/train", ["student"], "train.sh: no student student: give distilled or both"),
+        ("distillation/train", ["student"], "train.sh: no student student: give distilled, both or shallow"),
         ("distillation/train", ["both", "nowhere"], "train.sh: no nowhere/distillation/data-bin.both: run"),
         ("distillation/train", ["both", "nowhere", "--lr", "1"], "train.sh: --lr where -- should stand"),
         ("multi30k/train", ["student"], "train.sh: no system student: give resmlp, heads or transformer"),
         ("multi30k/train", ["heads", "nowhere"], "train.sh: no nowhere/data-bin: run"),
         ("multi30k/train", ["heads", "nowhere", "--lr", "1"], "train.sh: --lr where -- should stand"),
         ("multi30k/evaluate", ["heads", "nowhere"], "evaluate.sh: no checkpoint in nowhere/heads: run"),
-        ("distillation/evaluate", ["resmlp"], "evaluate.sh: no student resmlp: give distilled or both"),
+        ("distillation/evaluate", ["resmlp"], "evaluate.sh: no student resmlp: give distilled, both or shallow"),
     ],
 )
 def test_mistakes_are_told_in_one_line(run, script, arguments, message):

@@ -176,7 +176,7 @@ def test_numbers_that_are_none_are_refused(run, tmp_path, script, variables, mes
         ("examples/multi30k/evaluate.sh", ["resmlp", "work", "test", "more"], {}, "more: one argument too many"),
         ("examples/multi30k/evaluate.sh", ["resmlp", "work", "train"], {}, "no subset train: give test or valid"),
         ("examples/distillation/translate.sh", ["work", "more"], {}, "more: one argument too many"),
-        ("examples/distillation/train.sh", [], {}, "no student : give distilled or both"),
+        ("examples/distillation/train.sh", [], {}, "no student : give distilled, both or shallow"),
         ("examples/wmt14_en_de/train.sh", [], {}, "no system : give resmlp6"),
         ("examples/wmt14_en_de/evaluate.sh", [], {}, "no system : give resmlp6"),
         ("scripts/demo.sh", ["Can", "you"], {}, "you: give one sentence, in quotes"),
