@@ -11,13 +11,17 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 student=${1-}
-text=$student model=(--arch resmlp_transformer_multi30k --max-epoch 30 --total-num-update 16800)
+undistilled=(--arch resmlp_transformer_multi30k --optimizer adagrad --lr 0.05 --total-num-update 16800)
+text=$student
 case $student in
-  distilled) ;;
-  both) model+=(--max-epoch 15) ;;
+  distilled) own=("${undistilled[@]}" --max-epoch 30) ;;
+  both) own=("${undistilled[@]}" --max-epoch 15) ;;
   shallow)
     text=distilled
-    model=(--arch resmlp_transformer_multi30k_gated --encoder-layers 6 --decoder-layers 1 --max-epoch 12 --total-num-update 6036)
+    own=(
+      --arch resmlp_transformer_multi30k_gated --encoder-layers 6 --decoder-layers 1
+      --optimizer adam --adam-betas '(0.9, 0.98)' --lr 1.5e-3 --max-epoch 12 --total-num-update 6036 # the last one
+    )
     ;;
   *) die "no student $student: give distilled, both or shallow" ;;
 esac
@@ -30,10 +34,9 @@ check_commands
 
 mkdir -p "$run"
 fairseq-train "$data" --user-dir "${at}resmlp_mt" --source-lang en --target-lang de \
-  "${model[@]}" --share-all-embeddings --dropout 0.2 \
+  "${own[@]}" --clip-norm 1.0 --share-all-embeddings --dropout 0.2 \
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-  --optimizer adagrad --clip-norm 1.0 \
-  --lr 0.05 --lr-scheduler polynomial_decay --warmup-updates 1000 \
+  --lr-scheduler polynomial_decay --warmup-updates 1000 \
   --max-tokens 1024 --seed 1 --num-workers 0 --required-batch-size-multiple 1 \
   --update-epoch-batch-itr True --save-dir "$run" --keep-last-epochs 5 --log-format simple --log-interval 100 \
   "$@" 2>&1 | tee -a "$run/train.log"

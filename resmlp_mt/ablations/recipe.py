@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from omegaconf import DictConfig
 
 from resmlp_mt.ablations.settings import (
     check_folder_names,
@@ -31,6 +29,9 @@ ONE_FOR_ALL = frozenset(f"--{name}" for name in _SHARED.split())
 """Options of fairseq-train that are not a row's to choose: data, batches, budget, and what the table is read from."""
 
 NUMBERS = ("max_epoch", "updates_per_epoch", "average", "seed")
+UPDATES = "{updates}"
+"""What ``${updates}`` is in options until a row is known."""
+
 CURVES = "training.png"
 TABLE_FILES = re.compile(r"table(\..+)?\.(md|json|png)|training\.png")
 """The names of the table's files, which are beside the folders of its rows."""
@@ -44,8 +45,8 @@ class Recipe:
         title: the table's
         baseline: the row that all others are compared with
         rows: name, options of fairseq-train
-        max_epoch: the budget of every row, in epochs
-        updates_per_epoch: batches of an epoch, with which ``${updates}`` is the whole budget in updates; checked
+        max_epoch: the budget of a row, in epochs
+        updates_per_epoch: batches of an epoch, with which ``${updates}`` is a row's whole budget in updates; checked
         batches: options of fairseq-train that make the batches
         languages: source and target, ``en-de``
         reference: running text of the subset's target side, in the folder of the data
@@ -56,6 +57,7 @@ class Recipe:
         average: how many of the last epochs' checkpoints are averaged
         seed: of every training
         seeds: if there are any, every row is trained once with each of them, and ``seed`` is not used
+        epochs: the budgets of rows that have another than ``max_epoch``
     """
 
     title: str
@@ -73,11 +75,18 @@ class Recipe:
     average: int = 5
     seed: int = 1
     seeds: tuple[int, ...] = ()
+    epochs: dict[str, int] = field(default_factory=dict)
+
+    def epochs_of(self, row: str) -> int:
+        """The budget of a row, in epochs."""
+        return self.epochs.get(row, self.max_epoch)
 
     @property
-    def updates(self) -> int:
-        """The budget in updates."""
-        return self.max_epoch * self.updates_per_epoch
+    def budget(self) -> str:
+        """The budget of all rows, in words."""
+        of = f"{self.max_epoch} epochs of {self.updates_per_epoch} updates for every row"
+        others = ", ".join(f"{epochs} for {row}" for row, epochs in self.epochs.items())
+        return f"{of}, but {others}" if others else of
 
     @property
     def langs(self) -> tuple[str, str]:
@@ -97,14 +106,22 @@ class Recipe:
     def training_options(self, row: str, seed: int) -> list[str]:
         """The options of fairseq-train for a row, those apart that name files; later ones win."""
         source, target = self.langs
-        return [
+        words = [
             *("--source-lang", source, "--target-lang", target, *self.batches),
-            *("--max-epoch", str(self.max_epoch), "--seed", str(seed), "--num-workers", "0"),
+            *("--max-epoch", str(self.epochs_of(row)), "--seed", str(seed), "--num-workers", "0"),
             *("--update-epoch-batch-itr", "True"),  # broken off and run again, it ends with the same weights
             *("--keep-last-epochs", str(self.average), "--log-format", "json", "--log-interval", "10"),
             *self.options,
-            *self.rows[row],
         ]
+        return [*self._settled(row, words), *self.own_options(row)]
+
+    def own_options(self, row: str) -> list[str]:
+        """A row's own options of fairseq-train."""
+        return self._settled(row, self.rows[row])
+
+    def _settled(self, row: str, words: Sequence[str]) -> list[str]:
+        updates = str(self.epochs_of(row) * self.updates_per_epoch)
+        return [word.replace(UPDATES, updates) for word in words]
 
 
 def read_recipe(path: PathLike) -> Recipe:
@@ -113,8 +130,7 @@ def read_recipe(path: PathLike) -> Recipe:
     Raises:
         UserError: it cannot be read, lacks a setting or has one that it should not, with its name
     """
-    settings = load(Path(path), lambda given: _derive(path, given))
-    settings.pop("updates", None)
+    settings = load(Path(path), updates=UPDATES)
     check_names(path, settings, Recipe)
     for name in NUMBERS:
         if name in settings:
@@ -124,20 +140,13 @@ def read_recipe(path: PathLike) -> Recipe:
         if name in settings:
             settings[name] = words_of(path, name, settings[name])
     settings["rows"] = _rows(path, settings["rows"])
+    if "epochs" in settings:
+        settings["epochs"] = _epochs(path, settings["epochs"])
     if "seeds" in settings:
         settings["seeds"] = seeds_of(path, settings["seeds"])
     recipe = Recipe(**settings)
     _check(path, recipe)
     return recipe
-
-
-def _derive(path: PathLike, settings: DictConfig) -> None:
-    """Add ``updates``, the budget, which the file's options may name."""
-    factors = {name: settings.get(name) for name in ("max_epoch", "updates_per_epoch")}
-    if None not in factors.values():
-        for name, number in factors.items():
-            check_number(path, name, number)
-        settings["updates"] = factors["max_epoch"] * factors["updates_per_epoch"]
 
 
 def _rows(path: PathLike, rows: Any) -> dict[str, list[str]]:
@@ -150,14 +159,26 @@ def _rows(path: PathLike, rows: Any) -> dict[str, list[str]]:
     return {name: words_of(path, f"rows: {name}", options) for name, options in rows.items()}
 
 
+def _epochs(path: PathLike, epochs: Any) -> dict[str, int]:
+    if not isinstance(epochs, dict):
+        raise UserError(f"{path}: epochs: give the number of some rows, as name: number")
+    for row, number in epochs.items():
+        check_number(path, f"epochs: {row}", number)
+    return epochs
+
+
 def _check(path: PathLike, recipe: Recipe) -> None:
     if recipe.baseline not in recipe.rows:
         raise UserError(f"{path}: baseline: {recipe.baseline}: no such row; there are: {', '.join(recipe.rows)}")
     check_languages(path, recipe.languages)
     if not re.fullmatch(r"\w[\w.-]{,99}", recipe.subset):  # is part of a file's name
         raise UserError(f"{path}: subset: {recipe.subset}: give a name as fairseq has it, such as test")
-    if recipe.average > recipe.max_epoch:
-        raise UserError(f"{path}: average is {recipe.average}, but there are only {recipe.max_epoch} epochs")
+    for row in recipe.epochs:
+        if row not in recipe.rows:
+            raise UserError(f"{path}: epochs: {row}: no such row; there are: {', '.join(recipe.rows)}")
+    fewest = min(map(recipe.epochs_of, recipe.rows))
+    if recipe.average > fewest:
+        raise UserError(f"{path}: average is {recipe.average}, but there are only {fewest} epochs")
     check_own(path, {"options": recipe.options, **{f"rows: {name}": words for name, words in recipe.rows.items()}})
 
 

@@ -255,7 +255,7 @@ class RowFolder(TrainingFolder):
 
     def progress(self) -> str:
         epoch = check_updates(self.log, self.recipe.updates_per_epoch)
-        return f"epoch {epoch} of {self.recipe.max_epoch}" if epoch else ""
+        return f"epoch {epoch} of {self.recipe.epochs_of(self.name)}" if epoch else ""
 
     @property
     def _search(self) -> list[str]:
@@ -263,7 +263,7 @@ class RowFolder(TrainingFolder):
 
     def after(self, state: JsonFile, lock: IO[str], stop: Event) -> None:
         recipe = self.recipe
-        paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.max_epoch)
+        paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.epochs_of(self.name))
         save_checkpoint(average_checkpoints(paths), self.average)
         part, log = self.translation.with_suffix(".txt.part"), self.folder / "generate.log"
         for path in part, log:

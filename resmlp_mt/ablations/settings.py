@@ -7,7 +7,7 @@ import io
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import fields
 from pathlib import Path
@@ -38,11 +38,11 @@ DEEPEST = 9
 """Levels of a file; it has two or three."""
 
 
-def load(path: Path, derive: Callable[[DictConfig], None] = lambda settings: None) -> dict[str, Any]:
+def load(path: Path, **also: str) -> dict[str, Any]:
     """The settings of a file and its base, interpolated.
 
     Args:
-        derive: adds settings that others may name, before they are interpolated
+        also: what settings may name beside one another
 
     Raises:
         UserError: it cannot be read, with the reason
@@ -56,11 +56,13 @@ def load(path: Path, derive: Callable[[DictConfig], None] = lambda settings: Non
             if "base" in base:
                 raise UserError(f"{path}: base: {settings['base']} has a base itself: name that, and copy the rest")
             settings = DictConfig(OmegaConf.merge(base, settings))
-        derive(settings)
-        values: Any = OmegaConf.to_container(settings, resolve=True)
+        for name in also:
+            if name in settings:
+                raise UserError(f"{path}: {name}: is no setting: others may name it as ${{{name}}}")
+        values: Any = OmegaConf.to_container(OmegaConf.merge(settings, also), resolve=True)
     except (OmegaConfBaseException, TypeError) as error:
         raise UserError(f"{path}: not read: {_one_line(error)}") from error
-    return {str(name): value for name, value in values.items() if name != "base" and value != "???"}
+    return {str(name): value for name, value in values.items() if name not in ("base", *also) and value != "???"}
 
 
 def _read(path: Path) -> DictConfig:
@@ -100,7 +102,7 @@ def check_names(path: PathLike, settings: Mapping[str, Any], kind: type) -> None
         if name not in known:
             raise UserError(f"{path}: {name}: no such setting; there are: base, {', '.join(known)}")
     for name, each in known.items():
-        if each.default is NO_DEFAULT and name not in settings:
+        if each.default is NO_DEFAULT and each.default_factory is NO_DEFAULT and name not in settings:
             raise UserError(f"{path}: {name} is missing")
 
 

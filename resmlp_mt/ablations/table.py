@@ -248,8 +248,8 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
             Figures(
                 name=row.name,
                 seed=row.seed,
-                options=" ".join(recipe.rows[row.name]),
-                training=read_training(row.log, recipe.max_epoch),
+                options=" ".join(recipe.own_options(row.name)),
+                training=read_training(row.log, recipe.epochs_of(row.name)),
                 processor_seconds=row.processor_seconds,
                 trained=row.trained,
                 scores=detokenized_scores(text, expected, language),
@@ -260,7 +260,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
     return Table(
         title=recipe.title,
         baseline=recipe.baseline,
-        budget=f"{recipe.max_epoch} epochs of {recipe.updates_per_epoch} updates for every row, {seeds}",
+        budget=f"{recipe.budget}, {seeds}",
         scored=f"{recipe.subset}, {reference.name}",
         about=dict(about),
         figures=figures,

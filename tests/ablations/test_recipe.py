@@ -23,12 +23,26 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
     write_recipe(tmp_path / "base.yaml")
     (tmp_path / "own.yaml").write_text("base: base.yaml\nmax_epoch: 7\nrows: {deep: --encoder-layers 3}\n")
     recipe = read_recipe(tmp_path / "own.yaml")
-    assert (recipe.max_epoch, recipe.updates, recipe.langs) == (7, 35, ("de", "en"))
+    assert (recipe.max_epoch, recipe.langs) == (7, ("de", "en"))
     assert recipe.rows["deep"] == ["--encoder-layers", "3"]
     assert recipe.rows["paper"] == []
     words = recipe.training_options("deep", 7)
     assert words[words.index("--total-num-update") + 1] == "35"
     assert words[-2:] == ["--encoder-layers", "3"]
+
+
+def test_a_row_can_have_a_budget_of_its_own(write_recipe, tmp_path):
+    write_recipe(tmp_path / "base.yaml")
+    own = "rows: {relu: '--lr ${updates}'}\nepochs: {relu: 30}\n"
+    (tmp_path / "own.yaml").write_text(f"base: base.yaml\n{own}")
+    recipe = read_recipe(tmp_path / "own.yaml")
+    assert recipe.own_options("relu") == ["--lr", "150"]
+    for row, epochs in ("relu", "30"), ("paper", "24"):
+        words = recipe.training_options(row, 1)
+        assert words[words.index("--max-epoch") + 1] == epochs
+        assert words[words.index("--total-num-update") + 1] == str(5 * int(epochs))
+    assert recipe.budget == "24 epochs of 5 updates for every row, but 30 for relu"
+    assert read_recipe(tmp_path / "base.yaml").budget == "24 epochs of 5 updates for every row"
 
 
 @pytest.mark.parametrize(
@@ -70,6 +84,11 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("  relu:", "  table.valid.md:", "table.valid.md: a file of the table has the name"),
         ("  relu:", f"  {'a' * 101}:", "a row is also a folder"),
         ("relu: --activation-fn relu", 'relu: "--activation-fn \\0"', "give printable characters alone"),
+        ("max_epoch: 24", "max_epoch: 24\nupdates: 9", "updates: is no setting: others may name it as ${updates}"),
+        ("max_epoch: 24", "max_epoch: 24\nepochs: {none: 3}", "epochs: none: no such row; there are: "),
+        ("max_epoch: 24", "max_epoch: 24\nepochs: {broken: 0}", "epochs: broken is 0: give a whole number from 1"),
+        ("max_epoch: 24", "max_epoch: 24\nepochs: 3", "epochs: give the number of some rows, as name: number"),
+        ("max_epoch: 24", "max_epoch: 24\nepochs: {broken: 1}", "average is 2, but there are only 1 epochs"),
         ("max_epoch: 24", "max_epoch: 1", "average is 2, but there are only 1 epochs"),
         ("baseline: paper", "baseline: nobody", "baseline: nobody: no such row; there are: paper, relu, broken"),
         ("languages: de-en", "languages: german", "languages: german: give source-target"),
@@ -143,5 +162,6 @@ def test_a_missing_file_or_base_is_named(tmp_path):
 def test_fairseq_understands_every_row_and_all_have_the_same_batches_and_budget(path):
     recipe = read_recipe(path)
     rows = {row: parsed(recipe, row) for row in recipe.rows}
-    for name in "max_tokens", "batch_size", "update_freq", "max_epoch", "max_update", "seed", "dropout":
+    for name in "max_tokens", "batch_size", "update_freq", "max_update", "seed":
         assert len({str(getattr(args, name)) for args in rows.values()}) == 1, name
+    assert {row: args.max_epoch for row, args in rows.items()} == {row: recipe.epochs_of(row) for row in rows}
