@@ -20,7 +20,7 @@ case $student in
     text=distilled
     own=(
       --arch resmlp_transformer_multi30k_gated --encoder-layers 6 --decoder-layers 1
-      --optimizer adam --adam-betas '(0.9, 0.98)' --lr 1.5e-3 --max-epoch 12 --total-num-update 6036 # the last one
+      --optimizer adam --adam-betas '(0.9, 0.98)' --lr 1.5e-3 --max-epoch 12 --total-num-update 6036 # about 503 an epoch
     )
     ;;
   *) die "no student $student: give distilled, both or shallow" ;;
