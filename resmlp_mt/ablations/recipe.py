@@ -112,8 +112,9 @@ class Recipe:
             *("--update-epoch-batch-itr", "True"),  # broken off and run again, it ends with the same weights
             *("--keep-last-epochs", str(self.average), "--log-format", "json", "--log-interval", "10"),
             *self.options,
+            *self.rows[row],
         ]
-        return [*self._settled(row, words), *self.own_options(row)]
+        return self._settled(row, words)
 
     def own_options(self, row: str) -> list[str]:
         """A row's own options of fairseq-train."""
