@@ -1,4 +1,4 @@
-"""Speed and memory of preparing a corpus, beside the plain sequence of command-line tools. `--help` tells the options.
+"""Speed and memory of preparing a corpus, beside the plain sequence of command-line tools.
 
 Both chains run in turn on the same text (Multi30k's training set, repeated) with the same number of processes, and
 their results are compared byte by byte (of subword text, all but blanks at line ends, which subword-nmt passes on). The

@@ -28,8 +28,8 @@ def get_parser() -> argparse.ArgumentParser:
             option, nargs=2, type=named, metavar=("SOURCE", "TARGET"), required=option == "--train", help=what
         )
     for option, most, default, what in (
-        ("--lines", 999_999_999, 200_000, "take the first N lines, at 20 kB or less a line"),
-        ("--per-token", 10_000, 20, "target tokens of a source token"),
+        ("--lines", 999_999_999, 200_000, "use the first N lines; one of 25 tokens a side takes 20 kB of memory"),
+        ("--per-token", 10_000, 20, "target tokens to keep for each source token"),
         ("--always", 100_000, 100, "frequent target tokens that every sentence may have"),
     ):
         parser.add_argument(

@@ -50,10 +50,14 @@ def get_parser() -> argparse.ArgumentParser:
         type=float,
         default=Options.max_len_a,
         metavar="A",
-        help="at most A S + B tokens from S",
+        help="a line of S tokens gets a translation of at most A S + B tokens (default: %(default)g)",
     )
     search.add_argument(
-        "--max-len-b", type=positive(MOST["max_len_b"]), default=Options.max_len_b, metavar="B", help="as above"
+        "--max-len-b",
+        type=positive(MOST["max_len_b"]),
+        default=Options.max_len_b,
+        metavar="B",
+        help="the B of --max-len-a (default: %(default)s)",
     )
     search.add_argument(
         "--too-long",
