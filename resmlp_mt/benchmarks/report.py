@@ -13,9 +13,9 @@ EXPLANATION = """\
 Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a
 ratio formed round by round from measurements that follow each other; "FLOPs alone" is what it would be if only matrix
 products took time. Tokens are target subwords with `</s>`, padding not counted. Memory is the most that a process takes
-for model, optimizer and batch; a token's is that over the tokens of the batch. Generation forces every translation of
-a batch to the same length. In pictures over lengths the dashed time a token is that of the shortest length times what
-the FLOPs of a token are of those there: above it, time grows faster than FLOPs do."""
+for model, optimizer and batch; "kB a token" is that divided by the tokens of the batch. Generation forces every
+translation of a batch to the same length. In pictures over lengths the dashed line is the time a token if it grew from
+the shortest length on as the FLOPs of a token do. A measured line above it: time grows faster than FLOPs."""
 
 
 @dataclass(frozen=True)
