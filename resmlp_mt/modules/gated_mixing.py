@@ -17,6 +17,8 @@ from .token_mixing import TokenMixing
 class GatedTokenMixing(TokenMixing):
     """``W_out (sigmoid(W_gate x) * (A W_value x + b))``, with A and b as those of ``TokenMixing``.
 
+    Beside a relative term A starts at zero: at first what a position reads depends on the distance alone.
+
     Args:
         dim: channels C
     """
@@ -31,6 +33,8 @@ class GatedTokenMixing(TokenMixing):
         dropout: float = 0.0,
     ):
         super().__init__(max_positions, heads, relative, causal, dropout)
+        if relative:
+            nn.init.zeros_(self.weight)
         self.value_gate, self.out_proj = nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
         for linear in self.value_gate, self.out_proj:
             nn.init.xavier_uniform_(linear.weight)

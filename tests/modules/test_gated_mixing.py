@@ -10,7 +10,14 @@ from resmlp_mt.modules.token_mixing import TokenMixing
 
 def mixing(**options):
     torch.manual_seed(0)
-    return GatedTokenMixing(8, 12, heads=2, relative=True, **options)
+    gated = GatedTokenMixing(8, 12, heads=2, relative=True, **options)
+    torch.nn.init.normal_(gated.weight)
+    return gated
+
+
+def test_beside_a_relative_term_a_starts_at_zero():
+    assert not GatedTokenMixing(8, 12, relative=True).weight.any()
+    assert GatedTokenMixing(8, 12).weight.all()
 
 
 @torch.no_grad()
