@@ -41,7 +41,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         for name, point in points.items():
             axis.plot(*point, "o", color=colors[name], label=name)
         axis.step(
-            *zip(*frontier(list(points.values())), strict=True), where="pre", color="0.6", zorder=0, label="best so far"
+            *zip(*frontier(list(points.values())), strict=True), where="post", color="0.6", zorder=0, label="best so far"
         )
         axis.set(xlabel="sentences/s", ylabel="sacreBLEU", title=text)
         axis.set_xlim(left=0)
