@@ -40,9 +40,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         }
         for name, point in points.items():
             axis.plot(*point, "o", color=colors[name], label=name)
-        axis.step(
-            *zip(*frontier(list(points.values())), strict=True), where="post", color="0.6", zorder=0, label="best so far"
-        )
+        best = zip(*frontier(list(points.values())), strict=True)
+        axis.step(*best, where="post", color="0.6", zorder=0, label="best so far")
         axis.set(xlabel="sentences/s", ylabel="sacreBLEU", title=text)
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
