@@ -129,7 +129,7 @@ def read_scaling_recipe(path: PathLike) -> ScalingRecipe:
             try:
                 options = recipe.model_options(family, size)
             except (LookupError, ValueError, AttributeError, TypeError) as error:
-                name = f"{{{error.args[0]}}}" if isinstance(error, KeyError) else error
+                name = f"{{{error.args[0]}}}" if isinstance(error, KeyError) else str(error)
                 raise UserError(
                     f"{path}: families: {family}: {name}: not a number of the size {size}, which has "
                     f"{', '.join(recipe.sizes[size])}"
