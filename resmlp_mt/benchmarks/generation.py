@@ -225,7 +225,7 @@ def translate(comparison: Comparison, shapes: Sequence[Shape], text: RealText | 
             comparison,
             Workload(
                 str(shape) if text is None else f"{sentences} by {shape.sentences}",
-                round(tokens / sentences),
+                tokens / sentences if text else shape.length,
                 shape.sentences,
                 tokens,
                 len(pieces),

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from translation.small_folder import make
@@ -154,6 +155,16 @@ def test_the_command_writes_what_it_found(made_up, tmp_path, monkeypatch, capsys
         and "| aten::quick | 0.0 | 1,000.0 |" in document
     )
     assert "| in.en, 8 sentences one at a time: ms in | plain | quick |" in document
+    monkeypatch.setattr(real_text, "compare", None)  # nothing is measured before that
+    (tmp_path / "folder").mkdir()
+    text = "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}"
+    with pytest.raises(UserError, match="--plot: is of BLEU: give --text SOURCE:REFERENCE"):
+        run(*common, "--text", tmp_path / "in.en", "--plot", tmp_path / "o.png")
+    with pytest.raises(UserError, match="is not a regular file: choose another name"):
+        run(*common, *text, "--json", tmp_path / "folder")
+    monkeypatch.setattr("resmlp_mt.evaluation.bleu.BLEU", Mock(side_effect=RuntimeError))
+    with pytest.raises(UserError, match="sacreBLEU for de needs MeCab"):
+        run(*common, *text)
     (tmp_path / "in.de").write_text("A B\n")
     with pytest.raises(UserError, match=r"in.en has 2 lines, .* 1: give files that are aligned"):
         run(*common, "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}")
