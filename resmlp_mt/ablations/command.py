@@ -88,7 +88,7 @@ def train_all(rows: Sequence[TrainingFolder], jobs: int, anew: frozenset[str], p
     Returns:
         the labels of those that failed
     """
-    machine = {name: value for name, value in describe(threads=1).items() if name != "ctranslate2"}
+    machine = describe(threads=1, packages=())
     signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
     waiting = [row for row in rows if row.name in anew or not row.finished]
     seconds = planned | {row.name: row.processor_seconds for row in rows if row.finished}
@@ -111,6 +111,8 @@ def run(args: argparse.Namespace) -> None:
     recipe = read_recipe(args.recipe)
     sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
     only, anew = known(recipe.rows, args.rows or list(recipe.rows)), known(recipe.rows, args.anew)
+    if not anew <= only:
+        raise UserError(f"--anew {' '.join(sorted(anew - only))}: not of the --rows: {', '.join(args.rows)}")
     reference = args.work / recipe.reference
     if not reference.is_file():
         raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")

@@ -23,10 +23,12 @@ _SHARED = """
 batch-size batch-size-valid max-sentences max-sentences-valid max-tokens max-tokens-valid required-batch-size-multiple
 update-freq update-epoch-batch-itr seed train-subset valid-subset skip-invalid-size-inputs-valid-test source-lang
 target-lang user-dir max-epoch max-update patience stop-min-lr stop-time-hours keep-last-epochs no-epoch-checkpoints
-no-save restore-file save-dir save-interval validate-interval disable-validation log-file log-format log-interval
+no-save no-save-optimizer-state restore-file save-dir save-interval validate-interval disable-validation
+reset-dataloader reset-lr-scheduler reset-meters reset-optimizer max-valid-steps nval log-file log-format log-interval
 """
-ONE_FOR_ALL = frozenset(f"--{name}" for name in _SHARED.split())
-"""Options of fairseq-train that are not a row's to choose: data, batches, budget, and what the table is read from."""
+ONE_FOR_ALL = frozenset(["-s", "-t", *(f"--{name}" for name in _SHARED.split())])
+"""Options of fairseq-train that are not a row's to choose: data, batches, budget, what a training that was broken off
+goes on from, and what the table is read from."""
 
 NUMBERS = ("max_epoch", "updates_per_epoch", "average", "seed")
 UPDATES = "{updates}"
@@ -183,16 +185,17 @@ def _check(path: PathLike, recipe: Recipe) -> None:
     check_own(path, {"options": recipe.options, **{f"rows: {name}": words for name, words in recipe.rows.items()}})
 
 
-def check_own(path: PathLike, own: Mapping[str, Sequence[str]]) -> None:
+def check_own(path: PathLike, own: Mapping[str, Sequence[str]], shared: frozenset[str] = ONE_FOR_ALL) -> None:
     """Refuse options that are not a single training's to choose.
 
     Args:
         own: the words of options, by what the file calls them
+        shared: the options that are one for all
 
     Raises:
-        UserError: one of ONE_FOR_ALL is among them
+        UserError: one of ``shared`` is among them
     """
     for name, options in own.items():
         for word in options:
-            if word.partition("=")[0] in ONE_FOR_ALL:
+            if word.partition("=")[0] in shared:
                 raise UserError(f"{path}: {name}: {word}: one for all {name.partition(':')[0]}, and not set here")

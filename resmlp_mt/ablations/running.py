@@ -334,7 +334,7 @@ def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], j
     if not seconds:
         return None
     usual = statistics.mean(seconds.values())
-    return sum(seconds.get(row.name, usual) for row in waiting) / jobs
+    return sum(seconds.get(row.name, usual) for row in waiting) / min(jobs, len(waiting) or 1)
 
 
 def finish_rows(

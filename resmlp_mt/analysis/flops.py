@@ -36,6 +36,10 @@ class TranslationModel:
         """FLOPs of a target sentence beside its encoded source sentence, all positions at once."""
         raise NotImplementedError
 
+    def kept(self, source: int) -> int:
+        """Those of the decoder's FLOPs that are for the source sentence alone: keys and values, kept between steps."""
+        return 0
+
     def forward(self, source: int, target: int) -> int:
         """FLOPs of the forward pass over a pair of sentences of these lengths."""
         return self.encoder(source) + self.decoder(source, target)
@@ -70,8 +74,11 @@ class ResMLP(TranslationModel):
     def decoder(self, source: int, target: int) -> int:
         d = self.width
         own = self.positions(target) + 4 * d * self.mlp
-        cross = target * (4 * d * d + 4 * source * d) + source * 4 * d * d  # queries, output; keys, values
-        return self.decoder_layers * (target * own + cross) + target * 2 * d * self.vocabulary
+        cross = 4 * d * d + 4 * source * d  # queries, output; scores, weighted sums
+        return self.decoder_layers * target * (own + cross) + self.kept(source) + target * 2 * d * self.vocabulary
+
+    def kept(self, source: int) -> int:
+        return self.decoder_layers * source * 4 * self.width**2
 
     def positions(self, length: int) -> int:
         """FLOPs a position of what connects the positions of one sentence; a depthwise convolution has no products."""

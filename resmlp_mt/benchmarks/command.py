@@ -64,13 +64,17 @@ def adapted(job: Job, args: argparse.Namespace) -> Job:
 def section_of(job: Job, args: argparse.Namespace) -> Section:
     """The section to fill."""
     comparison = job.comparison
+    names = {comparison.baseline if system.arch == "ctranslate2" else system.name for system in comparison.systems}
+    size = {} if all(System(name).is_checkpoint for name in names) else asdict(comparison.size)
     settings = {
-        **{name: str(value) for name, value in asdict(comparison.size).items()},
+        **{name: str(value) for name, value in size.items()},
         "dtype": "fp16" if comparison.conditions.fp16 else "fp32",
         "padding": f"{comparison.padding:.0%}",
         "rounds": str(comparison.rounds),
     }
     if job.kind == "generation":
+        if args.data:  # the text has its own
+            settings = {name: value for name, value in settings.items() if name not in ("vocabulary", "padding")}
         settings |= {"beam": str(comparison.conditions.beam), "sentences": args.data or "random"}
     described = machine.describe(comparison.conditions.device, comparison.conditions.threads)
     baseline = "one process" if job.kind == "workers" else comparison.baseline

@@ -60,7 +60,7 @@ class Measurement:
 
     system: str
     workload: str
-    length: int
+    length: float
     sentences: int
     batch_tokens: int
     rate: Spread
@@ -102,7 +102,7 @@ class Workload:
 
     Args:
         label: its name in tables
-        length: subwords of a sentence, ``</s>`` included
+        length: subwords of a sentence, ``</s>`` included; the mean where they differ
         sentences: in a batch
         tokens: target tokens of all pieces
         pieces: batches
@@ -110,7 +110,7 @@ class Workload:
     """
 
     label: str
-    length: int
+    length: float
     sentences: int
     tokens: int
     pieces: int

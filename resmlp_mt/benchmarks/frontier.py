@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 from resmlp_mt.benchmarks.real_text import Row
 from resmlp_mt.colors import colors_of
-from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write
 
 
@@ -21,14 +20,12 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """A panel a text.
+    """A panel a text that has references; there must be one.
 
     Raises:
-        UserError: no text has references, or the file cannot be written
+        UserError: the file cannot be written
     """
     scored = [row for row in rows if row.scores]
-    if not scored:
-        raise UserError("--plot: is of BLEU: give --text SOURCE:REFERENCE")
     texts = list(dict.fromkeys(row.corpus for row in scored))
     figure = Figure(figsize=(6.5 * len(texts), 5.5), layout="constrained")
     colors = colors_of(row.engine for row in scored)
@@ -40,9 +37,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         }
         for name, point in points.items():
             axis.plot(*point, "o", color=colors[name], label=name)
-        axis.step(
-            *zip(*frontier(list(points.values())), strict=True), where="pre", color="0.6", zorder=0, label="best so far"
-        )
+        best = zip(*frontier(list(points.values())), strict=True)
+        axis.step(*best, where="post", color="0.6", zorder=0, label="best so far")
         axis.set(xlabel="sentences/s", ylabel="sacreBLEU", title=text)
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)

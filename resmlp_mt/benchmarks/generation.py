@@ -16,7 +16,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor
 
-from resmlp_mt.analysis.flops import TranslationModel
+from resmlp_mt.analysis.flops import ResMLP, TranslationModel
 from resmlp_mt.benchmarks import memory
 from resmlp_mt.benchmarks.batches import Shape, batch, random_sentences, spread_lengths
 from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
@@ -225,7 +225,7 @@ def translate(comparison: Comparison, shapes: Sequence[Shape], text: RealText | 
             comparison,
             Workload(
                 str(shape) if text is None else f"{sentences} by {shape.sentences}",
-                round(tokens / sentences),
+                tokens / sentences if text else shape.length,
                 shape.sentences,
                 tokens,
                 len(pieces),
@@ -276,14 +276,18 @@ def translate_alone(comparison: Comparison, system: System, text: RealText | Non
 
 
 def flops_per_token(comparison: Comparison, formula: TranslationModel | None, pieces: Sequence[Piece]) -> float | None:
-    """FLOPs a target token; the encoder reads a sentence once, every beam decodes it step by step."""
+    """FLOPs a target token; the encoder reads a sentence once, every beam decodes it step by step.
+
+    Each beam has keys and values of its own, but on the CPU those of a ResMLP share them (``models.beams``).
+    """
     if formula is None:
         return None
-    total = 0.0
+    total, beam = 0.0, comparison.conditions.beam
+    shared = beam - 1 if type(formula) is ResMLP and comparison.conditions.device == "cpu" else 0
     for piece in pieces:
         source = max(map(len, piece.sources))
-        a_sentence = formula.encoder(source) + comparison.conditions.beam * step_by_step(formula, source, piece.length)
-        total += a_sentence * len(piece.sources)
+        decoding = beam * step_by_step(formula, source, piece.length) - shared * formula.kept(source)
+        total += (formula.encoder(source) + decoding) * len(piece.sources)
     return total / sum(piece.tokens for piece in pieces)
 
 
@@ -291,7 +295,8 @@ def step_by_step(formula: TranslationModel, source: int, target: int) -> float:
     """FLOPs of the decoder, one position after the other.
 
     Position t costs what each of t positions costs at once: squares over positions, whole at once, are triangles here.
-    What is there without a position, keys and values, is there once.
+    Keys and values are there once, and what is beyond the last position (``ConvS2S``) is not there.
     """
-    once = formula.decoder(source, 0)
-    return once + sum((formula.decoder(source, length) - once) / length for length in range(1, target + 1))
+    without = formula.decoder(source, 0)
+    steps = ((formula.decoder(source, length) - without) / length for length in range(1, target + 1))
+    return formula.kept(source) + sum(steps)

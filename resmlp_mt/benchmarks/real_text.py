@@ -22,8 +22,8 @@ from resmlp_mt.benchmarks.machine import describe, now
 from resmlp_mt.benchmarks.profiling import operations, profile_table
 from resmlp_mt.benchmarks.timing import Spread, turns
 from resmlp_mt.errors import UserError
-from resmlp_mt.evaluation.bleu import Score, detokenized_scores
-from resmlp_mt.files import atomic_write, check_outputs, read_lines, write_json
+from resmlp_mt.evaluation.bleu import Score, detokenized_scores, sacre_bleu
+from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs, read_lines, write_json
 from resmlp_mt.tables import facts, markdown_table, text_table
 
 ALONE = 100
@@ -242,6 +242,12 @@ def run(args: argparse.Namespace) -> None:
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
     texts = [path for text in args.text for path in text.split(":")]
     check_outputs(outputs, [*texts, args.data])
+    for path in outputs:
+        check_can_be_written(path)
+    if any(corpus.references for corpus in corpora):
+        sacre_bleu(args.languages[1])  # a missing package is found now, not after the translations
+    elif args.plot is not None:
+        raise UserError("--plot: is of BLEU: give --text SOURCE:REFERENCE")
     if args.plot is not None:
         try:
             from resmlp_mt.benchmarks.frontier import draw

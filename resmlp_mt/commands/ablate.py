@@ -37,10 +37,8 @@ def get_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/ablations/RECIPE)")
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only")
-    add_trainings(parser, "ROW")
-    parser.add_argument(
-        "--table", action="store_true", help="run nothing: make the table of the rows that are finished"
-    )
+    what = add_trainings(parser, "ROW")
+    what.add_argument("--table", action="store_true", help="run nothing: make the table of the rows that are finished")
     return parser
 
 

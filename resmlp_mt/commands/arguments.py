@@ -24,12 +24,18 @@ def positive(most: int, least: int = 1) -> Callable[[str], int]:
     return number
 
 
-def add_trainings(parser: argparse.ArgumentParser, name: str) -> None:
-    """Add ``--jobs`` and ``--anew`` of a command with a training for each ``name``."""
+def add_trainings(parser: argparse.ArgumentParser, name: str) -> "argparse._MutuallyExclusiveGroup":
+    """Add ``--jobs`` and ``--anew`` of a command with a training for each ``name``.
+
+    Returns:
+        the group of ``--anew``, for options that train nothing
+    """
     jobs = "trainings at a time, of one thread each (default: 1)"
     parser.add_argument("--jobs", type=positive(1000), default=1, metavar="N", help=jobs)
     anew = "delete what these have, and train them again"
-    parser.add_argument("--anew", nargs="+", default=[], metavar=name, help=anew)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--anew", nargs="+", default=[], metavar=name, help=anew)
+    return what
 
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:

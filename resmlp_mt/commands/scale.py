@@ -29,8 +29,7 @@ def get_parser() -> argparse.ArgumentParser:
         "--work", type=named, required=True, help="the folder of the data, with data-bin and the reference"
     )
     parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/scaling/RECIPE)")
-    add_trainings(parser, "CELL")
-    what = parser.add_mutually_exclusive_group()
+    what = add_trainings(parser, "CELL")
     what.add_argument("--dry-run", action="store_true", help="tell the cells and their cost, and end")
     what.add_argument("--table", action="store_true", help="train nothing: make the page of what is finished")
     return parser

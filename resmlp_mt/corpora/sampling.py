@@ -1,14 +1,19 @@
 """Samples of a binarized training set, each within the larger ones."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
 
 from resmlp_mt.corpora.binarized import check_binarized
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_folder
+from resmlp_mt.files import atomic_folder, write_json
+
+RECORD = "sample.json"
+"""What a sample was made of, beside it."""
 
 
 def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +47,9 @@ def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarr
     return np.random.default_rng(seed).permutation(there)[:pairs]
 
 
-def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int) -> None:
+def sample(
+    data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int, made_of: Mapping[str, Any] | None = None
+) -> None:
     """Make a data-bin of some pairs of another's training set; its validation set and dictionaries stay.
 
     A sample holds all that are smaller (``drawn``).
@@ -52,6 +59,7 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
         folder: the new one; appears complete or not at all
         pairs: how many
         seed: of the permutation
+        made_of: what is kept with it, in RECORD
 
     Raises:
         UserError: there are fewer pairs, the data is broken, or the folder cannot be written
@@ -69,6 +77,7 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
                 shutil.copyfile(f"{source}{ending}", new / f"{source.name}{ending}")
         for lang in langs:
             shutil.copyfile(data / f"dict.{lang}.txt", new / f"dict.{lang}.txt")
+        write_json(new / RECORD, made_of or {})
 
 
 def _prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:

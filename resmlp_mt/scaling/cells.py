@@ -1,6 +1,5 @@
 """A cell in a folder of its own: trained on its sample, its log kept."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +7,9 @@ from threading import Event
 from typing import IO
 
 from resmlp_mt.ablations.running import TrainingFolder, circumstances, digests
-from resmlp_mt.corpora.sampling import sample
+from resmlp_mt.corpora.sampling import RECORD, sample
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import JsonFile, read_lines, write_json
+from resmlp_mt.files import JsonFile, read_lines
 from resmlp_mt.scaling.grid import Plan
 from resmlp_mt.scaling.recipe import ScalingRecipe
 
@@ -80,11 +79,9 @@ def sampled(recipe: ScalingRecipe, data: Path, out: Path) -> dict[int, Path]:
     folders = {}
     for pairs in recipe.pairs:
         folder = folders[pairs] = out / "data" / str(pairs)
-        record = folder / "sample.json"
         if not folder.exists():
-            sample(data, folder, recipe.langs, pairs, recipe.sample_seed)
-            write_json(record, made_of)
-        elif not record.is_file() or json.loads(record.read_text(encoding="utf-8")) != made_of:
+            sample(data, folder, recipe.langs, pairs, recipe.sample_seed, made_of)
+        elif JsonFile(folder / RECORD).values != made_of:
             raise UserError(f"{folder}: a sample of other data: remove it, or choose another --out")
     return folders
 

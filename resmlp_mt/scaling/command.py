@@ -37,6 +37,9 @@ def run(args: argparse.Namespace) -> None:
         print(text_table(plan_table(plans)))
         return
     check_outputs([out, *(out / name for name in FILES)], [args.recipe, reference, data])
+    text, target = list(read_lines(reference)), lengths(data, "valid", recipe.langs)[1]
+    if len(text) != len(target) or not any(text):
+        raise UserError(f"{reference}: not the text of the validation set, which has {len(target):,} sentences")
     cells = cell_folders(recipe, plans, out, sampled(recipe, data, out))
     failed: list[str] = []
     if not args.table:
@@ -45,9 +48,7 @@ def run(args: argparse.Namespace) -> None:
     runs = [read_run(cell, vocabulary) for cell in cells if cell.finished]
     if not runs:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
-    characters = sum(map(len, read_lines(reference)))
-    tokens = int(lengths(data, "valid", recipe.langs)[1].sum())
-    study = make_study(recipe, runs, len(cells), tokens / characters, about(cells))
+    study = make_study(recipe, runs, len(cells), int(target.sum()) / sum(map(len, text)), about(cells))
     save(study, out)
     print("\n".join([*study.says(), *study.notes()[:1], f"the page: {out / FILES[0]}"]))
     if failed:

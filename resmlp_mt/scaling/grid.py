@@ -1,5 +1,6 @@
 """The cells of a study, what each costs, and the table of them before any training."""
 
+import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Plan:
         flops: of training on a target token, padding left out, the mean over the sample
         tokens: target subwords of the sample, with ``</s>``
         updates: the most that its budget allows
-        updates_an_epoch: batches of the sample
+        updates_an_epoch: of the sample
         validated: target subwords of all validations
         seconds: of one core, if the whole budget is used
     """
@@ -62,7 +63,7 @@ class Plan:
     flops: float
     tokens: int
     updates: int
-    updates_an_epoch: float
+    updates_an_epoch: int
     validated: int
 
     @property
@@ -134,7 +135,7 @@ def cell_key(recipe: ScalingRecipe) -> tuple[str, str]:
     return next(iter(recipe.families)), next(iter(recipe.sizes))
 
 
-def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> float:
+def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
     """The updates that fairseq makes of an epoch.
 
     Args:
@@ -157,7 +158,7 @@ def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> float
         max_sentences=args.batch_size,
         required_batch_size_multiple=args.required_batch_size_multiple,
     )
-    return len(batches) / args.update_freq[0]
+    return math.ceil(len(batches) / args.update_freq[0])
 
 
 def _dictionary(data: Path, lang: str) -> Dictionary:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.ablations.recipe import check_own
+from resmlp_mt.ablations.recipe import ONE_FOR_ALL, check_own
 from resmlp_mt.ablations.settings import (
     check_folder_names,
     check_languages,
@@ -21,6 +21,8 @@ from resmlp_mt.files import PathLike
 
 NUMBERS = "updates", "validate_every", "patience", "seed", "sample_seed"
 REPEATED = "size", "pairs", "seeds"
+SHARED = ONE_FOR_ALL | {f"--{what}-interval-updates" for what in ("validate", "save", "keep")}
+"""Options of fairseq-train that are one for all cells; fairseq also validates where it saves."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,13 @@ def read_scaling_recipe(path: PathLike) -> ScalingRecipe:
         for size in recipe.sizes:
             try:
                 options = recipe.model_options(family, size)
-            except (KeyError, ValueError, IndexError) as error:
+            except (LookupError, ValueError, AttributeError, TypeError) as error:
+                name = f"{{{error.args[0]}}}" if isinstance(error, KeyError) else str(error)
                 raise UserError(
-                    f"{path}: families: {family}: {{{error.args[0]}}}: not a number of the size {size}, which has "
+                    f"{path}: families: {family}: {name}: not a number of the size {size}, which has "
                     f"{', '.join(recipe.sizes[size])}"
                 ) from error
-            check_own(path, {f"families: {family}": options})
+            check_own(path, {f"families: {family}": options}, SHARED)
     return recipe
 
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from resmlp_mt.ablations.training_log import read_curves
+from resmlp_mt.ablations.training_log import Curves, read_curves
+from resmlp_mt.errors import UserError
 from resmlp_mt.scaling.cells import CellFolder
 from resmlp_mt.scaling.grid import Cell
 from resmlp_mt.scaling.parameters import Parameters
@@ -56,9 +57,15 @@ def read_run(cell: CellFolder, vocabulary: int) -> Run:
     Raises:
         UserError: its log cannot be read
     """
-    curves = read_curves(cell.log)
-    last = max(updates for updates, told in curves.training.items() if "update" in told)
-    tokens_an_update = cell.plan.tokens * curves.training[last]["update"] / last
+    try:
+        curves = read_curves(cell.log)
+    except UserError:
+        if not cell.diverged:
+            raise
+        curves = Curves({}, {})  # before the first update was told
+    epochs = {updates: told["update"] for updates, told in curves.training.items() if "update" in told}
+    last = max(epochs, default=1)
+    tokens_an_update = cell.plan.tokens * epochs.get(last, 0) / last
     bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in curves.validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.diverged or not losses or list(losses.values())[-1] >= math.log(vocabulary)

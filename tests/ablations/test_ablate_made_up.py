@@ -219,6 +219,11 @@ def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(abla
     (tmp_path / "out" / "relu" / "left").touch()
     path.write_text(path.read_text().replace("fn relu", "fn relu --dropout 0.2"))
     commands.clear()
+    with pytest.raises(UserError, match="--anew relu: not of the --rows: paper"):
+        ablate(path, "--rows", "paper", "--anew", "relu")
+    with pytest.raises(SystemExit):
+        ablate(path, "--table", "--anew", "relu")
+    assert "--anew: not allowed with argument --table" in capsys.readouterr().err
     with pytest.raises(UserError, match="not finished: relu"):
         ablate(path)
     output, errors = capsys.readouterr()

@@ -94,6 +94,10 @@ def test_a_row_can_have_a_budget_of_its_own(write_recipe, tmp_path):
         ("baseline: paper", "baseline: nobody", "baseline: nobody: no such row; there are: paper, relu, broken"),
         ("languages: de-en", "languages: german", "languages: german: give source-target"),
         ("--dropout 2", "--seed 2", "rows: broken: --seed: one for all rows"),
+        *(
+            ("--dropout 2", f"{option} 3", f"rows: broken: {option}: one for all rows")
+            for option in ("--reset-optimizer", "--no-save-optimizer-state", "--max-valid-steps", "--nval", "-s", "-t")
+        ),
         ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: one for all rows"),
         ("--dropout 2", "--adam-betas '(", "rows: broken: No closing quotation"),
         ("  broken: --dropout 2", "  a/b: --dropout 2", "'a/b': a row is also a folder"),

@@ -95,3 +95,4 @@ def test_the_time_that_is_left_is_that_of_the_rows_before(row):
     assert time_left([row, other], {}, 1) is None
     assert time_left([row, other], {"paper": 60.0, "broken": 30.0}, 2) == (60 + 45) / 2
     assert time_left([], {"paper": 60.0}, 2) == 0
+    assert time_left([row], {"paper": 60.0}, 4) == 60  # three jobs have nothing to do

@@ -7,9 +7,10 @@ from dataclasses import asdict
 
 import pytest
 
-from resmlp_mt.benchmarks import jobs, machine
+from resmlp_mt.benchmarks import command, jobs, machine
 from resmlp_mt.benchmarks.jobs import FULL, QUICK
 from resmlp_mt.benchmarks.timing import per_second, speed_ratio
+from resmlp_mt.commands.benchmark import get_parser
 from resmlp_mt.errors import UserError
 from scripts import in_process
 
@@ -85,8 +86,18 @@ def test_generation_of_real_sentences(benchmark, data_bin, tmp_path):
     benchmark("generation", "--quick", "--data", data_bin, *TINY, "--no-memory", "--json", result)
     section, rows = rows_of(result, "generation")
     assert section["settings"]["sentences"] == str(data_bin)
+    assert not {"padding", "vocabulary"} & section["settings"].keys()  # the text's own
     assert [row["workload"] for row in rows[::2]] == ["5 by 1", "5 by 32"]
     assert [len(row["seconds"][0]) for row in rows[::2]] == [5, 1]
+    again = tmp_path / "again.json"
+    benchmark("generation", "--data", data_bin, *TINY, "--no-memory", "--shapes", "9x2", "--json", again)
+    assert {row["length"] for row in rows_of(again, "generation")[1]} == {(2 * 6 + 2 * 8 + 9) / 5}
+
+
+def test_the_size_of_checkpoints_is_not_told_by_options():
+    args = get_parser().parse_args(["generation", "--data", "d", "--system", "a.pt", "--baseline", "a.pt", "--quick"])
+    [job] = command.jobs(args)
+    assert command.section_of(job, args).settings.keys() == {"dtype", "rounds", "beam", "sentences"}
 
 
 def test_workers(benchmark, tmp_path):

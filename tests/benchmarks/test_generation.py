@@ -1,9 +1,14 @@
 """Every system writes translations of the length that it is told, and no other."""
 
 import importlib.util
+from dataclasses import replace
+from unittest.mock import MagicMock
 
 import pytest
 import torch
+from analysis.test_flops import UNKNOWN_TO_TORCH
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.analysis.flops import ResMLP, Transformer
 from resmlp_mt.benchmarks.batches import Shape
@@ -165,6 +170,21 @@ def test_dictionaries_that_are_not_joined_are_one_line(data_bin, name):
     with pytest.raises(UserError, match=rf"^{name}: .*joined dictionary") as error:
         build(one, one.systems[0], RealText(str(data_bin)).task(one))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", [NAMES[0], f"{NAMES[1]}:token_mixing=none", *NAMES[3:]])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_flops_of_the_search_are_what_torch_counts(name, beam, monkeypatch):
+    monkeypatch.setattr("torch.utils.module_tracker.register_multi_grad_hook", MagicMock())  # no gradients here
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    one = replace(comparison(name), conditions=Conditions(beam=beam))
+    task = make_task(one, None)
+    translator = build(one, System(name), task)
+    piece = random_piece(Shape(7, 2), 0.0, task.source_dictionary)
+    work = translator.prepare(piece)
+    with FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH) as counter, sdpa_kernel(SDPBackend.MATH):
+        work()
+    assert counter.get_total_flops() == pytest.approx(flops_per_token(one, translator.formula, [piece]) * piece.tokens)
 
 
 def test_flops_of_decoding_step_by_step():

@@ -1,6 +1,8 @@
 """Engines that translate real text: what is measured, by engines whose times are known, and one that is real."""
 
 import json
+from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from translation.small_folder import make
@@ -65,6 +67,22 @@ def test_figures_are_those_of_the_times(made_up, tmp_path):
 
 def test_on_the_frontier_is_what_no_other_beats_in_both():
     assert frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
+
+
+def test_the_line_of_the_frontier_promises_nothing_that_no_engine_reaches(made_up, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    from matplotlib.cbook import STEP_LOOKUP_MAP
+    from matplotlib.figure import Figure
+
+    kept = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: kept.append(figure))
+    corpus = Corpus("one", LINES, ["A B", "C D E", "F"])
+    rows = compare(["plain", "quick"], "plain", [corpus], SETTING, rounds=1)
+    draw([replace(row, scores={"sacrebleu": {"score": 9 / row.rate.median}}) for row in rows], tmp_path / "picture.png")
+    *points, line = kept[0].axes[0].lines
+    reached = [(point.get_xdata()[0], point.get_ydata()[0]) for point in points]
+    corners = zip(*STEP_LOOKUP_MAP[line.get_drawstyle()](*line.get_data()), strict=True)
+    assert all(any(speed >= x and score >= y for speed, score in reached) for x, y in corners)
 
 
 def test_an_engine_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
@@ -137,6 +155,16 @@ def test_the_command_writes_what_it_found(made_up, tmp_path, monkeypatch, capsys
         and "| aten::quick | 0.0 | 1,000.0 |" in document
     )
     assert "| in.en, 8 sentences one at a time: ms in | plain | quick |" in document
+    monkeypatch.setattr(real_text, "compare", None)  # nothing is measured before that
+    (tmp_path / "folder").mkdir()
+    text = "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}"
+    with pytest.raises(UserError, match="--plot: is of BLEU: give --text SOURCE:REFERENCE"):
+        run(*common, "--text", tmp_path / "in.en", "--plot", tmp_path / "o.png")
+    with pytest.raises(UserError, match="is not a regular file: choose another name"):
+        run(*common, *text, "--json", tmp_path / "folder")
+    monkeypatch.setattr("resmlp_mt.evaluation.bleu.BLEU", Mock(side_effect=RuntimeError))
+    with pytest.raises(UserError, match="sacreBLEU for de needs MeCab"):
+        run(*common, *text)
     (tmp_path / "in.de").write_text("A B\n")
     with pytest.raises(UserError, match=r"in.en has 2 lines, .* 1: give files that are aligned"):
         run(*common, "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}")

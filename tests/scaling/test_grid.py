@@ -71,6 +71,13 @@ def test_batches_of_an_epoch_are_fairseq_s(plans):
     assert plans[Cell("none", "s", 20, 1)].updates == 40
 
 
+def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
+    arguments = (write_study(("--max-tokens 64", f"--batch-size 1 --update-freq {freq}")) for freq in (1, 2))
+    for path, updates in zip(arguments, (5, 3), strict=True):
+        found = plan(read_scaling_recipe(path), work / "data-bin")
+        assert {each.updates_an_epoch for each in found if each.cell.pairs == 5} == {updates}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

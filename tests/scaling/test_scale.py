@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -79,7 +80,10 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     page = (out / "scaling.html").read_text()
     assert "data:image/png;base64," in page and "http" not in page.replace("http-equiv", "")
 
-    scale(recipe, "--table")
+    (out / "cells" / "none-l-20-seed1" / "train.log").write_text("FloatingPointError: gradients are Nan/Inf\n")
+    assert "1 diverged and are left out: none-l-20-seed1." in scale(recipe, "--table")  # before the first update told
+    study = json.loads((out / "scaling.json").read_text())
+    assert study["tables"]["The runs"]["rows"]["none-l-20-seed1"][-5:-2] == ["none", "none", "none"]
     scale(recipe, "--anew", "heads-s-5-seed1")
     assert trained[31:] == ["heads-s-5-seed1"]
 
@@ -94,6 +98,29 @@ def test_samples_are_made_once_and_others_refused(scale, write_study, tmp_path):
     record.write_text("{}")
     with pytest.raises(UserError, match="data/10: a sample of other data: remove it, or choose another --out"):
         scale(recipe, "--table")
+
+
+def test_a_kill_between_a_sample_and_its_record_leaves_no_sample(scale, write_study, monkeypatch):
+    replace = os.replace
+
+    def killed(source, target):
+        if Path(target).name == "sample.json":
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "replace", killed)
+        scale(write_study(), "--table")
+    with pytest.raises(UserError, match="no cell is finished"):
+        scale(write_study(), "--table")
+
+
+def test_a_reference_that_is_not_the_validation_set_s_is_refused_before_any_training(scale, trained, write_study, work):
+    for name, text in ("empty.de", ""), ("short.de", "ein Satz\n"), ("blank.de", "\n" * 6):
+        (work / name).write_text(text)
+        with pytest.raises(UserError, match=rf"{name}: not the text of the validation set, which has 6 sentences"):
+            scale(write_study(("reference: valid.de", f"reference: {name}")))
+    assert not trained
 
 
 def test_a_dry_run_tells_cells_and_hours_and_writes_nothing(scale, trained, write_study, tmp_path):
