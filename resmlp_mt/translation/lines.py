@@ -207,14 +207,17 @@ class GrowingFile:
             self._record.values = begun = new
             self._record.save()
         elif not resume:
-            raise UserError(f"{self._partial}: left by a run that was broken off: give --resume, or remove it and {record}")
+            raise UserError(
+                f"{self._partial}: left by a run that was broken off: give --resume, or remove it and {record}"
+            )
         elif begun.keys() != new.keys() or size < begun["bytes"]:
             raise UserError(f"{self._partial}: is not as its record {record} says: remove both")
         for name, value in identity.items():
             before = begun["identity"].get(name)
             if before != value:
                 raise UserError(
-                    f"{self._partial}: begun with {name} {before}, not {value}: give the same, or remove it and {record}"
+                    f"{self._partial}: begun with {name} {before}, not {value}: give the same, or remove it and "
+                    f"{record}"
                 )
         self.lines: int = begun["lines"]
         self._file.truncate(begun["bytes"])

@@ -182,8 +182,8 @@ class Translator:
                 for number, hypotheses in zip(batch, search(self.model, source, END, how, candidates), strict=True):
                     if len(hypotheses) < options.n_best:
                         raise UserError(
-                            f"n_best {options.n_best}: a text has only {len(hypotheses)} translations of so few tokens: "
-                            "give a smaller n_best or a larger max_len_b"
+                            f"n_best {options.n_best}: a text has only {len(hypotheses)} translations of so few tokens"
+                            ": give a smaller n_best or a larger max_len_b"
                         )
                     found[number] = hypotheses[: options.n_best]
         of_parts = iter(found)
