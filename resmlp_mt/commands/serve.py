@@ -120,8 +120,9 @@ def check_token(token: str | None, host: str) -> None:
     """
     try:
         addresses = {str(info[4][0]).partition("%")[0] for info in socket.getaddrinfo(host, None)}
-    except OSError as error:
-        raise UserError(f"--host {host}: {error.strerror}: give an address of this machine") from error
+    except (OSError, UnicodeError) as error:  # of a label that is empty or too long
+        reason = error.strerror if isinstance(error, OSError) else "is no name"
+        raise UserError(f"--host {host}: {reason}: give an address of this machine") from error
     if token is None:
         if not all(ipaddress.ip_address(address).is_loopback for address in addresses):
             raise UserError(f"--host {host}: can be reached from other machines: give --token, or set {TOKEN}")

@@ -56,10 +56,13 @@ def main() -> None:
     check_outputs([path], [*args.train, *(args.valid or [])])
     if model.cfg.adaptive_cutoffs:
         raise UserError(f"{args.folder}: its model has an adaptive softmax: no shortlist would make it faster")
-    valid = list(encoded(tokenizer, read_parallel(args.valid))) if args.valid else []
-    pairs = list(encoded(tokenizer, islice(read_parallel(args.train), args.lines)))
+    limits = model.encoder.limit, model.decoder.limit
+    valid = list(encoded(tokenizer, read_parallel(args.valid), limits)) if args.valid else []
+    pairs = list(encoded(tokenizer, islice(read_parallel(args.train), args.lines), limits))
     if not pairs:
-        raise UserError(f"{args.train[0]}, {args.train[1]}: no line has words on both sides")
+        raise UserError(
+            f"{args.train[0]}, {args.train[1]}: no line has words on both sides, and no more than the model takes"
+        )
     of_source = lexicon(pairs, args.per_token)
     frequent = Counter(number for _, target in pairs for number in target).most_common(args.always)
     with atomic_write(path) as file:

@@ -121,6 +121,10 @@ def main() -> None:
     if args.output is not None:
         check_can_be_written(args.output)
         check_outputs([args.output, f"{args.output}.partial"], [args.folder, *([args.input] if args.input else [])])
+    elif sys.stdout is None:
+        raise UserError("standard output is closed: give --output")
+    if args.input is None and sys.stdin is None:
+        raise UserError("standard input is closed: give text to it, or --input")
     stream = opened(args.input) if args.input else sys.stdin.buffer
     name = str(args.input or "standard input")
 

@@ -24,8 +24,9 @@ an error; a training pair with one is too long.
 """
 
 # fairseq-preprocess reads in Python's text mode, which ends a line at a lone CR; `str.splitlines` and `codecs` also end
-# one at the others. The tab is a control character too, but one that stands between words.
-_SPACES = re.compile("[\t\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+# one at the others. The tab is a control character too, but one that stands between words, as does an LF in a text that
+# is not from a file of lines.
+_SPACES = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 # Old characters that are in neither of the two sets: most lines hold nothing else.
 _SETTLED = re.compile("[ -~\xa0-\xac\xae-\u024f\u2010-\u2027\u2030-\u205e\u20ac]*")
 

@@ -201,19 +201,23 @@ class GrowingFile:
             raise UserError(f"{self._partial}: cannot be written: {error.strerror or error}") from error
         lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")
         begun, size = self._record.values, self._file.tell()
+        record = f"{self._partial.name}.json"
         new = {"identity": identity, "lines": 0, "bytes": 0, "input": ""}
         if not begun and not size:
             self._record.values = begun = new
             self._record.save()
         elif not resume:
-            raise UserError(f"{self._partial}: left by a run that was broken off: give --resume, or remove it")
+            raise UserError(
+                f"{self._partial}: left by a run that was broken off: give --resume, or remove it and {record}"
+            )
         elif begun.keys() != new.keys() or size < begun["bytes"]:
-            raise UserError(f"{self._partial}: is not as its record {self._partial.name}.json says: remove both")
+            raise UserError(f"{self._partial}: is not as its record {record} says: remove both")
         for name, value in identity.items():
             before = begun["identity"].get(name)
             if before != value:
                 raise UserError(
-                    f"{self._partial}: begun with {name} {before}, not {value}: give the same, or remove it"
+                    f"{self._partial}: begun with {name} {before}, not {value}: give the same, or remove it and "
+                    f"{record}"
                 )
         self.lines: int = begun["lines"]
         self._file.truncate(begun["bytes"])
@@ -232,7 +236,7 @@ class GrowingFile:
         if self.lines and self._input.hexdigest() != self._record.values["input"]:
             raise UserError(
                 f"{name}: its first {self.lines:,} lines are not those that {self._partial} was made of: give the same "
-                "input, or remove that file"
+                f"input, or remove that file and {self._partial.name}.json"
             )
 
     def add(self, window: Window, output: bytes) -> None:

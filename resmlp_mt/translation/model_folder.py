@@ -93,13 +93,17 @@ def _config(path: Path) -> ModelConfig:
         kind = f"{values.get('model_type')!r:.40}"
         raise UserError(f"{path}: its model_type is {kind}, not {MODEL_TYPE!r}: name a folder of resmlp-mt export")
     try:
-        return ModelConfig.of(values.get(SIZES))
+        cfg = ModelConfig.of(values.get(SIZES))
+        if cfg.pad != PAD:
+            raise ValueError(f"pad is {cfg.pad}, not {PAD}")
+        return cfg
     except ValueError as error:
         raise UserError(f"{path}: {SIZES}: {error}: {AGAIN}") from error
 
 
 def _generation(path: Path) -> dict[str, Any]:
-    values = _json(path)
+    # null is transformers' for what is not said
+    values = {name: value for name, value in _json(path).items() if value is not None}
     try:
         Options(beam=values.get("num_beams", 1), length_penalty=values.get("length_penalty", 1.0))
     except UserError as error:
@@ -131,9 +135,11 @@ def _check_shapes(path: Path, cfg: ModelConfig, found: Mapping[str, list[int]]) 
     try:
         if max(cfg.encoder_layers, cfg.decoder_layers) > len(found):
             raise ValueError("more layers than parameters")
+        if cfg.decoder.source_dim and cfg.decoder.dim % cfg.decoder.attention_heads:
+            raise ValueError(f"width {cfg.decoder.dim} for {cfg.decoder.attention_heads} heads of attention")
         with torch.device("meta"):
             expected = {name: list(tensor.shape) for name, tensor in EncoderDecoder(cfg).named_parameters()}
-    except (KeyError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
+    except (KeyError, ValueError, TypeError, RuntimeError, ArithmeticError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{path.parent / CONFIG}: no model has such {SIZES}: {reason}: {AGAIN}") from error
     for name in expected.keys() ^ (found.keys() - tied(cfg).keys()):
@@ -141,6 +147,11 @@ def _check_shapes(path: Path, cfg: ModelConfig, found: Mapping[str, list[int]]) 
     for name, shape in expected.items():
         if found[name] != shape:
             raise UserError(f"{path}: {name} is {found[name]}, {CONFIG} says {shape}: {AGAIN}")
+    if cfg.share_all_embeddings and cfg.source_symbols != cfg.target_symbols:
+        raise UserError(
+            f"{path.parent / CONFIG}: {SIZES}: one embedding of {cfg.source_symbols} source and {cfg.target_symbols} "
+            f"target symbols: {AGAIN}"
+        )
 
 
 def _tokenizer(folder: Path, cfg: ModelConfig) -> Tokenizer:

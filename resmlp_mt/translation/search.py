@@ -109,12 +109,14 @@ def search(
         ending = ends[:, :beam] & (found.unsqueeze(1) + ends[:, :beam].cumsum(1) <= beam)
         if ending.any():
             chosen = rows[:, :beam][ending]
-            ranked = totals[:, :beam][ending] / (step + 1) ** options.length_penalty
+            # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
+            weight = float(step + 1) ** options.length_penalty
+            ranked = [total / weight for total in totals[:, :beam][ending].tolist()]
             owners = sentences.unsqueeze(1).expand_as(ending)[ending]
             ended.append(
                 _Ended(
                     owners.tolist(),
-                    ranked.tolist(),
+                    ranked,
                     tokens[chosen, 1:],
                     None if attention is None else attention[chosen],
                 )
@@ -125,10 +127,10 @@ def search(
         left = going_on.nonzero().flatten()
         if len(left) == 0:
             break
-        # the best K that do not end, in their order
+        # the best K that do not end, in their order; nothing follows </s> where there are fewer
         kept = ends[left].sort(dim=1, stable=True).indices[:, :beam]
         chosen = rows[left].gather(1, kept).flatten()
-        scores = totals[left].gather(1, kept)
+        scores = totals[left].masked_fill(ends[left], -torch.inf).gather(1, kept)
         tokens = torch.cat([tokens[chosen], symbols[left].gather(1, kept).view(-1, 1)], 1)
         if attention is not None:
             attention = attention[chosen]

@@ -110,12 +110,18 @@ def shortlist_of(folder: Path, source: Sequence[str], target: Sequence[str]) -> 
     return read_shortlist(path, source, target) if os.path.lexists(path) else None
 
 
-def encoded(tokenizer: Tokenizer, pairs: Iterable[tuple[str, ...]]) -> Iterator[tuple[list[int], list[int]]]:
-    """Pairs of running text as numbers, ``</s>`` last; without those that have no word on one side, or one too long."""
+def encoded(
+    tokenizer: Tokenizer, pairs: Iterable[tuple[str, ...]], limits: tuple[int, int]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Pairs of running text as numbers, ``</s>`` last; without those that have no word on one side, or one too long.
+
+    Args:
+        limits: positions that the model has on each side; it sees no longer pair, whose table could fill the memory
+    """
     for source, target in pairs:
         with contextlib.suppress(ValueError):
             numbers = tokenizer.encode(source), tokenizer.encode(target, target=True)
-            if min(map(len, numbers)) > 1:
+            if all(1 < len(side) <= limit for side, limit in zip(numbers, limits, strict=True)):
                 yield numbers
 
 

@@ -84,7 +84,8 @@ class Translator:
         model.fold_()
         try:
             self.model = model.to(device)
-        except (RuntimeError, AssertionError) as error:  # PyTorch's, where a device is not there
+            torch.ones((), device=device).item()  # "meta" computes nothing
+        except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
             raise UserError(f"device {device}: {str(error).splitlines()[0]}") from error
         self.device = next(model.parameters()).device
         try:
@@ -179,6 +180,11 @@ class Translator:
                 source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
                 candidates = None if shortlist is None else shortlist.candidates(source)
                 for number, hypotheses in zip(batch, search(self.model, source, END, how, candidates), strict=True):
+                    if len(hypotheses) < options.n_best:
+                        raise UserError(
+                            f"n_best {options.n_best}: a text has only {len(hypotheses)} translations of so few tokens"
+                            ": give a smaller n_best or a larger max_len_b"
+                        )
                     found[number] = hypotheses[: options.n_best]
         of_parts = iter(found)
         return [

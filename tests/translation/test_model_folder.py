@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
 
 def test_text_to_numbers_and_back(folder):
     _, tokenizer, _ = model_folder.load(folder)
-    assert tokenizer.pieces(" w1\u2028w2 ") == ["w1", "w@@", "2"]
+    assert tokenizer.pieces(" w1\u2028w2 ") == tokenizer.pieces("w1\nw2\n") == ["w1", "w@@", "2"]
     assert tokenizer.encode("w1\tw2") == [5, 3, 3, EOS]
     assert tokenizer.encode(" ") == [EOS]
     assert tokenizer.decode([0, 5, 6, 1, EOS]) == "w1 w2"
@@ -82,6 +82,12 @@ def sizes(**values):
         (folder / "config.json").write_text(json.dumps(known))
 
     return changed
+
+
+def set_in(folder, side, **values):
+    known = json.loads((folder / "config.json").read_text())
+    known["sizes"][side].update(values)
+    (folder / "config.json").write_text(json.dumps(known))
 
 
 def cut(name, size=20):
@@ -118,6 +124,17 @@ BROKEN = {
     "a size below zero": (sizes(encoder_layers=-1), "config.json: sizes"),
     "endless layers": (sizes(decoder_layers=10**8), "config.json: no model has such sizes"),
     "endless symbols": (sizes(source_symbols=10**8), "is [44, 64], config.json says"),
+    "no symbols": (sizes(source_symbols=0), "config.json: no model has such sizes"),
+    "endless symbols of one side alone": (
+        sizes(target_symbols=10**8),
+        "config.json: sizes: one embedding of 44 source and 100000000 target symbols",
+    ),
+    "heads that do not fit": (
+        lambda folder: set_in(folder, "decoder", attention_heads=5),
+        "config.json: no model has such sizes: width 64 for 5 heads of attention",
+    ),
+    "other padding": (sizes(pad=EOS), "config.json: sizes: pad is 2, not 1"),
+    "endless padding": (sizes(pad=10**8), "config.json: sizes: pad is 100000000, not 1"),
     "no such positions": (sizes(encoder_positions="rotary"), "config.json: no model has such sizes"),
     "other positions": (sizes(encoder_positions="learned"), "lacks the parameter encoder.embed_positions.weight"),
     "a tokenizer of another kind": (change("tokenizer_config.json", tokenizer="spacy"), "tokenizer is 'spacy'"),
@@ -150,6 +167,12 @@ def test_a_broken_folder_is_one_line(kind, folder, tmp_path):
         model_folder.load(tmp_path / "model")
     assert str(error.value).startswith(str(tmp_path / "model"))
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_null_is_what_is_not_said(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "model")
+    change("generation_config.json", num_beams=None, length_penalty=None)(tmp_path / "model")
+    assert not {"num_beams", "length_penalty"} & model_folder.load(tmp_path / "model")[2].keys()
 
 
 def test_no_folder_is_one_line(tmp_path):

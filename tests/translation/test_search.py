@@ -142,6 +142,15 @@ def test_attention_of_a_model_without_it():
     assert all(one.attention is None for each in found for one in each)
 
 
+def test_nothing_follows_the_end_in_a_beam_wider_than_the_words(trained):
+    """All translations of up to two tokens, of three words: fewer than the beam."""
+    _, ours = trained
+    source, words = batch(pairs((5, 1))[0]), [7, 8, 9]
+    found = search(ours, source, EOS, SearchOptions(beam=60, max_len_b=2), torch.tensor([[EOS, *words]]))[0]
+    expected = [[word, *then] for word in words for then in ([], *([other] for other in words))]
+    assert sorted(one.tokens for one in found) == sorted(expected)
+
+
 def test_equally_good_words_have_equal_scores(trained):
     """Two words of the same weights: which comes first is open, as in fairseq, but not how good each rank is."""
     model, _ = ready()

@@ -453,6 +453,8 @@ def test_mistakes_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         serve(tmp_path, "--host", "0.0.0.0")
     with pytest.raises(UserError, match=r"--host no\.such\.host\.invalid: "):
         serve(tmp_path, "--host", "no.such.host.invalid")
+    with pytest.raises(UserError, match=r"--host no\.\.name: is no name: give an address of this machine"):
+        serve(tmp_path, "--host", "no..name")
     with pytest.raises(UserError, match="nowhere: no such folder"):
         serve(tmp_path / "nowhere", "--port", 0)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

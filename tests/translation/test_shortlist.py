@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from builders import EOS, PAD, batch, pairs
-from translation.small_folder import SYMBOLS, make
+from translation.small_folder import POSITIONS, SYMBOLS, make
 from translation.test_search import SIZES, assert_equal, ready
 
 from resmlp_mt import Translator
@@ -136,6 +136,15 @@ def test_the_command_and_the_translator(run, text, tmp_path, capsys):
     run(folder, "--train", *sides, "--always", 1, "--overwrite")
     assert (folder / SHORTLIST).read_bytes() != content
     assert Translator(folder).shortlist  # though the one token for every sentence is </s>
+
+
+def test_a_pair_that_is_too_long_for_the_model_is_left_out(run, text, tmp_path, capsys):
+    """A table of all its tokens on one side times all on the other would fill the memory."""
+    folder = make(tmp_path / "folder")
+    for name in "a", "b":
+        (tmp_path / name).write_text((text / name).read_text() + "the " * (POSITIONS - 1) + "\n" + "the " * POSITIONS)
+    run(folder, "--train", tmp_path / "a", tmp_path / "b")
+    assert "from 4 pairs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("valid", [["b", "c"], ["a", "short"]])

@@ -140,6 +140,14 @@ def test_mistakes(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("closed", "name"), [("stdin", "standard input"), ("stdout", "standard output")])
+def test_a_stream_that_is_closed(folder: Path, monkeypatch: pytest.MonkeyPatch, closed: str, name: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["resmlp-mt", "translate", str(folder)])
+    monkeypatch.setattr(sys, closed, None)
+    with pytest.raises(SystemExit, match=f"{name} is closed: give "):
+        main()
+
+
 def test_a_folder_that_is_none(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "name a folder that resmlp-mt export made" in failure(run, capsys, model=tmp_path)
 
@@ -193,8 +201,14 @@ def test_a_run_that_was_broken_off_goes_on(run: Run, broken_off: Path, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "out.partial: left by a run that was broken off: give --resume, or remove it"),
-        (["--resume", "--beam", 3], "out.partial: begun with beam 2, not 3: give the same, or remove it"),
+        (
+            [],
+            "out.partial: left by a run that was broken off: give --resume, or remove it and out.partial.json",
+        ),
+        (
+            ["--resume", "--beam", 3],
+            "out.partial: begun with beam 2, not 3: give the same, or remove it and out.partial.json",
+        ),
         (["--resume", "--beam", 2, "--scores"], "out.partial: begun with scores False, not True"),
     ],
 )

@@ -1,5 +1,6 @@
 """Text to text with a folder, without fairseq: order, batches, texts that are empty or too long, alignment."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,23 @@ def test_options_reach_the_search(translator: Translator) -> None:
         assert same.score == pytest.approx(each.score * (len(each.tokens) + 1), abs=1e-4)
 
 
+@pytest.mark.parametrize("penalty", [50, 50.0, -50, -50.0])
+def test_a_length_to_the_power_of_fifty_is_a_number(folder: Path, penalty: float) -> None:
+    translator = Translator(folder)
+    found = translator.translate(LONG, n_best=4, length_penalty=penalty, too_long="truncate")
+    assert all(math.isfinite(each.score) and each.score < 0 for each in found)
+    weighed = [each.score * (len(each.tokens) + 1) ** penalty for each in found]
+    plain = translator.translate(LONG, n_best=4, length_penalty=0, too_long="truncate")
+    assert sorted(weighed) == pytest.approx(sorted(each.score for each in plain))
+
+
+def test_so_many_translations_or_none(translator: Translator) -> None:
+    few = {"beam": 200, "n_best": 200, "max_len_b": 1}
+    with pytest.raises(UserError, match=r"n_best 200: a text has only \d+ translations of so few tokens: give"):
+        translator.translate(["A man.", LONG], too_long="split", **few)
+    assert len(translator.translate("A man.", **{**few, "max_len_b": 2})) == 200
+
+
 def test_the_folder_says_how_wide_the_search_is(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(translator.generation, "num_beams", 1)
     assert translator.translate(TEXTS) == translator.translate(TEXTS, beam=1)
@@ -136,6 +154,8 @@ def test_mistakes_are_told_before_any_work(
         ({"threads": 10**9}, "threads 1000000000: give a whole number from 1 to 1,024"),
         ({"precision": "fp8"}, "precision 'fp8': give one of fp32, bf16, int8"),
         ({"device": "nowhere"}, "device nowhere: "),
+        ({"device": "meta"}, "device meta: "),
+        ({"device": "hpu"}, "device hpu: "),
     ],
 )
 def test_wrong_settings(folder: Path, options: dict, message: str) -> None:
