@@ -3,7 +3,8 @@
 #   batch      the size of an update's batch over all GPUs, in tokens or sentences
 #   at_once    how much of it fits one GPU
 #   unit       --max-tokens (padding counts, on the longer of the two sides) or --batch-size (sentences)
-#   options    the other options of fairseq-train; adagrad=1 where the optimizer is Adagrad
+#   options    the other options of fairseq-train
+#   adagrad    1 where the optimizer is Adagrad, else empty
 #   "$@"       more options, the reader's own; the last one of a kind counts
 gpus=${GPUS:-1} nodes=${NODES:-1} at_once=${AT_ONCE:-$at_once}
 for number in "$gpus" "$nodes" "$at_once"; do
