@@ -22,7 +22,7 @@ if [ "$unit" = --max-tokens ] && ((step < 256)); then
 fi
 
 command=(fairseq-train "$work/data-bin" "${options[@]}" "$unit" "$step" --update-freq "$update_freq")
-if [ -n "${FP16:-}" ]; then # Adagrad's state cannot be kept as one flat tensor
+if [ "${FP16:-0}" != 0 ]; then # Adagrad's state cannot be kept as one flat tensor
   command+=(--fp16 ${adagrad:+--fp16-no-flatten-grads})
 fi
 command+=(--save-dir "$work/$system" "$@")
@@ -45,7 +45,7 @@ else
   command+=(--distributed-world-size 1)
 fi
 
-if [ -n "${DRY_RUN:-}" ]; then # the whole command, for a reader or for another launcher
+if [ "${DRY_RUN:-0}" != 0 ]; then # the whole command, for a reader or for another launcher
   printf '%q ' "${command[@]}"
   echo
   exit
