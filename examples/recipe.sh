@@ -25,8 +25,8 @@ check_whole() { # check_whole NAME VALUE
   [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || die "$1 is a whole number from 1, not $2"
 }
 
-check_number() { # check_number NAME VALUE
-  [[ $2 =~ ^-?([0-9]+\.?|[0-9]*\.[0-9]+)$ ]] || die "$1 is a number such as 0.6, not $2"
+check_number() { # check_number NAME VALUE: what argparse knows for a negative number, too
+  [[ $2 =~ ^-?([0-9]+|[0-9]*\.[0-9]+)$ ]] || die "$1 is a number such as 0.6, not $2"
 }
 
 check_ready() { # check_ready WHAT_PREPARES TARGET: the data, and fairseq

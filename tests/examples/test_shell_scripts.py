@@ -174,6 +174,7 @@ def test_help_is_the_head_of_the_script(run, script, option):
         ("multi30k/evaluate.sh", {"AVERAGE": "99999999999999999999"}, "AVERAGE is a whole number from 1"),
         ("multi30k/evaluate.sh", {"LENPEN": "../x"}, "LENPEN is a number such as 0.6, not ../x"),
         ("multi30k/evaluate.sh", {"LENPEN": "nan"}, "LENPEN is a number such as 0.6, not nan"),
+        ("multi30k/evaluate.sh", {"LENPEN": "-1."}, "LENPEN is a number such as 0.6, not -1."),
         ("distillation/evaluate.sh", {"LENPEN": "."}, "LENPEN is a number such as 0.6, not ."),
         ("distillation/translate.sh", {"BEAM": "-1"}, "BEAM is a whole number from 1, not -1"),
         ("distillation/translate.sh", {"TEACHER": "nowhere.pt"}, "no teacher nowhere.pt: run"),
