@@ -1,6 +1,7 @@
 # What every script of a recipe begins with: source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 # It can be started from any folder: at is what the names of the checkout's own files begin with, nothing in the checkout
 # itself. Names that the reader gives are the reader's. With --help it shows the script's own head.
+unset CDPATH # where cd would look first, and tell what it found
 script=$(basename "$0")
 die() { echo "$script: $*" >&2; exit 2; }
 
@@ -24,8 +25,8 @@ check_whole() { # check_whole NAME VALUE
   [[ $2 =~ ^[1-9][0-9]{0,8}$ ]] || die "$1 is a whole number from 1, not $2"
 }
 
-check_number() { # check_number NAME VALUE
-  [[ $2 =~ ^-?([0-9]+\.?|[0-9]*\.[0-9]+)$ ]] || die "$1 is a number such as 0.6, not $2"
+check_number() { # check_number NAME VALUE: what argparse knows for a negative number, too
+  [[ $2 =~ ^-?([0-9]+|[0-9]*\.[0-9]+)$ ]] || die "$1 is a number such as 0.6, not $2"
 }
 
 check_ready() { # check_ready WHAT_PREPARES TARGET: the data, and fairseq

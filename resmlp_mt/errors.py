@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_WAY = (errno.EACCES, errno.ENAMETOOLONG)  # to a file that a user named
 
 
 class UserError(ValueError):
@@ -21,9 +22,9 @@ class UserError(ValueError):
 def told_in_one_line() -> Iterator[None]:
     """Let a command end in one line on stderr, without a traceback, where the user and not the code decided its end.
 
-    A mistake (``UserError``) ends it with status 1, as do a package that is not installed and a full disk behind
-    stdout; Ctrl-C ends it by SIGINT (so that a shell's loop stops too), and a reader that went away (``| head``) with
-    status 1 and no word.
+    A mistake (``UserError``) ends it with status 1, as do a name that is too long or behind a folder that is closed to
+    the user, a package that is not installed and a full disk behind stdout; Ctrl-C ends it by SIGINT (so that a shell's
+    loop stops too), and a reader that went away (``| head``) with status 1 and no word.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
@@ -46,6 +47,8 @@ def told_in_one_line() -> Iterator[None]:
             "or pip install this toolkit with its extra [train]"
         )
     except OSError as error:
+        if error.errno in NO_WAY and error.filename is not None:
+            sys.exit(f"{error.filename}: cannot be reached: {error.strerror}: choose another name")
         if error.errno not in NO_ROOM:
             raise
         _forget_stdout()

@@ -103,14 +103,15 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
         UserError: the file cannot be written (full disk, no permission, a folder or device by that name, ...)
     """
     path = Path(path)
-    to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")  # /dev/stdout, also where it is a file
-    if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
-        raise UserError(f"{path}: is not a regular file: choose another name")
     # Not by tempfile, whose files are private: open() applies the umask, which cannot be read without changing it for
     # all threads.
     temporary = _place_of_unfinished(path) / f".{path.name}.{secrets.token_hex(4)}.tmp"
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:
+        # /dev/stdout, also where it is a file
+        to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")
+        if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
+            raise UserError(f"{path}: is not a regular file: choose another name")
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
             yield stream

@@ -1,5 +1,6 @@
 """One run at a time: a lock on an open file."""
 
+import errno
 import time
 from typing import IO, Any
 
@@ -8,6 +9,7 @@ import portalocker
 from resmlp_mt.errors import UserError
 
 PAUSE = 0.05  # seconds between two attempts
+TAKEN = (errno.EACCES, errno.EAGAIN)  # of another run; other errors come from disks that have no locks
 
 
 def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
@@ -19,7 +21,7 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
         patience: seconds for which it is tried again
 
     Raises:
-        UserError: ``refusal``
+        UserError: ``refusal``, or the disk has no locks
     """
     end = time.monotonic() + patience
     while True:
@@ -27,6 +29,11 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
             portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
             return
         except portalocker.LockException as error:
+            why = error.args[0]
+            if isinstance(why, OSError) and why.errno not in TAKEN:
+                raise UserError(
+                    f"{file.name}: cannot be locked: {why.strerror}: choose a folder on another disk"
+                ) from error
             if time.monotonic() >= end:
                 raise UserError(refusal) from error
         time.sleep(PAUSE)

@@ -13,8 +13,8 @@ sentence=${1-} work=${WORK:-${at}work/toy_en_de}
 check_work
 [[ $work == /* || -z $at ]] || work=$PWD/$work # WORK as it is from here
 check_work
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-source scripts/setup.sh
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONWARNINGS=ignore
 started=$SECONDS
 say() { printf '\n== %s\n' "$*"; }

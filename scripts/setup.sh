@@ -8,9 +8,10 @@
 # VENV=...                    the folder of the environment (default: .venv in the checkout)
 # RESMLP_TORCH_PIP_ARGS=...   more arguments for the pip that installs torch, such as where to find another build
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=${VENV:-$root/.venv}
 [[ $VENV == /* ]] || VENV=$PWD/$VENV
+[[ ${PYTHON:-/} != */* || ${PYTHON:-/} == /* ]] || PYTHON=$PWD/$PYTHON
 
 if [[ ${BASH_SOURCE[0]} != "$0" ]]; then # sourced
     VENV=$VENV bash "${BASH_SOURCE[0]}" || exit 1
@@ -62,7 +63,7 @@ check_environment() { # it can change neither its Python nor its place
         [[ $version == "$wanted" ]] ||
             die "$VENV has Python $version, PYTHON=$PYTHON is $wanted: remove the folder, or set VENV=... to another"
     fi
-    [[ ! -e $VENV/bin/activate ]] || grep -qF "$VENV" "$VENV/bin/activate" ||
+    [[ ! -e $VENV/bin/activate ]] || (set +u; source "$VENV/bin/activate"; [[ $VIRTUAL_ENV -ef $VENV ]]) ||
         die "$VENV was made in another place and moved here: remove the folder, then run this again"
 }
 

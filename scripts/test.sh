@@ -2,7 +2,7 @@
 # Set-up, then every check: ruff (lint and format), mypy, pytest. Arguments go to pytest.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$root"
 unset PYTHONDONTWRITEBYTECODE # each of hundreds of processes would compile the package again
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the models are tiny, and threads that wait for one another lose on a busy machine
 

@@ -85,7 +85,7 @@ def test_file_too_large_while_writing(tmp_path: Path) -> None:
     assert _names(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["file/below/it", "folder"])
+@pytest.mark.parametrize("name", ["file/below/it", "folder", "x" * 300])
 def test_names_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()

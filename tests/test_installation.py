@@ -1,6 +1,7 @@
 """The set-up's refusals and its fast path, without installing anything; the project file's promises."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+
+from resmlp_mt.files import PathLike
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,7 +34,7 @@ def stub(path: Path, body: str) -> Path:
     return path
 
 
-def set_up(checkout: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def set_up(checkout: Path, here: PathLike = "/", **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {
         name: value for name, value in os.environ.items() if name not in ("PYTHON", "VENV", "RESMLP_TORCH_PIP_ARGS")
     }
@@ -39,7 +42,7 @@ def set_up(checkout: Path, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.run(
         command,
         env={**kept, **environment},
-        cwd="/",
+        cwd=here,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -214,6 +217,24 @@ def test_an_environment_keeps_its_python_and_its_place(checkout: Path, fake: dic
     assert "has Python 3.11" in message and "is 3.12: remove the folder" in message
     (checkout / ".venv" / "bin" / "activate").write_text("VIRTUAL_ENV=/some/other/place\n")
     assert "was made in another place and moved here: remove the folder" in the_error(set_up(checkout, **fake))
+
+
+@pytest.mark.parametrize("name", ["an environment/", "./an environment", "an environment/../it's one"])
+def test_an_environment_is_known_by_any_name(checkout: Path, fake: dict[str, str], tmp_path: Path, name: str) -> None:
+    """As a shell completes it, and as python -m venv has noted it; an interpreter too may be named from here."""
+    (tmp_path / "an environment").mkdir()
+    fake = {**fake, "PYTHON": "./fake-python", "VENV": name}
+    assert set_up(checkout, tmp_path, **fake).returncode == 0
+    place = os.path.abspath(tmp_path / name)
+    Path(place, "bin", "activate").write_text(f"VIRTUAL_ENV={shlex.quote(place)}\n")
+    again = set_up(checkout, tmp_path, **fake)
+    assert (again.returncode, again.stderr) == (0, "")
+
+
+def test_where_cd_looks_first_changes_nothing(checkout: Path, fake: dict[str, str], tmp_path: Path) -> None:
+    result = set_up(checkout.relative_to(tmp_path), tmp_path, **fake, CDPATH=".")
+    assert result.returncode == 0, result.stderr
+    assert (checkout / ".venv" / ".ready").exists()
 
 
 def test_sourced_set_up_puts_the_environment_first(checkout: Path, fake: dict[str, str]) -> None:

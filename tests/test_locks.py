@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 
 from resmlp_mt.errors import UserError
@@ -11,6 +13,15 @@ def test_one_at_a_time(tmp_path):
             lock(second, "taken")
         first.close()
         lock(second, "taken")
+
+
+def test_a_disk_without_locks(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("portalocker.portalocker.LOCKER", flock)
+    with open(tmp_path / "lock", "w") as file, pytest.raises(UserError, match="lock: cannot be locked: Function not"):
+        lock(file, "taken", patience=60)
 
 
 def test_patience(tmp_path, monkeypatch):

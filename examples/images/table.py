@@ -1,7 +1,6 @@
 """Train every row of README's table with five seeds, on one thread: half an hour. What was broken off goes on."""
 
 import datetime
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +15,7 @@ with told_in_one_line():  # the imports take a second
     from torch import Tensor, nn
     from train import Recipe, conv_net, digits, train
 
-    from resmlp_mt.benchmarks.machine import describe
+    from resmlp_mt.benchmarks.machine import commit, describe
     from resmlp_mt.commands.arguments import command_parser
     from resmlp_mt.files import JsonFile
 
@@ -71,10 +70,9 @@ def main() -> None:
     data, out = digits(), JsonFile(args.out)
     if args.out.exists() and "digits" not in out.values:
         raise UserError(f"{args.out}: exists, and is no table of this command: choose another name")
-    git = ["git", "rev-parse", "--short", "HEAD"]
     about = {
         "command": "python examples/images/table.py --out FILE",
-        "commit": subprocess.check_output(git, cwd=Path(__file__).parent, text=True).strip(),
+        "commit": commit(),
         "date": datetime.date.today().isoformat(),
         "machine": ", ".join(f"{what} {value}" for what, value in describe(packages=["scikit-learn"]).items()),
         "columns": ["% right of 597", "parameters", "training, processor time"],

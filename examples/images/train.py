@@ -214,7 +214,7 @@ def main() -> None:
     parser.add_argument("--method", choices=METHODS, default="supervised", help="default: %(default)s")
     parser.add_argument("--epochs", type=positive(100_000), default=40, help="default: %(default)s")
     parser.add_argument("--lr", type=float, help="highest learning rate (default: 0.01; a folder: 0.001)")
-    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--seed", type=positive(999_999_999, 0), default=1, help="default: %(default)s")
     parser.add_argument("--out", type=Path, required=True, help="file for the trained model")
     args = parser.parse_args()
     known = MODELS if args.data else DIGITS

@@ -190,10 +190,10 @@ class Sampler:
         case = "dat" if noun.to_de == "zu" else "acc"
         return Phrase(f"to {phrase.english()}", german_prepositional(noun.to_de, phrase, case), (phrase,))
 
-    def beside(self, classes: str = "furniture", case: str = "dat", on: bool = False) -> Phrase:
+    def beside(self, case: str = "dat", on: bool = False) -> Phrase:
         """On, under, behind ... something; German tells where (``dat``) from where to (``acc``)."""
         relation = RELATIONS[0] if on else self.pick(RELATIONS)
-        phrase = replace(self.noun_phrase(classes, {"the": 1}), plural=False)
+        phrase = replace(self.noun_phrase("furniture", {"the": 1}), plural=False)
         return Phrase(f"{relation.en} {phrase.english()}", german_prepositional(relation.de, phrase, case), (phrase,))
 
     # Clauses

@@ -31,7 +31,7 @@ if [ $# -gt 0 ]; then
   shift
 fi
 check_work
-run=$work/$system
+run=$work/$system average=
 case $system in
   resmlp6 | resmlp12 | gated6 | gated12) average=${AVERAGE:-10} ;;
   transformer) average=${AVERAGE:-5} ;;
@@ -56,7 +56,7 @@ check_whole AVERAGE "${average:-1}"
 check_ready scripts/prepare_wmt14.py "$target"
 name=$run/$subset${LENPEN:+.lenpen$LENPEN}
 
-if [ -n "${average:-}" ]; then
+if [ -n "$average" ]; then
   checkpoint=$run/average$average.pt
   python "${at}scripts/average_checkpoints.py" --inputs "$run" --num-update-checkpoints "$average" --output "$checkpoint"
 fi

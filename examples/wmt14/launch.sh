@@ -3,7 +3,8 @@
 #   batch      the size of an update's batch over all GPUs, in tokens or sentences
 #   at_once    how much of it fits one GPU
 #   unit       --max-tokens (padding counts, on the longer of the two sides) or --batch-size (sentences)
-#   options    the other options of fairseq-train; adagrad=1 where the optimizer is Adagrad
+#   options    the other options of fairseq-train
+#   adagrad    1 where the optimizer is Adagrad, else empty
 #   "$@"       more options, the reader's own; the last one of a kind counts
 gpus=${GPUS:-1} nodes=${NODES:-1} at_once=${AT_ONCE:-$at_once}
 for number in "$gpus" "$nodes" "$at_once"; do
@@ -21,7 +22,7 @@ if [ "$unit" = --max-tokens ] && ((step < 256)); then
 fi
 
 command=(fairseq-train "$work/data-bin" "${options[@]}" "$unit" "$step" --update-freq "$update_freq")
-if [ -n "${FP16:-}" ]; then # Adagrad's state cannot be kept as one flat tensor
+if [ "${FP16:-0}" != 0 ]; then # Adagrad's state cannot be kept as one flat tensor
   command+=(--fp16 ${adagrad:+--fp16-no-flatten-grads})
 fi
 command+=(--save-dir "$work/$system" "$@")
@@ -44,7 +45,7 @@ else
   command+=(--distributed-world-size 1)
 fi
 
-if [ -n "${DRY_RUN:-}" ]; then # the whole command, for a reader or for another launcher
+if [ "${DRY_RUN:-0}" != 0 ]; then # the whole command, for a reader or for another launcher
   printf '%q ' "${command[@]}"
   echo
   exit

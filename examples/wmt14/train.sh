@@ -31,7 +31,7 @@ esac
 work=${at}work/wmt14_$pair
 source "${at}examples/train_arguments.sh"
 
-batch=28672 at_once=3584 unit=--max-tokens # 8 GPUs with 3,584 tokens each
+batch=28672 at_once=3584 unit=--max-tokens adagrad= # 8 GPUs with 3,584 tokens each
 case $system in
   resmlp6 | resmlp12 | gated6 | gated12)
     adagrad=1

@@ -4,6 +4,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,6 +32,16 @@ def processor() -> str:
 def now() -> str:
     """Date and time of a measurement."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def commit() -> str:
+    """The checkout's, or ``unknown`` where there is none, or no git."""
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        told = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    return told.stdout.strip() or "unknown"
 
 
 def describe(

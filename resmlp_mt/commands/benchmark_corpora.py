@@ -228,11 +228,6 @@ def run_cluster(text: Path, out: Path, symbols: int) -> dict[str, float]:
     return {name: round(value, 2) for name, value in taken.items()}
 
 
-def _commit() -> str:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
-
-
 def differing(plain: Path, ours: Path) -> list[str]:
     """The files in which the results of the chains differ."""
     pair = "-".join(LANGS)
@@ -385,7 +380,7 @@ def main() -> None:
             words = make_words(args.multi30k, args.learners)
             result |= {
                 "command": f"benchmark-corpora --from MULTI30K --learners {args.learners} --symbols {args.symbols}",
-                "commit": _commit(),
+                "commit": machine.commit(),
                 "date": datetime.now(timezone.utc).date().isoformat(),
                 "different_words": len(words),
                 "running_words": sum(words.values()),
@@ -398,7 +393,7 @@ def main() -> None:
             print("pairs a second of CPU time:", ", ".join(f"{rate:,} {name}" for name, rate in rates.items()))
             result |= {
                 "command": f"benchmark_corpora.py --from MULTI30K --cluster --pairs {args.pairs}",
-                "commit": _commit(),
+                "commit": machine.commit(),
                 "date": datetime.now(timezone.utc).date().isoformat(),
                 "cpu_seconds": rounds,
                 "pairs_per_cpu_second": rates,

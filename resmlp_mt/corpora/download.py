@@ -307,7 +307,12 @@ class _Bar:
         self._name, self._total = name, f" of {in_bytes(total)}" if total else ""
         self._told = time.monotonic()
         self._bar = tqdm(
-            desc=name, initial=size, total=total, unit="B", unit_scale=True, disable=not sys.stderr.isatty()
+            desc=name,
+            initial=size,
+            total=total,
+            unit="B",
+            unit_scale=True,
+            disable=not (sys.stderr and sys.stderr.isatty()),
         )
 
     def __enter__(self) -> "_Bar":

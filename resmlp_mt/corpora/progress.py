@@ -32,8 +32,8 @@ class Progress:
         self._unit = unit
         self._total = total
         self._begun = self._told = time.monotonic()
-        self._stream = sys.stderr  # kept: sys.stderr may be redirected while a library works
-        self._bar = tqdm(desc=name, total=total, unit=f" {unit}", disable=not self._stream.isatty())
+        self._stream = sys.stderr  # kept: sys.stderr may be redirected while a library works; None: closed by the shell
+        self._bar = tqdm(desc=name, total=total, unit=f" {unit}", disable=not (self._stream and self._stream.isatty()))
 
     def __enter__(self) -> "Progress":
         return self

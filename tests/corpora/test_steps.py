@@ -116,6 +116,15 @@ def test_progress_in_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert re.fullmatch(r"learn: 1,000 of 3,000 merges, [\d,]+ merges/s", lines[1])
 
 
+def test_progress_that_the_shell_has_closed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    with Progress("split train") as progress:
+        progress.add(1000)
+    assert progress.pairs == 1000
+
+
 def test_progress_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with Progress("split train", total=2000) as progress:

@@ -289,11 +289,13 @@ def test_the_table_goes_on_where_it_was_broken_off(images, run, tmp_path, monkey
 
     monkeypatch.setattr(images.table, "ROWS", {"a model": (lambda: torch.nn.Linear(1, 617), "supervised")})
     monkeypatch.setattr(images.table, "train", train)
+    monkeypatch.setenv("PATH", str(tmp_path))  # without git
     with pytest.raises(KeyboardInterrupt):
         run("table", "--out", tmp_path / "results.json")
     run("table", "--out", tmp_path / "results.json")
     assert asked == [1, 2, 3, 3, 4, 5]
     table = json.loads((tmp_path / "results.json").read_text())["digits"]
+    assert table["commit"] == "unknown"
     assert table["rows"] == {"a model": ["93.0 +- 1.6", "1,234", "0 s"]}
     assert [right for right, *_ in table["seeds"]["a model"]] == [91, 92, 93, 94, 95]
 
@@ -338,5 +340,7 @@ def test_mistakes_are_told_in_a_line(images, run, tmp_path):
         with pytest.raises(UserError, match=message) as caught:
             run(*arguments)
         assert "\n" not in str(caught.value)
+    with pytest.raises(SystemExit):
+        run("train", "--seed", 2**64, "--out", tmp_path / "x")
     with pytest.raises(UserError, match="images of 9 pixels cannot be cut into patches of 2"):
         images.models.replace(images.models.SMALL, image=9)

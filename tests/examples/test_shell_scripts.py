@@ -39,10 +39,10 @@ def run(tmp_path, commands):
     here = tmp_path / "here"
     here.mkdir()
 
-    def call(script, *arguments, environment=True, **variables):
+    def call(script, *arguments, environment=True, root=ROOT, **variables):
         path = f"{commands}:/usr/bin:/bin" if environment else "/usr/bin:/bin"
         variables = {**os.environ, "CALLS": str(tmp_path / "calls"), "PATH": path, **variables}
-        command = ["bash", str(ROOT / script), *map(str, arguments)]
+        command = ["bash", str(root / script), *map(str, arguments)]
         return subprocess.run(command, cwd=here, env=variables, capture_output=True, text=True)
 
     return call
@@ -81,6 +81,32 @@ def test_a_recipe_works_from_any_folder_and_in_any_other(run, calls, tmp_path, s
             assert words[words.index("--user-dir") + 1] == str(ROOT / "resmlp_mt")
     for path in tmp_path.iterdir():
         assert path.name in ("here", "bin", "calls")
+
+
+@pytest.mark.parametrize("script", WITH_WORK)
+def test_where_cd_looks_first_changes_nothing(run, calls, tmp_path, script):
+    """CDPATH; the script is named from the folder where the reader stands, as the README names it."""
+    (tmp_path / "here" / "checkout").symlink_to(ROOT)
+    prepare(tmp_path / "here" / "work")
+    done = run(f"checkout/examples/{script}", *WITH_WORK[script], "work", root=Path(), CDPATH=".")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert calls()
+
+
+def test_variables_that_happen_to_be_set_are_not_the_recipe_s(run, calls, tmp_path):
+    prepare(tmp_path / "here" / "work")
+    done = run("examples/wmt14_en_de/train.sh", "transformer", "work", adagrad="1", FP16="1")
+    assert done.returncode == 0, done.stderr
+    assert "--fp16" in calls()[0] and "--fp16-no-flatten-grads" not in calls()[0]
+    done = run("examples/wmt14_en_de/train.sh", "transformer", "work", FP16="0", DRY_RUN="0")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "--fp16" not in calls()[1]
+    for name in "checkpoint_best.pt", "checkpoint_last.pt":
+        (tmp_path / "here" / "work" / "convs2s").mkdir(exist_ok=True)
+        (tmp_path / "here" / "work" / "convs2s" / name).touch()
+    done = run("examples/wmt14_en_de/evaluate.sh", "convs2s", "work", average="3")
+    assert done.returncode == 0, done.stderr
+    assert "work/convs2s/checkpoint_best.pt" in calls()[2]
 
 
 @pytest.mark.parametrize("script", WITH_WORK)
@@ -148,6 +174,7 @@ def test_help_is_the_head_of_the_script(run, script, option):
         ("multi30k/evaluate.sh", {"AVERAGE": "99999999999999999999"}, "AVERAGE is a whole number from 1"),
         ("multi30k/evaluate.sh", {"LENPEN": "../x"}, "LENPEN is a number such as 0.6, not ../x"),
         ("multi30k/evaluate.sh", {"LENPEN": "nan"}, "LENPEN is a number such as 0.6, not nan"),
+        ("multi30k/evaluate.sh", {"LENPEN": "-1."}, "LENPEN is a number such as 0.6, not -1."),
         ("distillation/evaluate.sh", {"LENPEN": "."}, "LENPEN is a number such as 0.6, not ."),
         ("distillation/translate.sh", {"BEAM": "-1"}, "BEAM is a whole number from 1, not -1"),
         ("distillation/translate.sh", {"TEACHER": "nowhere.pt"}, "no teacher nowhere.pt: run"),
@@ -215,8 +242,9 @@ def test_the_demo_takes_its_folder_from_where_it_is_started(run, calls, tmp_path
     for name in "scripts/demo.sh", "examples/recipe.sh":
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text((ROOT / name).read_text())
-    (checkout / "scripts" / "setup.sh").write_text("")
+    (checkout / "scripts" / "setup.sh").write_text("pwd >> where\n")  # VENV and PYTHON are the reader's names, too
     run(checkout / "scripts" / "demo.sh", WORK="my work")  # ends where the first commands have made nothing
     assert calls()[0] == ["python", "examples/toy_en_de/make_corpus.py", "--out", str(tmp_path / "here/my work/raw")]
     run(checkout / "scripts" / "demo.sh")
+    assert (tmp_path / "here" / "where").read_text().split() == [str(tmp_path / "here")] * 2
     assert ["python", "examples/toy_en_de/make_corpus.py", "--out", f"{checkout}/work/toy_en_de/raw"] in calls()
