@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Average the last epochs of a system trained by train.sh, translate with beam 4, score.
 #
-#   bash examples/multi30k/evaluate.sh resmlp|heads|transformer [WORK] [SUBSET]      SUBSET: test (default) or valid
+#   bash examples/multi30k/evaluate.sh resmlp|heads|gated|transformer [WORK] [SUBSET]      SUBSET: test (default) or valid
 #
 # AVERAGE=...  so many epochs (default: 5)
 # LENPEN=...   fairseq-generate's length penalty (default: 1, fairseq's own)
@@ -12,7 +12,7 @@ work=${2-${at}work/multi30k}
 subset=${3:-test}
 lenpen=${LENPEN:-1} epochs=${AVERAGE:-5}
 [ $# -lt 4 ] || die "$4: one argument too many"
-[ -n "$system" ] || die "give a system: resmlp, heads or transformer"
+[ -n "$system" ] || die "give a system: resmlp, heads, gated or transformer"
 check_work
 check_number LENPEN "$lenpen"
 check_whole AVERAGE "$epochs"

@@ -2,17 +2,18 @@
 # Train ResMLP, or the Transformer that it is compared with, on Multi30k as prepare.py left it.
 # Run again after a break, it goes on from the last checkpoint.
 #
-#   bash examples/multi30k/train.sh resmlp|heads|transformer [WORK] [-- more options of fairseq-train]
+#   bash examples/multi30k/train.sh resmlp|heads|gated|transformer [WORK] [-- more options of fairseq-train]
 #
 # resmlp   the paper's model: one matrix A per layer
 # heads    16 of them a layer, each for its group of channels, with a term for relative positions
+# gated    the same between two projections, with a gate; the row gated of examples/ablations/gated.yaml
 # WORK     prepare.py's --out, default work/multi30k in the checkout
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 system=${1-}
 case $system in
-  resmlp | heads | transformer) ;;
-  *) die "no system $system: give resmlp, heads or transformer" ;;
+  resmlp | heads | gated | transformer) ;;
+  *) die "no system $system: give resmlp, heads, gated or transformer" ;;
 esac
 work=${at}work/multi30k
 source "${at}examples/train_arguments.sh"
@@ -38,6 +39,10 @@ as_the_paper=(
 case $system in
   resmlp) own=(--arch resmlp_transformer_multi30k "${as_the_paper[@]}") ;;
   heads) own=(--arch resmlp_transformer_multi30k_heads "${as_the_paper[@]}") ;;
+  gated) own=(
+    --arch resmlp_transformer_multi30k_gated --max-epoch 13 --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0
+    --lr 1.5e-3 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 6955 # 13 epochs of 535
+  ) ;;
   transformer) own=(
     --arch transformer --max-epoch 25
     --encoder-embed-dim 256 --encoder-ffn-embed-dim 512 --encoder-layers 3 --encoder-attention-heads 4

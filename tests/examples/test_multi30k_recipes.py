@@ -72,7 +72,7 @@ def test_from_the_teacher_to_the_score(run, work):
         ("distillation/train", ["student"], "train.sh: no student student: give distilled, both or shallow"),
         ("distillation/train", ["both", "nowhere"], "train.sh: no nowhere/distillation/data-bin.both: run"),
         ("distillation/train", ["both", "nowhere", "--lr", "1"], "train.sh: --lr where -- should stand"),
-        ("multi30k/train", ["student"], "train.sh: no system student: give resmlp, heads or transformer"),
+        ("multi30k/train", ["student"], "train.sh: no system student: give resmlp, heads, gated or transformer"),
         ("multi30k/train", ["heads", "nowhere"], "train.sh: no nowhere/data-bin: run"),
         ("multi30k/train", ["heads", "nowhere", "--lr", "1"], "train.sh: --lr where -- should stand"),
         ("multi30k/evaluate", ["heads", "nowhere"], "evaluate.sh: no checkpoint in nowhere/heads: run"),

@@ -198,8 +198,8 @@ def test_numbers_that_are_none_are_refused(run, tmp_path, script, variables, mes
 @pytest.mark.parametrize(
     ("script", "arguments", "variables", "message"),
     [
-        ("examples/multi30k/train.sh", [], {}, "no system : give resmlp, heads or transformer"),
-        ("examples/multi30k/evaluate.sh", [], {}, "give a system: resmlp, heads or transformer"),
+        ("examples/multi30k/train.sh", [], {}, "no system : give resmlp, heads, gated or transformer"),
+        ("examples/multi30k/evaluate.sh", [], {}, "give a system: resmlp, heads, gated or transformer"),
         ("examples/multi30k/evaluate.sh", ["resmlp", "work", "test", "more"], {}, "more: one argument too many"),
         ("examples/multi30k/evaluate.sh", ["resmlp", "work", "train"], {}, "no subset train: give test or valid"),
         ("examples/distillation/translate.sh", ["work", "more"], {}, "more: one argument too many"),
