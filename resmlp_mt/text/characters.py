@@ -10,7 +10,8 @@ What becomes of the characters of a raw line, which ends at LF alone:
   CR of a CRLF                  dropped
   lone CR, VT, FF, U+001C-1E,   a space: some tool would end the line there
     U+0085, U+2028, U+2029
-  tab                           a space
+  tab; an LF inside a text      a space
+    that is not from a file
   NUL, byte order mark, soft    dropped, as all of Unicode's category C (control, format, private use, unassigned)
     hyphen, zero-width space
     and joiners, also of emoji

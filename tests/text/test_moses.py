@@ -53,7 +53,7 @@ def test_same_as_sacremoses(text: str, lang: str, dash_splits: bool) -> None:
 def test_shortcut_past_settling(text: str) -> None:
     # Every character removed or made a space one by one, as the slow way would
     def fate(char: str) -> str:
-        if char in "\t\v\f\r\x1c\x1d\x1e\x85\u2028\u2029":
+        if char in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029":
             return " "
         return MosesPunctNormalizer("en").remove_control_chars(char)
 
