@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from resmlp_mt.ablations.recipe import read_recipe
 from resmlp_mt.checkpoints.loading import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,31 @@ def test_from_the_teacher_to_the_score(run, work):
     assert "sacreBLEU" in done.stdout
     assert "give the reference of the test set that was translated" in done.stderr
     assert (work / "distillation" / "both" / "average5.pt").exists()
+
+
+def test_the_gated_model_is_trained_as_in_its_comparison(commands_on_path, work, tmp_path):
+    (tmp_path / "fairseq-train").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    (tmp_path / "fairseq-train").chmod(0o755)
+    env = commands_on_path()
+    env["PATH"] = f"{tmp_path}:{env['PATH']}"
+    command = ["bash", "examples/multi30k/train.sh", "gated", str(work)]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    given = options(done.stdout.splitlines())
+    wanted = options(read_recipe(ROOT / "examples/ablations/gated.yaml").training_options("gated", 1))
+    # the script leaves the library to the machine, keeps more epochs, and its log is for people
+    for other in "--cpu-matmul", "--keep-last-epochs", "--log-format", "--log-interval":
+        del wanted[other]
+    assert {name: given.get(name) for name in wanted} == wanted
+
+
+def options(words):
+    """By option, its value, or "" where it has none; the last one counts."""
+    values = [*words[1:], "--"]
+    return {
+        word: "" if value.startswith("--") else value
+        for word, value in zip(words, values, strict=True)
+        if word.startswith("--")
+    }
 
 
 @pytest.mark.parametrize(
