@@ -25,6 +25,8 @@ OPTIONS = {
     "gated": {"token_mixing": "gated"},
     "gated with heads": {"token_mixing": "gated", "mixing_heads": 4, "mixing_relative": True},
     "gated with layernorm": {"token_mixing": "gated", "norm": "layernorm"},
+    "gated with a band": {"token_mixing": "gated", "mixing_heads": 4, "mixing_relative": True, "mixing_band": 2},
+    "gated with a band beyond the sentence": {"token_mixing": "gated", "mixing_band": 13},
     "layernorm": {"norm": "layernorm"},
     "layernorm with heads": {"norm": "layernorm", "mixing_heads": 4},
     "layernorm with convolutions": {"norm": "layernorm", "token_mixing": "separable"},

@@ -72,11 +72,27 @@ def linear_mixing(own, x, causal):
 
 
 def gated_mixing(own, x, causal):
-    """W_out ( sigmoid(W_gate x_t) * mixed_t ), where mixed is the linear mixing of the W_value x_s."""
+    """W_out ( sigmoid(W_gate x_t) * mixed_t ), where mixed is the linear mixing of the W_value x_s, and the band."""
     both = [linear(own, "value_gate", each) for each in x]
     values, gates = ([each.chunk(2)[part] for each in both] for part in (0, 1))
     mixed = linear_mixing(own, values, causal)
+    if "band.weight" in own:
+        heads = own["weight"].shape[0] if own["weight"].dim() == 3 else 1
+        mixed = [y + banded(linear(own, "band", x[t]), values, t, heads, causal) for t, y in enumerate(mixed)]
     return [linear(own, "out_proj", y / (1 + torch.exp(-gate))) for gate, y in zip(gates, mixed, strict=True)]
+
+
+def banded(weights, values, t, heads, causal):
+    """sum_s w[head, s - t] v_s over the k positions before t, t itself and, unless causal, the k behind."""
+    weights = weights.view(heads, -1)
+    window = weights.shape[1]
+    before = window - 1 if causal else window // 2
+    groups = [torch.zeros_like(group) for group in values[t].chunk(heads)]
+    for head in range(heads):
+        for j in range(window):
+            if 0 <= t + j - before < len(values):
+                groups[head] = groups[head] + weights[head, j] * values[t + j - before].chunk(heads)[head]
+    return torch.cat(groups)
 
 
 def mlp_mixing(own, x, causal):

@@ -34,6 +34,7 @@ def layer_config(cfg: TransformerConfig, causal: bool, attention: bool = False) 
         mixing_heads=cfg.mixing_heads,
         mixing_relative=cfg.mixing_relative,
         mixing_dropout=cfg.mixing_dropout,
+        mixing_band=cfg.mixing_band,
         mixing_expansion=cfg.mixing_expansion,
         mixing_kernel=cfg.mixing_kernel,
     )

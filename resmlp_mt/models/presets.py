@@ -13,6 +13,7 @@ BASE: dict[str, Any] = {
     "layerscale_init": 0.2,
     "max_source_positions": 256,
     "max_target_positions": 256,
+    "mixing_band": 0,
     "mixing_dropout": 0.0,
     "mixing_expansion": 4,
     "mixing_heads": 1,

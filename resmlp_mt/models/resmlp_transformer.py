@@ -123,6 +123,13 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
         default=BASE["mixing_dropout"],
         metadata={"help": "linear and gated mixing: probability that an entry of A is left out in a training step"},
     )
+    mixing_band: int = field(
+        default=BASE["mixing_band"],
+        metadata={
+            "help": "gated mixing: beside A each position reads so many positions before it and, in the encoder, behind "
+            "it by weights that it predicts from its own content; 0: none"
+        },
+    )
     mixing_expansion: int = field(
         default=BASE["mixing_expansion"], metadata={"help": "mlp mixing: hidden units for each position"}
     )
@@ -368,9 +375,13 @@ def _check_mixing(args: Any, require: Callable[[bool, str], None]) -> None:
         "--mixing-relative": args.mixing_relative,
         f"--mixing-dropout {args.mixing_dropout}": args.mixing_dropout != 0,
     }
+    without_a = ("none", "mlp", "conv", "depthwise", "separable")
     for option, asked in given.items():
-        wrong = asked and args.token_mixing in ("none", "mlp", "conv", "depthwise", "separable")
+        wrong = asked and args.token_mixing in without_a
         require(not wrong, f"{option} is for --token-mixing linear or gated, not {args.token_mixing}")
+    band, ungated = args.mixing_band, args.token_mixing in ("linear", *without_a)
+    require(band >= 0, f"--mixing-band is {band}: give 0 or more")
+    require(not (band and ungated), f"--mixing-band {band} is for --token-mixing gated, not {args.token_mixing}")
     require(0 <= args.mixing_dropout < 1, f"--mixing-dropout is {args.mixing_dropout}: give a number from 0 to below 1")
     require(kernel >= 1 and kernel % 2 == 1, f"--mixing-kernel is {kernel}: give an odd number from 1")
     require(expansion >= 1, f"--mixing-expansion is {expansion}: give 1 or more")

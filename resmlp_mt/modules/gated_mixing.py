@@ -1,16 +1,17 @@
 """Mixing with a gate: what a position takes of what the others give depends on the position's own content.
 
-It is still one linear map over positions, the same for every sentence, and no position is compared with another. The
-projections and the gate are LightConv's (Wu et al. 2019, section 3), but for the gate's place: behind the mixing, where
-gMLP has it (Liu et al. 2021, section 3.1).
+It is still one linear map over positions, the same for every sentence but for the band, if there is one, and no position
+is compared with another. The projections and the gate are LightConv's (Wu et al. 2019, section 3), but for the gate's
+place: behind the mixing, where gMLP has it (Liu et al. 2021, section 3.1).
 """
 
 import torch
 from torch import Tensor, nn
 
 from .affine import Aff
+from .band import Band
 from .norm import absorb_input_affine_, absorb_output_affine_, split
-from .past import append
+from .past import append, latest
 from .token_mixing import TokenMixing
 
 
@@ -21,6 +22,7 @@ class GatedTokenMixing(TokenMixing):
 
     Args:
         dim: channels C
+        band: k; beside A each position reads the k before it and the k behind by weights of its own (``Band``)
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class GatedTokenMixing(TokenMixing):
         relative: bool = False,
         causal: bool = False,
         dropout: float = 0.0,
+        band: int = 0,
     ):
         super().__init__(max_positions, heads, relative, causal, dropout)
         if relative:
@@ -39,6 +42,7 @@ class GatedTokenMixing(TokenMixing):
         for linear in self.value_gate, self.out_proj:
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
+        self.band = Band(dim, heads, band, causal) if band > 0 else None
 
     def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C``, as it is: padded positions are zero only after ``W_value``."""
@@ -49,7 +53,7 @@ class GatedTokenMixing(TokenMixing):
         values, gates = self.value_gate(x).chunk(2, -1)
         if padding is not None:
             values = values.masked_fill(padding.unsqueeze(-1), 0.0)
-        return self.out_proj(torch.sigmoid(gates) * self.mix(values, 0))
+        return self.gated(gates, self.mix(values, 0), x, values)
 
     def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """``S x B x C -> S x B x C``, the new positions alone; kept are the values.
@@ -59,12 +63,21 @@ class GatedTokenMixing(TokenMixing):
         """
         values, gates = self.value_gate(x).chunk(2, -1)
         past = append(past, values, self.max_positions)
-        return self.out_proj(torch.sigmoid(gates) * self.mix_past(x.size(0), past)), past
+        mixed = self.mix_past(x.size(0), past)
+        if self.band is not None:
+            values = latest(past, x.size(0) + self.band.before)
+        return self.gated(gates, mixed, x, values), past
 
     def last(self, inputs: Tensor, count: int) -> Tensor:
         """``T x B x C -> S x B x C``: the last S positions (``count``) alone."""
         values, gates = self.value_gate(inputs).chunk(2, -1)
-        return self.out_proj(torch.sigmoid(gates[-count:]) * self.mix(values, inputs.size(0) - count))
+        return self.gated(gates[-count:], self.mix(values, inputs.size(0) - count), inputs[-count:], values)
+
+    def gated(self, gates: Tensor, mixed: Tensor, x: Tensor, values: Tensor) -> Tensor:
+        """``W_out (sigmoid(gates) * mixed)``, S x B x C; with a band, which x (S x B x C) predicts, of the values."""
+        if self.band is not None:
+            mixed = mixed + self.band.mix(x, values)
+        return self.out_proj(torch.sigmoid(gates) * mixed)
 
     def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
         """Take in both Aff, in the projections, and the relative term."""
@@ -72,6 +85,8 @@ class GatedTokenMixing(TokenMixing):
             return pre, post
         left, affine = split(pre)
         absorb_input_affine_(self.value_gate, affine)
+        if self.band is not None:
+            absorb_input_affine_(self.band, affine)
         absorb_output_affine_(self.out_proj, post)
         self.absorb_relative_()
         return left, nn.Identity()

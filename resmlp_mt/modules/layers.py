@@ -58,6 +58,7 @@ class LayerConfig:
     mixing_heads: int = 1
     mixing_relative: bool = False
     mixing_dropout: float = 0.0
+    mixing_band: int = 0
     mixing_expansion: int = 4
     mixing_kernel: int = 3
 

@@ -15,7 +15,7 @@ def _of_a_matrix(cfg: Any) -> tuple[int, int, bool, bool, float]:
 
 TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
     "linear": lambda cfg: TokenMixing(*_of_a_matrix(cfg)),
-    "gated": lambda cfg: GatedTokenMixing(cfg.dim, *_of_a_matrix(cfg)),
+    "gated": lambda cfg: GatedTokenMixing(cfg.dim, *_of_a_matrix(cfg), cfg.mixing_band),
     "none": lambda cfg: None,
     "mlp": lambda cfg: MLPTokenMixing(cfg.positions, cfg.mixing_expansion, cfg.causal),
     "conv": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal),

@@ -54,6 +54,11 @@ def whole(past: list[Tensor]) -> Tensor:
     return F.embedding(past[1], past[0].view(-1, past[0].size(2))).transpose(0, 1)
 
 
+def latest(past: list[Tensor], count: int) -> Tensor:
+    """The last positions (``count``, or as many as there are), T x B x C."""
+    return F.embedding(past[1][:, -count:], past[0].view(-1, past[0].size(2))).transpose(0, 1)
+
+
 def weighted_sum(past: list[Tensor], weights: Tensor) -> Tensor:
     """The positions so far summed by weights, 1 x T, or H x 1 x T for H groups of channels: B x C, without a copy."""
     buffer, rows = past[0], past[1]

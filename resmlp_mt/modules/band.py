@@ -1,0 +1,47 @@
+"""A band beside A that each position predicts from its own content: which of its neighbours it reads, and how much.
+
+The kernels are DynamicConv's (Wu et al. 2019, section 4), without its softmax. No position is compared with another.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Band(nn.Linear):
+    """``W x_t + c``: for each head of a position its weights of the positions around it, all zero at first.
+
+    Args:
+        dim: channels C
+        heads: H
+        reach: k; weights are for the k positions before, the position itself and, unless causal, the k behind
+        causal: no weights for later positions
+    """
+
+    def __init__(self, dim: int, heads: int, reach: int, causal: bool):
+        self.heads, self.before, self.window = heads, reach, reach + 1 if causal else 2 * reach + 1
+        super().__init__(dim, heads * self.window)
+
+    def reset_parameters(self) -> None:
+        """Zero: a training starts without the band."""
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def mix(self, x: Tensor, values: Tensor) -> Tensor:
+        """``sum_j w_j values[t + j - k]``, where w are the weights of ``x_t``; beyond the values there are zeros.
+
+        Args:
+            x: the positions t that read, S x B x C
+            values: all positions up to the last of them, or the last ones at least, T x B x C
+
+        Returns:
+            S x B x C
+        """
+        steps, batch, channels = x.shape
+        weights = self(x).view(steps, batch, self.heads, 1, self.window)
+        missing = self.before + steps - values.size(0)  # below zero: so many are not read
+        values = F.pad(values, [0, 0, 0, 0, missing, self.window - 1 - self.before])
+        values = values.view(-1, batch, self.heads, channels // self.heads)
+        y = weights[..., 0] * values[:steps]
+        for j in range(1, self.window):
+            y = y + weights[..., j] * values[j : j + steps]
+        return y.reshape(steps, batch, channels)
