@@ -19,10 +19,15 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 check_ready examples/multi30k/prepare.py de
 
 mkdir -p "$out"
+made_of="$(sha256sum < "$teacher" | cut -d' ' -f1) beam $beam" # the teacher's checksum
+if [ -f "$out/train.txt" ] && [ -f "$out/teacher.txt" ] && [ "$(cat "$out/teacher.txt")" != "$made_of" ]; then
+  die "$out/train.txt: of another teacher or beam: remove it and $out/data-bin.*, or choose another WORK"
+fi
 if [ ! -f "$out/train.txt" ]; then
   fairseq-generate "$work/data-bin" --user-dir "${at}resmlp_mt" --path "$teacher" --gen-subset train \
     --beam "$beam" --lenpen 1 --max-tokens 8192 --required-batch-size-multiple 1 \
     --tokenizer space > "$out/train.txt.part" # subwords are wanted: running text would only take time
+  printf '%s\n' "$made_of" > "$out/teacher.txt"
   mv "$out/train.txt.part" "$out/train.txt"
 fi
 make=(python "${at}scripts/distill.py" "$out/train.txt" --data "$work/data-bin" --source-lang en --target-lang de)

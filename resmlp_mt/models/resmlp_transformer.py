@@ -126,8 +126,8 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
     mixing_band: int = field(
         default=BASE["mixing_band"],
         metadata={
-            "help": "gated mixing: beside A each position reads so many positions before it and, in the encoder, behind "
-            "it by weights that it predicts from its own content; 0: none"
+            "help": "gated mixing: beside A each position reads so many positions before it, in the encoder also behind"
+            " it, by weights that it predicts from its own content; 0: none"
         },
     )
     mixing_expansion: int = field(

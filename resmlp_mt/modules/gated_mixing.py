@@ -1,6 +1,6 @@
 """Mixing with a gate: what a position takes of what the others give depends on the position's own content.
 
-It is still one linear map over positions, the same for every sentence but for the band, if there is one, and no position
+It is still a linear map over positions, the same for every sentence but for the band, if there is one, and no position
 is compared with another. The projections and the gate are LightConv's (Wu et al. 2019, section 3), but for the gate's
 place: behind the mixing, where gMLP has it (Liu et al. 2021, section 3.1).
 """

@@ -195,6 +195,21 @@ def test_numbers_that_are_none_are_refused(run, tmp_path, script, variables, mes
     assert done.stderr.count("\n") == 1
 
 
+def test_another_teacher_s_translations_are_not_taken_for_this_one_s(run, tmp_path):
+    work = tmp_path / "here" / "work"
+    prepare(work)
+    translate = "examples/distillation/translate.sh", "work"
+    for _ in range(2):  # the second time it keeps what is there
+        done = run(*translate)
+        assert (done.returncode, done.stderr) == (0, "")
+    (work / "other.pt").write_text("another teacher")
+    for variables in {"BEAM": "4"}, {"TEACHER": "work/other.pt"}:
+        done = run(*translate, **variables)
+        assert done.returncode == 2
+        assert done.stderr.startswith("translate.sh: work/distillation/train.txt: of another teacher or beam: remove it")
+        assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "variables", "message"),
     [
