@@ -87,6 +87,11 @@ def _place_of_unfinished(path: Path) -> Path:
     return place if place and place.parent in Path(os.path.abspath(path)).parents else path.parent
 
 
+def _hidden(path: Path) -> str:
+    """How the name of what is unfinished begins; cut, as a name may already have the 255 bytes that there may be."""
+    return f".{path.name[:50]}."
+
+
 @contextlib.contextmanager
 def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
     """Open ``path`` for writing so that it appears complete or stays as it was.
@@ -105,7 +110,7 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
     path = Path(path)
     # Not by tempfile, whose files are private: open() applies the umask, which cannot be read without changing it for
     # all threads.
-    temporary = _place_of_unfinished(path) / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    temporary = _place_of_unfinished(path) / f"{_hidden(path)}{secrets.token_hex(4)}.tmp"
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:
         # /dev/stdout, also where it is a file
@@ -163,7 +168,7 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         place = _place_of_unfinished(path)
-        with tempfile.TemporaryDirectory(dir=place, prefix=f".{path.name}.", suffix=".tmp") as temporary:
+        with tempfile.TemporaryDirectory(dir=place, prefix=_hidden(path), suffix=".tmp") as temporary:
             new = Path(temporary, "new")
             new.mkdir()
             yield new

@@ -37,6 +37,16 @@ def test_write_makes_folders_and_honours_the_umask(tmp_path: Path) -> None:
     assert _names(path.parent) == ["a.txt"]
 
 
+@pytest.mark.parametrize("letter", ["n", "ä", "😀"])
+def test_a_name_as_long_as_there_may_be_is_one(tmp_path: Path, letter: str) -> None:
+    name = letter * (255 // len(letter.encode()))
+    with atomic_write(tmp_path / name) as stream:
+        stream.write("new")
+    with atomic_folder(tmp_path / f"x{name[1:]}") as folder:
+        (folder / "file").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, f"x{name[1:]}"])
+
+
 def test_write_bytes_replaces_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(b"old")

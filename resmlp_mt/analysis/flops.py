@@ -12,7 +12,7 @@ both of its factors.
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
@@ -27,6 +27,8 @@ class TranslationModel:
     """An encoder and a decoder, of which the decoder projects to a vocabulary of this size."""
 
     vocabulary: int
+    beams_share: ClassVar[bool] = False
+    """whether on a CPU the beams of a sentence share its keys and values (``models.beams``)"""
 
     def encoder(self, source: int) -> int:
         """FLOPs of a source sentence of that length."""
@@ -67,6 +69,7 @@ class ResMLP(TranslationModel):
     """hidden units for each position of a mixing by an MLP"""
     kernel: int = 0
     """positions that a convolution reads"""
+    beams_share: ClassVar[bool] = True
 
     def encoder(self, source: int) -> int:
         return self.encoder_layers * source * (self.positions(source) + 4 * self.width * self.mlp)
@@ -100,6 +103,8 @@ class Transformer(ResMLP):
 
     Its four projections are 8 d^2 a position, its scores and weighted sums 2 T d each.
     """
+
+    beams_share: ClassVar[bool] = False
 
     def positions(self, length: int) -> int:
         return 8 * self.width**2 + 4 * length * self.width

@@ -23,6 +23,8 @@ from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs, w
 
 def jobs(args: argparse.Namespace) -> list[Job]:
     """The comparisons that the options ask for."""
+    if args.profile and args.what == "workers":
+        raise UserError("--profile is for training and generation: workers are other processes")
     chosen = [job for job in (QUICK if args.quick else FULL) if args.what in ("all", job.kind)]
     if args.data:  # the text decides the lengths
         chosen = [job for job in chosen if job.kind != "generation" or job.by != "length"]

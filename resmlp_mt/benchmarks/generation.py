@@ -16,7 +16,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor
 
-from resmlp_mt.analysis.flops import ResMLP, TranslationModel
+from resmlp_mt.analysis.flops import TranslationModel
 from resmlp_mt.benchmarks import memory
 from resmlp_mt.benchmarks.batches import Shape, batch, random_sentences, spread_lengths
 from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
@@ -283,7 +283,7 @@ def flops_per_token(comparison: Comparison, formula: TranslationModel | None, pi
     if formula is None:
         return None
     total, beam = 0.0, comparison.conditions.beam
-    shared = beam - 1 if type(formula) is ResMLP and comparison.conditions.device == "cpu" else 0
+    shared = beam - 1 if formula.beams_share and comparison.conditions.device == "cpu" else 0
     for piece in pieces:
         source = max(map(len, piece.sources))
         decoding = beam * step_by_step(formula, source, piece.length) - shared * formula.kept(source)

@@ -47,9 +47,7 @@ def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarr
     return np.random.default_rng(seed).permutation(there)[:pairs]
 
 
-def sample(
-    data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int, made_of: Mapping[str, Any] | None = None
-) -> None:
+def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int, made_of: Mapping[str, Any]) -> None:
     """Make a data-bin of some pairs of another's training set; its validation set and dictionaries stay.
 
     A sample holds all that are smaller (``drawn``).
@@ -77,7 +75,7 @@ def sample(
                 shutil.copyfile(f"{source}{ending}", new / f"{source.name}{ending}")
         for lang in langs:
             shutil.copyfile(data / f"dict.{lang}.txt", new / f"dict.{lang}.txt")
-        write_json(new / RECORD, made_of or {})
+        write_json(new / RECORD, made_of)
 
 
 def _prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:

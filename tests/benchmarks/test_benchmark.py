@@ -135,6 +135,7 @@ def test_the_usual_comparisons():
         (["generation", "--system", "x.pt", "--markdown", "x.pt"], "would be written over the input x.pt"),
         (["workers", "--device", "cuda"], "--device cuda: this PyTorch sees no GPU"),
         (["all", "--shapes", "4x2"], "say training, generation or workers, not all"),
+        (["workers", "--profile"], "--profile is for training and generation"),
         (["training", "--baseline", "lstm"], "--baseline lstm: none of the systems: resmlp_transformer, transformer"),
         (["training", "--system", "transformer"], "given twice"),
         (["training", "--system", "nothing"], "nothing: no system"),

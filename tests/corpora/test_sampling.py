@@ -34,7 +34,7 @@ def pairs(folder, subset):
 
 def test_a_sample_holds_the_smaller_ones_pair_by_pair_and_the_same_validation_set(data, tmp_path):
     for count in 5, 12:
-        sample(data, tmp_path / str(count), LANGS, count, seed=1)
+        sample(data, tmp_path / str(count), LANGS, count, seed=1, made_of={})
     small, large = (pairs(tmp_path / str(count), "train") for count in (5, 12))
     assert (len(small), len(large)) == (5, 12)
     assert large[:5] == small
@@ -47,7 +47,7 @@ def test_a_sample_holds_the_smaller_ones_pair_by_pair_and_the_same_validation_se
 
 def test_another_seed_draws_others(data, tmp_path):
     for seed in 1, 2:
-        sample(data, tmp_path / str(seed), LANGS, 12, seed)
+        sample(data, tmp_path / str(seed), LANGS, 12, seed, {})
     assert set(pairs(tmp_path / "1", "train")) != set(pairs(tmp_path / "2", "train"))
 
 
@@ -58,8 +58,8 @@ def test_lengths_are_those_of_both_sides(data):
 
 def test_a_sample_that_is_too_large_or_of_no_data_is_told_in_one_line(data, tmp_path):
     with pytest.raises(UserError, match="has 30 training pairs, a sample of 31 is asked for"):
-        sample(data, tmp_path / "31", LANGS, 31, 1)
+        sample(data, tmp_path / "31", LANGS, 31, 1, {})
     (data / "train.en-de.de.bin").unlink()
     with pytest.raises(UserError, match=r"train\.en-de\.de\.bin: no such file: prepare the data first"):
-        sample(data, tmp_path / "5", LANGS, 5, 1)
+        sample(data, tmp_path / "5", LANGS, 5, 1, {})
     assert not (tmp_path / "5").exists()

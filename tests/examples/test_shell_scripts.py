@@ -206,7 +206,9 @@ def test_another_teacher_s_translations_are_not_taken_for_this_one_s(run, tmp_pa
     for variables in {"BEAM": "4"}, {"TEACHER": "work/other.pt"}:
         done = run(*translate, **variables)
         assert done.returncode == 2
-        assert done.stderr.startswith("translate.sh: work/distillation/train.txt: of another teacher or beam: remove it")
+        assert done.stderr.startswith(
+            "translate.sh: work/distillation/train.txt: of another teacher or beam: remove it"
+        )
         assert done.stderr.count("\n") == 1
 
 
