@@ -48,6 +48,18 @@ MUTATIONS = [
         "values = values * 1.0",
     ),
     Mutation(
+        "the band reads the wrong neighbours",
+        "modules/band.py",
+        "values[j : j + steps]",
+        "values[self.window - j - 1 : self.window - j - 1 + steps]",
+    ),
+    Mutation(
+        "the band's weights are not of the position itself",
+        "modules/band.py",
+        "self(x).view(",
+        "self(x.roll(1, 0)).view(",
+    ),
+    Mutation(
         "what is computed again is not the activation",
         "modules/recompute.py",
         "return function(x).view(kept)",

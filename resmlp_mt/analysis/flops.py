@@ -69,26 +69,37 @@ class ResMLP(TranslationModel):
     """hidden units for each position of a mixing by an MLP"""
     kernel: int = 0
     """positions that a convolution reads"""
+    heads: int = 1
+    """of a gated mixing, each with a band of its own"""
+    band: int = 0
+    """positions on one side that a band reaches; 0: none"""
     beams_share: ClassVar[bool] = True
 
     def encoder(self, source: int) -> int:
-        return self.encoder_layers * source * (self.positions(source) + 4 * self.width * self.mlp)
+        return self.encoder_layers * source * (self.positions(source, 2 * self.band + 1) + 4 * self.width * self.mlp)
 
     def decoder(self, source: int, target: int) -> int:
         d = self.width
-        own = self.positions(target) + 4 * d * self.mlp
+        own = self.positions(target, self.band + 1) + 4 * d * self.mlp
         cross = 4 * d * d + 4 * source * d  # queries, output; scores, weighted sums
         return self.decoder_layers * target * (own + cross) + self.kept(source) + target * 2 * d * self.vocabulary
 
     def kept(self, source: int) -> int:
         return self.decoder_layers * source * 4 * self.width**2
 
-    def positions(self, length: int) -> int:
-        """FLOPs a position of what connects the positions of one sentence; a depthwise convolution has no products."""
+    def positions(self, length: int, window: int) -> int:
+        """FLOPs a position of what connects the positions of one sentence.
+
+        What is weighted element by element is no product: a depthwise convolution, and what a band's weights weigh.
+
+        Args:
+            window: positions that a band reaches
+        """
         linear, over_channels = 2 * length * self.width, 2 * self.width**2
+        band = 2 * self.width * self.heads * window if self.band else 0
         return {
             "linear": linear,
-            "gated": linear + 3 * over_channels,  # values, gates, output
+            "gated": linear + 3 * over_channels + band,  # values, gates, output
             "none": 0,
             "mlp": 2 * self.expansion * linear,
             "conv": self.kernel * over_channels,
@@ -106,7 +117,7 @@ class Transformer(ResMLP):
 
     beams_share: ClassVar[bool] = False
 
-    def positions(self, length: int) -> int:
+    def positions(self, length: int, window: int) -> int:
         return 8 * self.width**2 + 4 * length * self.width
 
 
@@ -192,7 +203,7 @@ def of_options(args: Any, vocabulary: int) -> TranslationModel:
             )
         if name == "transformer":
             return Transformer(vocabulary, *sizes, args.encoder_layers, args.decoder_layers)
-        mixing = args.token_mixing, args.mixing_expansion, args.mixing_kernel
+        mixing = args.token_mixing, args.mixing_expansion, args.mixing_kernel, args.mixing_heads, args.mixing_band
         return ResMLP(vocabulary, *sizes, args.encoder_layers, args.decoder_layers, *mixing)
     if name == "fconv":
         layers = [_layers(text) for text in (args.encoder_layers, args.decoder_layers)]

@@ -21,6 +21,7 @@ MODELS = {
     "mlp of 2 units": (*RESMLP, "--token-mixing", "mlp", "--mixing-expansion", "2"),
     "conv of 5 positions": (*RESMLP, "--token-mixing", "conv", "--mixing-kernel", "5"),
     "heads and relative": (*RESMLP, "--mixing-heads", "4", "--mixing-relative"),
+    "gated with a band": (*RESMLP, "--token-mixing", "gated", "--mixing-heads", "4", "--mixing-band", "3"),
     "mixer": ("mixer_transformer", *RESMLP[1:]),
     "transformer": (
         "transformer_wmt_en_de", *SIZES, "--encoder-attention-heads", "2", "--encoder-layers", "1",

@@ -28,7 +28,7 @@ VARIANTS = {
     "shared with the output": {"share_decoder_input_output_embed": True, "separate": True},
     "adaptive softmax": {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
     "no cross-attention": {"no_cross_attention": True},
-    **{name: OPTIONS[name] for name in ("no mixing", "mlp", "depthwise", "heads and relative", "gated with heads")},
+    **{name: OPTIONS[name] for name in ("no mixing", "mlp", "depthwise", "heads and relative", "gated with a band")},
     **{name: OPTIONS[name] for name in ("layernorm", "sinusoidal positions", "learned positions")},
 }
 

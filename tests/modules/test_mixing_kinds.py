@@ -9,7 +9,8 @@ from torch import nn
 from resmlp_mt.modules import Aff, LayerConfig, Mixing
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
 
-KINDS = [kind for kind in TOKEN_MIXINGS if kind != "none"]
+KINDS = [*(kind for kind in TOKEN_MIXINGS if kind != "none"), "gated with a band"]
+OF_A = "linear", "gated", "gated with a band"
 DIM = 4
 
 
@@ -17,6 +18,8 @@ def made(kind, causal, positions=8, kernel=3, seed=0):
     """A mixing whose every parameter is off its starting value."""
     torch.manual_seed(seed)
     options = {"mixing_heads": 2, "mixing_relative": True, "mixing_expansion": 2, "mixing_kernel": kernel}
+    kind, _, band = kind.partition(" with a ")
+    options["mixing_band"] = kernel if band else 0
     mixing = TOKEN_MIXINGS[kind](LayerConfig(DIM, 4 * DIM, positions, causal, token_mixing=kind, **options)).double()
     with torch.no_grad():
         for parameter in mixing.parameters():
@@ -48,7 +51,7 @@ def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones
         x = random(6, 1).requires_grad_()
         (grad,) = torch.autograd.grad(made(kind, causal)(x)[2].sum(), x)
         read = grad.abs().sum((1, 2)).nonzero().flatten().tolist()
-        if kind in ("linear", "gated", "mlp"):
+        if kind in (*OF_A, "mlp"):
             assert read == ([0, 1, 2] if causal else [0, 1, 2, 3, 4, 5])
         else:
             assert read == ([0, 1, 2] if causal else [1, 2, 3])
@@ -71,7 +74,7 @@ def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(kind, data):
         kept = mixing.reorder(kept, torch.tensor(order))
 
 
-@pytest.mark.parametrize("kind", ["linear", "gated", "mlp"])
+@pytest.mark.parametrize("kind", [*OF_A, "mlp"])
 def test_a_step_beyond_the_last_position_is_refused(kind):
     mixing = made(kind, True, 4)
     _, past = mixing.step(random(4, 1), [])
@@ -104,7 +107,7 @@ def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
     left = mixing.fold_(pre, post)
     assert torch.allclose(left[1](mixing(mixing.readable(left[0](x), padding), padding)), expected)
     assert isinstance(left[1], Aff) == (kind == "mlp")
-    assert (left[0] is pre) == (kind not in ("linear", "gated"))
+    assert (left[0] is pre) == (kind not in OF_A)
     assert mixing.fold_(*left) == left
     again = left[1](mixing(mixing.readable(left[0](x), padding), padding))
     assert torch.allclose(again, expected)
