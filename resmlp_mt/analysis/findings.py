@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from resmlp_mt.analysis.bands import TextBand
 from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.sparsity import Sparsity
@@ -50,6 +51,14 @@ def explained(mixings: Sequence[MixingMatrix]) -> str:
         f"The diagonals explain {shares[least]:.0%} ({least}) to {shares[most]:.0%} ({most}) of A, {mean:.0%} on "
         f"average: A is {kind}. The strongest diagonal is j - i = {offset} in {times} of {strongest.total()} matrices."
     )
+
+
+def bands(found: Sequence[TextBand]) -> str:
+    """How much of what bands read depends on the position that reads."""
+    varying = sum(float(each.spread.square().sum()) for each in found)
+    whole = varying + sum(float(each.mean.square().sum()) for each in found)
+    share = varying / whole if whole else 0.0
+    return f"Of the bands' squared weights {share:.0%} is what differs from position to position, the rest their mean."
 
 
 def small_weights(found: Sequence[Sparsity]) -> str:

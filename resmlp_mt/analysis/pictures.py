@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from resmlp_mt.analysis.bands import TextBand
 from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.sparsity import Sparsity
@@ -25,6 +26,7 @@ UNREAD = "0.85"  # what a causal A does not read
 WEIGHTS = LinearSegmentedColormap.from_list(  # zero is white; without the ends, which are both nearly black
     "weights", colormaps["RdBu_r"](np.linspace(0.1, 0.9, 256))
 ).with_extremes(bad=UNREAD)
+KINDS = "mean", "spread"
 READ, READS = "position j that is read", "position i that reads"
 
 Image = NDArray[np.float64]
@@ -108,6 +110,54 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
     return figure
 
 
+def band(bands: Sequence[TextBand]) -> Figure:
+    """What each head reads of its neighbours: the mean over a text, and beside it how much that differs there."""
+    figure, axes = _panels([each for each in bands for _ in range(2)], 2.5)
+    parts = [part for each in bands for part in (each.mean, each.spread)]
+    largest = max(float(part.abs().max()) for part in parts) or 1.0
+    scale = Normalize(-largest, largest)
+    for axis, part, each, kind in zip(axes, parts, [each for each in bands for _ in range(2)], itertools.cycle(KINDS)):
+        heads = len(part)
+        extent = (each.offsets[0] - 0.5, each.offsets[-1] + 0.5, heads + 0.5, 0.5)
+        axis.imshow(part.numpy(), cmap=WEIGHTS, norm=scale, extent=extent, interpolation="nearest", aspect="auto")
+        axis.set_title(f"{each.name}, {kind}", fontsize="small")
+        axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
+        axis.yaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        axis.tick_params(labelsize="small")
+    figure.supxlabel("relative position j - i (subwords)")
+    figure.supylabel("head")
+    _color_bar(figure, axes, scale, "weight")
+    return figure
+
+
+def band_of_a_sentence(bands: Sequence[TextBand]) -> Figure:
+    """How much each position of one sentence reads of its neighbours: over the heads, the root of the mean square."""
+    sides = [[each for each in bands if each.side == side] for side in dict.fromkeys(each.side for each in bands)]
+    columns = max(map(len, sides))
+    tall = [0.22 * len(side[0].tokens) + 1.0 for side in sides]
+    figure = Figure(figsize=(2.0 * columns + 2.4, sum(tall)), layout="constrained")
+    axes = figure.subplots(len(sides), columns, squeeze=False, height_ratios=tall)
+    sizes = {each.name: each.sentence.square().mean(1).sqrt().numpy() for each in bands}
+    scale = Normalize(0, max(float(size.max()) for size in sizes.values()) or 1.0)
+    for row, side in zip(axes, sides, strict=True):
+        for axis in row[len(side) :]:
+            axis.set_axis_off()
+        for axis, each in zip(row, side, strict=False):
+            extent = (each.offsets[0] - 0.5, each.offsets[-1] + 0.5, len(each.tokens) - 0.5, -0.5)
+            axis.imshow(
+                sizes[each.name], cmap="Blues", norm=scale, extent=extent, interpolation="nearest", aspect="auto"
+            )
+            axis.set_title(each.name, fontsize="medium")
+            axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
+            tokens = [token[:20] for token in each.tokens] if axis is row[0] else []
+            axis.set_yticks(range(len(each.tokens)), tokens or [""] * len(each.tokens), parse_math=False)
+            axis.tick_params(labelsize="small")
+    figure.supxlabel("relative position j - i (subwords)")
+    bar = figure.colorbar(ScalarMappable(scale, "Blues"), ax=list(axes.flat), shrink=0.8, aspect=40)
+    bar.set_label("size of the weights, over the heads")
+    return figure
+
+
 def sparsity(found: Sequence[Sparsity]) -> Figure:
     """The share of small weights of each matrix, layer by layer."""
     sides = list(dict.fromkeys(each.side for each in found))
@@ -169,7 +219,7 @@ def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
     return figure
 
 
-def _panels(mixings: Sequence[MixingMatrix], size: float) -> tuple[Figure, list[Axes]]:
+def _panels(mixings: Sequence[MixingMatrix | TextBand], size: float) -> tuple[Figure, list[Axes]]:
     """A panel for each layer, in rows that start anew with the decoder."""
     sides = list(dict.fromkeys(mixing.side for mixing in mixings))
     count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from resmlp_mt.analysis import findings, page, pictures, sparsity, used_part
+from resmlp_mt.analysis.bands import TextBand
 from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.reading import Reading
@@ -25,10 +26,11 @@ class Report:
     Args:
         readings: what was read of them
         length: T to look at; default: what the last checkpoint that can tell says was used
+        bands: what the last one's bands read in a text
     """
 
-    def __init__(self, readings: Sequence[Reading], length: int | None = None):
-        self.readings = readings
+    def __init__(self, readings: Sequence[Reading], length: int | None = None, bands: Sequence[TextBand] = ()):
+        self.readings, self.bands = readings, bands
         self.used = used_of(readings, length)
         self.last = self.mixings_of(readings[-1])
         self.labels = labels([reading.path for reading in readings])
@@ -65,6 +67,7 @@ class Report:
                 }
                 for reading in self.readings
             ],
+            "bands": [each.as_json() for each in self.bands],
         }
 
     def sparsity_csv(self) -> str:
@@ -84,6 +87,9 @@ class Report:
             "profiles": partial(pictures.profile, self.last),
             "sparsity": partial(pictures.sparsity, self.sparsities_of(self.readings[-1])),
         }
+        if self.bands:
+            drawing["bands"] = partial(pictures.band, self.bands)
+            drawing["bands-sentence"] = partial(pictures.band_of_a_sentence, self.bands)
         if len(self.readings) > 1:
             captions = [
                 f"{label}\n{reading.updates:,} updates"
@@ -138,6 +144,7 @@ class Report:
                 page.picture(drawn["sparsity"], "Share of small weights, layer by layer", small=True),
                 page.table(self._sparsities()),
             ],
+            **(self._bands(drawn) if self.bands else {}),
             **(self._changes(drawn) if len(self.readings) > 1 else {}),
             "Layers": [
                 page.finding(findings.largest(self.last)),
@@ -167,6 +174,25 @@ class Report:
                     for name, png in drawn.items()
                     if name.startswith("change-")
                 ),
+            ]
+        }
+
+    def _bands(self, drawn: dict[str, bytes]) -> dict[str, list[str]]:
+        return {
+            "Bands": [
+                page.finding(findings.bands(self.bands)),
+                page.paragraph(
+                    "Beside A each position reads its neighbours by weights that it predicts from its own content. "
+                    "Head by head: their mean over the text's positions, and their standard deviation (spread), which "
+                    "is what differs from position to position."
+                ),
+                page.picture(drawn["bands"], "Mean and spread of each band, layer by layer"),
+                page.paragraph(
+                    "One sentence: how much each of its positions reads of its neighbours, by the root of the mean "
+                    "square over the heads. The decoder begins with </s>. What lies outside of the sentence is zero, "
+                    "whatever its weight."
+                ),
+                page.picture(drawn["bands-sentence"], "The bands of one sentence, position by position"),
             ]
         }
 

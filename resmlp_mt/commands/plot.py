@@ -4,10 +4,11 @@ import argparse
 import importlib.util
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir
+from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir, positive
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_write, check_outputs
 
@@ -16,6 +17,7 @@ written to --out:
   index.html        all of it on one page that needs no other file and no network
   overview.png, profiles.png, sparsity.png, encoder-1.png, ..., decoder-1.png, ...
   change-encoder-1.png, ...   with several checkpoints, oldest first: how each A has changed
+  bands.png, bands-sentence.png   with --data: what bands read, on average and in one sentence
   sparsity.csv, mixing.json   the figures
   pruned-0.5.pt               with --prune 0.5: for fairseq-generate
 
@@ -48,6 +50,20 @@ def get_parser() -> argparse.ArgumentParser:
         help="also write the last checkpoint with the smallest SHARE of the weights of each A, such as 0.5, set to "
         "zero, one file a share",
     )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder of binarized data: also show what a model's bands (--mixing-band), which depend on the text, read "
+        "in its first 1,000 sentences",
+    )
+    parser.add_argument("--subset", default="valid", metavar="NAME", help="of --data (default: %(default)s)")
+    parser.add_argument(
+        "--sentence",
+        type=positive(999_999_999),
+        default=1,
+        metavar="N",
+        help="of --data, to show by itself (default: %(default)s)",
+    )
     add_user_dir(parser)
     return parser
 
@@ -71,6 +87,27 @@ def check_length(length: int | None, readings: list[Any]) -> None:
         raise UserError(f"--length {length}: the model has {most} positions: give 2 to {most}")
 
 
+def bands_in_text(args: argparse.Namespace) -> list[Any]:
+    """What the last checkpoint's bands read in ``--data``.
+
+    Raises:
+        UserError: the model has no band, the data is not its own, or there is no such sentence
+    """
+    from resmlp_mt.analysis.bands import bands_of, read_bands
+    from resmlp_mt.corpora.dictionaries import read_dictionary
+    from resmlp_mt.corpora.distillation import DataBin
+    from resmlp_mt.export.loading import load
+
+    path = args.checkpoints[-1]
+    trained = load([path], args.data)
+    if not bands_of(trained.model):
+        raise UserError(f"{path}: has no band that depends on the text (--mixing-band): leave out --data")
+    data = DataBin(Path(args.data), *trained.languages)
+    pairs = list(zip(*(data.side(args.subset, language) for language in trained.languages), strict=True))
+    source, target = map(read_dictionary, trained.dictionaries)
+    return read_bands(trained.model, pairs, (source, target), args.sentence)
+
+
 def main() -> None:
     parser = get_parser()
     args = parser.parse_args()
@@ -91,7 +128,7 @@ def main() -> None:
     import_user_dir(args.user_dir)
     readings = read_series(args.checkpoints)
     check_length(args.length, readings)
-    report = Report(readings, args.length)
+    report = Report(readings, args.length, bands_in_text(args) if args.data is not None else ())
     for side, length in report.used.lengths.items():
         print(f"{side}: positions 1 to {length}")
     for side in SIDES:

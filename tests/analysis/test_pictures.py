@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from resmlp_mt.analysis import pictures
+from resmlp_mt.analysis.bands import TextBand
 from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.sparsity import Sparsity
 
@@ -100,6 +101,29 @@ def test_sparsity_is_readable(layers):
     assert len(decoder) == 7
     assert decoder["A (mixing)"] == pytest.approx([layer / 20 for layer in range(layers)])
     assert decoder["out (cross-attention)"] == pytest.approx([(layer + 6) / 20 for layer in range(layers)])
+
+
+@pytest.mark.parametrize(("layers", "heads", "reach", "length"), [(1, 1, 1, 2), (3, 16, 3, 30), (12, 4, 13, 60)])
+def test_bands_are_readable(layers, heads, reach, length):
+    torch.manual_seed(0)
+    found = []
+    for side, last in ("encoder", reach), ("decoder", 0):
+        offsets = list(range(-reach, last + 1))
+        for number in range(1, layers + 1):
+            mean, spread = torch.randn(heads, len(offsets)), torch.rand(heads, len(offsets))
+            sentence = torch.randn(length, heads, len(offsets))
+            tokens = ["$a", "b$", *["Donaudampfschifffahrtsgesellschaft@@"] * (length - 2)]
+            found.append(TextBand(side, number, offsets, mean, spread, sentence, tokens))
+    figure = pictures.band(found)
+    assert_readable(figure)
+    (image,) = figure.axes[1].get_images()
+    assert torch.equal(torch.as_tensor(image.get_array().data), found[0].spread)
+    figure = pictures.band_of_a_sentence(found)
+    assert_readable(figure)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][:2] == ["$a", "b$"]
+    (image,) = figure.axes[layers].get_images()  # the decoder's first
+    size = found[layers].sentence.pow(2).sum(1).div(heads).sqrt()
+    torch.testing.assert_close(torch.as_tensor(image.get_array().data), size)
 
 
 def test_zero_is_white_what_is_not_read_grey_and_the_rest_red_or_blue():

@@ -6,8 +6,11 @@ import importlib.util
 import json
 from html.parser import HTMLParser
 
+import builders
+import numpy as np
 import pytest
 import torch
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from small_models import checkpoint, untrained
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
@@ -138,6 +141,45 @@ def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path
         model = load_checkpoint(tmp_path / "out" / f"pruned-{share}.pt")["model"]
         assert (model["decoder.layers.1.mixing.mixing.weight"][:8, :8].tril() == 0).sum() == 28 + zeros
         assert (model["encoder.layers.1.mixing.mixing.weight"] == 0).sum() == zeros
+
+
+@pytest.fixture
+def data_bin(tmp_path):
+    """Two pairs, with the dictionaries of the models here."""
+    folder = tmp_path / "data-bin"
+    folder.mkdir()
+    sides = builders.pairs((5, 4), (3, 6))
+    for lang, sentences in zip(("en", "de"), sides, strict=True):
+        builders.dictionary().save(str(folder / f"dict.{lang}.txt"))
+        prefix = f"{folder}/valid.en-de.{lang}"
+        builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
+        for sentence in sentences:
+            builder.add_item(torch.tensor(sentence))
+        builder.finalize(f"{prefix}.idx")
+    return folder
+
+
+def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, saved, data_bin, tmp_path):
+    options = {"token_mixing": "gated", "mixing_band": 2}
+    torch.save(checkpoint(untrained(**options), options=options), tmp_path / "banded.pt")
+    plot_mixing(tmp_path / "banded.pt", "--out", tmp_path / "out", "--data", data_bin, "--sentence", 2)
+    found = json.loads((tmp_path / "out" / "mixing.json").read_text())["bands"]
+    assert [(each["side"], each["layer"], len(each["tokens"])) for each in found] == [
+        ("encoder", 1, 3), ("encoder", 2, 3), ("decoder", 1, 6), ("decoder", 2, 6),
+    ]  # fmt: skip
+    text = (tmp_path / "out" / "index.html").read_text()
+    shown = {base64.b64decode(source.partition(",")[2]) for source in Page(text).pictures}
+    assert {(tmp_path / "out" / f"{name}.png").read_bytes() for name in ("bands", "bands-sentence")} <= shown
+    assert "Of the bands" in text
+
+    for name, options, message in (
+        ("banded.pt", ("--sentence", 3), "--sentence 3: the text has 2 sentences: give one of 1 to 2"),
+        ("banded.pt", ("--subset", "test"), r"test\.en-de\.en\.idx: no such file"),
+        (saved.name, (), r"checkpoint9\.pt: has no band that depends on the text \(--mixing-band\): leave out --data"),
+    ):
+        with pytest.raises(UserError, match=message):
+            plot_mixing(tmp_path / name, "--out", tmp_path / "no", "--data", data_bin, *options)
+    assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize("name", ["pruned-1.pt", "overview.png", "mixing.json", "index.html"])
