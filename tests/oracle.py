@@ -76,9 +76,9 @@ def gated_mixing(own, x, causal):
     both = [linear(own, "value_gate", each) for each in x]
     values, gates = ([each.chunk(2)[part] for each in both] for part in (0, 1))
     mixed = linear_mixing(own, values, causal)
-    if "band.weight" in own:
+    if "band.predict.weight" in own:
         heads = own["weight"].shape[0] if own["weight"].dim() == 3 else 1
-        mixed = [y + banded(linear(own, "band", x[t]), values, t, heads, causal) for t, y in enumerate(mixed)]
+        mixed = [y + banded(linear(own, "band.predict", x[t]), values, t, heads, causal) for t, y in enumerate(mixed)]
     return [linear(own, "out_proj", y / (1 + torch.exp(-gate))) for gate, y in zip(gates, mixed, strict=True)]
 
 

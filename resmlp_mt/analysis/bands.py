@@ -127,10 +127,10 @@ def _weights(
     hooks = []
     for place, band in bands.items():
 
-        def keep(band: Band, _: object, weights: Tensor, place: Place = place) -> None:
+        def keep(_: object, __: object, weights: Tensor, place: Place = place, band: Band = band) -> None:
             found[-1][place] = weights.view(-1, band.heads, band.window)
 
-        hooks.append(band.register_forward_hook(keep))
+        hooks.append(band.predict.register_forward_hook(keep))
     for source, target in pairs:
         found.append({})
         model(source[None].long(), torch.tensor([len(source)]), _read_by_decoder(target)[None].long())

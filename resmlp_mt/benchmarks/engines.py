@@ -130,14 +130,14 @@ class FolderEngine:
     """A folder of ``resmlp-mt export`` in ``Translator``.
 
     Args:
-        options: ``precision``, and fields of ``resmlp_mt.translation.options.Options`` such as ``batch_tokens``
+        options: ``precision``, ``engine``, and fields of ``translation.options.Options`` such as ``batch_tokens``
     """
 
     def __init__(self, folder: str, setting: Setting, options: dict[str, Any]):
         from resmlp_mt.translation.translator import Translator
 
-        precision = options.pop("precision", "fp32")
-        self._translator = Translator(folder, threads=setting.threads, precision=precision)
+        own = {name: options.pop(name) for name in ("precision", "engine") if name in options}
+        self._translator = Translator(folder, threads=setting.threads, **own)
         self._options = {"beam": setting.beam, **options}
         self.size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 

@@ -10,7 +10,7 @@ import socket
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser, positive
 from resmlp_mt.errors import UserError
-from resmlp_mt.translation.options import THREADS
+from resmlp_mt.translation.options import ENGINES, THREADS
 from resmlp_mt.translation.protocol import Limits
 
 TOKEN = "RESMLP_MT_TOKEN"
@@ -106,6 +106,13 @@ def get_parser() -> argparse.ArgumentParser:
     speed.add_argument(
         "--precision", default="fp32", help="fp32, or on a CPU bf16 or int8, faster and nearly as good (default: fp32)"
     )
+    speed.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="pytorch",
+        help="what computes; onnx: ONNX Runtime, faster for single lines, with what resmlp-mt export onnx has written "
+        "into FOLDER/onnx (default: %(default)s)",
+    )
     return parser
 
 
@@ -148,7 +155,7 @@ def main() -> None:
         limits = Limits(
             args.max_characters, args.max_beam, args.max_waiting, args.max_seconds, args.longest_wait / 1000
         )
-        translator = Translator(args.folder, args.threads, args.device, args.precision)
+        translator = Translator(args.folder, args.threads, args.device, args.precision, args.engine)
         server = server_of(translator, limits, Access(hosts, token, tuple(args.allow_origin)))
         print(f"http://{host}:{listener.getsockname()[1]}  (Ctrl-C ends it)", flush=True)
         server.run(sockets=[listener])

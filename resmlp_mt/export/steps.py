@@ -52,7 +52,7 @@ class Encoder(nn.Module):
 
 
 class DecoderStep(nn.Module):
-    """The scores of the next token, and the inputs of every mixing, one longer."""
+    """The scores of the next token, and what every mixing keeps of the past, one longer."""
 
     def __init__(self, model: EncoderDecoder):
         super().__init__()

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Band(nn.Linear):
-    """``W x_t + c``: for each head of a position its weights of the positions around it, all zero at first.
+class Band(nn.Module):
+    """For each head of a position, weights of the positions around it, ``W x_t + c``, all zero at first.
 
     Args:
         dim: channels C
@@ -18,13 +18,11 @@ class Band(nn.Linear):
     """
 
     def __init__(self, dim: int, heads: int, reach: int, causal: bool):
+        super().__init__()
         self.heads, self.before, self.window = heads, reach, reach + 1 if causal else 2 * reach + 1
-        super().__init__(dim, heads * self.window)
-
-    def reset_parameters(self) -> None:
-        """Zero: a training starts without the band."""
-        nn.init.zeros_(self.weight)
-        nn.init.zeros_(self.bias)
+        self.predict = nn.Linear(dim, heads * self.window)
+        nn.init.zeros_(self.predict.weight)  # a training starts without the band
+        nn.init.zeros_(self.predict.bias)
 
     def mix(self, x: Tensor, values: Tensor) -> Tensor:
         """``sum_j w_j values[t + j - k]``, where w are the weights of ``x_t``; beyond the values there are zeros.
@@ -37,7 +35,7 @@ class Band(nn.Linear):
             S x B x C
         """
         steps, batch, channels = x.shape
-        weights = self(x).view(steps, batch, self.heads, 1, self.window)
+        weights = self.predict(x).view(steps, batch, self.heads, 1, self.window)
         missing = self.before + steps - values.size(0)  # below zero: so many are not read
         values = F.pad(values, [0, 0, 0, 0, missing, self.window - 1 - self.before])
         values = values.view(-1, batch, self.heads, channels // self.heads)

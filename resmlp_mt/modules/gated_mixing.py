@@ -68,10 +68,14 @@ class GatedTokenMixing(TokenMixing):
             values = latest(past, x.size(0) + self.band.before)
         return self.gated(gates, mixed, x, values), past
 
-    def last(self, inputs: Tensor, count: int) -> Tensor:
-        """``T x B x C -> S x B x C``: the last S positions (``count``) alone."""
-        values, gates = self.value_gate(inputs).chunk(2, -1)
-        return self.gated(gates[-count:], self.mix(values, inputs.size(0) - count), inputs[-count:], values)
+    def keep(self, x: Tensor) -> Tensor:
+        """The values, ``S x B x C -> S x B x C``."""
+        return self.value_gate(x).chunk(2, -1)[0]
+
+    def last(self, x: Tensor, kept: Tensor) -> Tensor:
+        """``S x B x C -> S x B x C``, from all values (T x B x C)."""
+        gates = self.value_gate(x).chunk(2, -1)[1]
+        return self.gated(gates, self.mix(kept, kept.size(0) - x.size(0)), x, kept)
 
     def gated(self, gates: Tensor, mixed: Tensor, x: Tensor, values: Tensor) -> Tensor:
         """``W_out (sigmoid(gates) * mixed)``, S x B x C; with a band, which x (S x B x C) predicts, of the values."""
@@ -86,7 +90,7 @@ class GatedTokenMixing(TokenMixing):
         left, affine = split(pre)
         absorb_input_affine_(self.value_gate, affine)
         if self.band is not None:
-            absorb_input_affine_(self.band, affine)
+            absorb_input_affine_(self.band.predict, affine)
         absorb_output_affine_(self.out_proj, post)
         self.absorb_relative_()
         return left, nn.Identity()

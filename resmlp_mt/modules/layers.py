@@ -103,8 +103,9 @@ class TokenMixingBranch(ResidualBranch):
         return self.end(x, y), longer
 
     def step_over(self, x: Tensor, keep: Callable[[Tensor], Tensor]) -> Tensor:
-        """``step`` where the caller keeps the past: ``keep`` takes new inputs of the mixing, and gives all so far."""
-        return self.end(x, self.mixing.last(keep(self.pre_affine(x)), x.size(0)))
+        """``step`` where the caller keeps the past: ``keep`` takes what is new, and gives all so far."""
+        new = self.pre_affine(x)
+        return self.end(x, self.mixing.last(new, keep(self.mixing.keep(new))))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         return self.mixing.fold_(pre, post)

@@ -32,12 +32,24 @@ class Mixing(nn.Module):
         Args:
             past: what the step before gave, [] at the first
         """
-        inputs = torch.cat([*past, x])
-        return self.last(inputs, x.size(0)), [inputs]
+        kept = torch.cat([*past, self.keep(x)])
+        return self.last(x, kept), [kept]
 
-    def last(self, inputs: Tensor, count: int) -> Tensor:
-        """``T x B x C -> S x B x C``: the last S positions (``count``) of what comes out of all."""
-        return self.forward(inputs)[-count:]
+    def keep(self, x: Tensor) -> Tensor:
+        """What ``last`` must know of these positions, for itself and for later ones: ``S x B x C -> S x B x C``."""
+        return x
+
+    def last(self, x: Tensor, kept: Tensor) -> Tensor:
+        """``step`` where the caller keeps the past.
+
+        Args:
+            x: the new positions, S x B x C
+            kept: what ``keep`` made of all positions, the new ones last, T x B x C
+
+        Returns:
+            S x B x C
+        """
+        return self.forward(kept)[-x.size(0) :]
 
     def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
         """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
@@ -146,9 +158,9 @@ class TokenMixing(Mixing):
         rows = self.rows(start, start + 1)
         return self.finish(weighted_sum(past, rows).unsqueeze(0), rows, start)
 
-    def last(self, inputs: Tensor, count: int) -> Tensor:
-        """``T x B x C -> S x B x C``: the last S positions (``count``) alone."""
-        return self.mix(inputs, inputs.size(0) - count)
+    def last(self, x: Tensor, kept: Tensor) -> Tensor:
+        """``S x B x C -> S x B x C``, from all inputs (T x B x C)."""
+        return self.mix(kept, kept.size(0) - x.size(0))
 
     def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
         """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""

@@ -44,7 +44,7 @@ class Work:
         checksum: of the files in it
         name: what the input is called in messages
         options, layout: how lines are translated and written
-        precision, device, threads: those of ``Translator``
+        precision, device, threads, engine: those of ``Translator``
     """
 
     folder: str
@@ -55,12 +55,14 @@ class Work:
     precision: str = "fp32"
     device: str = "cpu"
     threads: int | None = None
+    engine: str = "pytorch"
 
     @property
     def identity(self) -> dict[str, Any]:
         """All that decides what comes out for a line, as JSON values."""
         options = {name: value for name, value in asdict(self.options).items() if name not in UNCHANGING}
-        return {"model": self.checksum, "precision": self.precision, **options, **asdict(self.layout)}
+        how = {"precision": self.precision, "engine": self.engine}
+        return {"model": self.checksum, **how, **options, **asdict(self.layout)}
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class LineTranslator:
         if checksum(work.folder) != work.checksum:
             raise UserError(f"{work.folder}: holds another model on {os.uname().nodename}: copy the folder there")
         self._work = work
-        self._translator = Translator(work.folder, work.threads, work.device, work.precision)
+        self._translator = Translator(work.folder, work.threads, work.device, work.precision, work.engine)
 
     def __call__(self, window: Window) -> bytes:
         """Translate.

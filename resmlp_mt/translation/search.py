@@ -5,11 +5,10 @@ probabilities of them. All else is done for all sentences at once, and a sentenc
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-
-from ..modules.encoder_decoder import EncoderDecoder
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class _Ended:
 
 @torch.inference_mode()
 def search(
-    model: EncoderDecoder, source: Tensor, eos: int, options: SearchOptions, candidates: Tensor | None = None
+    model: Any, source: Tensor, eos: int, options: SearchOptions, candidates: Tensor | None = None
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
@@ -68,6 +67,7 @@ def search(
     among the best ``beam`` continuations, and the first step may not be ``</s>``.
 
     Args:
+        model: an ``EncoderDecoder``, or what has an encoder and a decoder like its own
         source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
         eos: the number of ``</s>``
         candidates: for each sentence the tokens that its translations may have, B x L, ``</s>`` first; None: all

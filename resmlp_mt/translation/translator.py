@@ -19,7 +19,8 @@ from resmlp_mt.files import PathLike
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translation.model_folder import load
-from resmlp_mt.translation.options import THREADS, Options
+from resmlp_mt.translation.onnx import OnnxModel
+from resmlp_mt.translation.options import ENGINES, THREADS, Options
 from resmlp_mt.translation.search import Hypothesis, SearchOptions, search
 from resmlp_mt.translation.shortlist import shortlist_of
 
@@ -62,18 +63,29 @@ class Translator:
         threads: of the processor, for the whole process; None: as many as PyTorch takes
         device: where the model is, as PyTorch names it (``"cpu"``, ``"cuda"``)
         precision: ``"fp32"``, or on a CPU ``"bf16"`` or ``"int8"``, which are faster and nearly as good
+        engine: ``"pytorch"``, or on a CPU in fp32 ``"onnx"``: ONNX Runtime with the graphs that ``resmlp-mt export
+            onnx`` has written into the folder ``onnx`` of this one; it knows no shortlist and no alignment
 
     Raises:
         UserError: the folder is not complete or not of such a model, or the device cannot be used
     """
 
     def __init__(
-        self, folder: PathLike, threads: int | None = None, device: str = "cpu", precision: str = "fp32"
+        self,
+        folder: PathLike,
+        threads: int | None = None,
+        device: str = "cpu",
+        precision: str = "fp32",
+        engine: str = "pytorch",
     ) -> None:
         if threads is not None and (type(threads) is not int or not 1 <= threads <= THREADS):
             raise UserError(f"threads {threads!r}: give a whole number from 1 to {THREADS:,}")
         if precision not in PRECISIONS:
             raise UserError(f"precision {precision!r}: give one of {', '.join(PRECISIONS)}")
+        if engine not in ENGINES:
+            raise UserError(f"engine {engine!r}: give one of {', '.join(ENGINES)}")
+        if engine == "onnx" and (precision != "fp32" or torch.device(device).type != "cpu"):
+            raise UserError(f"engine onnx: is for the device cpu and fp32, not {device} and {precision}")
         place = place_of(folder)
         model, self.tokenizer, self.generation = load(place)
         self.shortlist = None
@@ -92,6 +104,9 @@ class Translator:
             lower_precision_(self.model, precision)
         except ValueError as error:
             raise UserError(f"{error}, not on {device}") from error
+        self._searched: Any = self.model
+        if engine == "onnx":
+            self._searched, self.shortlist = OnnxModel(place, self.model, torch.get_num_threads()), None
         self._products: Callable[[], AbstractContextManager] = nullcontext
         if self.device.type == "cpu":
             keep_freed_memory()
@@ -160,6 +175,8 @@ class Translator:
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
+        if options.alignment and self._searched is not self.model:
+            raise UserError("alignment: engine onnx does not tell what a token attended to: take pytorch")
         beam, length_penalty = options.beam, options.length_penalty
         if beam is None:
             beam = max(self.generation.get("num_beams", 4), options.n_best)
@@ -179,7 +196,7 @@ class Translator:
             for batch in batches(list(map(len, parts)), options.batch_tokens):
                 source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
                 candidates = None if shortlist is None else shortlist.candidates(source)
-                for number, hypotheses in zip(batch, search(self.model, source, END, how, candidates), strict=True):
+                for number, hypotheses in zip(batch, search(self._searched, source, END, how, candidates), strict=True):
                     if len(hypotheses) < options.n_best:
                         raise UserError(
                             f"n_best {options.n_best}: a text has only {len(hypotheses)} translations of so few tokens"

@@ -19,7 +19,7 @@ def predicted(model, side, tokens):
     p = {name: value.detach() for name, value in oracle.parameters_of(model).items()}
     name = f"{side}.layers.0.mixing"
     x = oracle.embed(p, side, tokens, vars(model.cfg))
-    x = [oracle.linear(p, f"{name}.mixing.band", oracle.norm(p, f"{name}.pre_affine", each)) for each in x]
+    x = [oracle.linear(p, f"{name}.mixing.band.predict", oracle.norm(p, f"{name}.pre_affine", each)) for each in x]
     return torch.stack(x).view(len(tokens), 4, -1)
 
 
@@ -44,7 +44,7 @@ def test_means_and_spreads_are_over_all_positions_of_the_text():
         torch.testing.assert_close(each.mean, torch.cat(weights).mean(0))
         torch.testing.assert_close(each.spread, torch.cat(weights).std(0))
         assert each.tokens == [SYMBOLS[0][symbol] for symbol in read[each.side][1]]
-    assert not any(band._forward_hooks for band in bands_of(model).values())
+    assert not any(band.predict._forward_hooks for band in bands_of(model).values())
 
 
 def test_what_differs_from_position_to_position_is_told():

@@ -34,14 +34,20 @@ def test_scores_are_nearly_those_of_fp32(precision, preset):
     assert all((one != other).any() for one, other in zip(got, expected, strict=True))
 
 
-@pytest.mark.parametrize("options", [{"token_mixing": "separable"}, {"norm": "layernorm", "mixing_heads": 4}])
+@pytest.mark.parametrize(
+    ("options", "mixings"),
+    [
+        ({"token_mixing": "separable"}, 4 * 1),  # linear layers of four mixings
+        ({"norm": "layernorm", "mixing_heads": 4}, 0),
+        ({"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}, 4 * 3),
+    ],
+)
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_so_are_those_of_variants_and_a_sentence_is_alone(precision, options):
+def test_so_are_those_of_variants_and_a_sentence_is_alone(precision, options, mixings):
     expected, model = logits(prepared("fp32", **options), *pairs(*SIZES)), prepared(precision, **options)
     for left_pad in False, True:
         assert_near(logits(model, *pairs(*SIZES), left_pad, extra=3), expected, 0.05)
     linear = sum(isinstance(module, BFloat16Linear | Int8Linear) for module in model.modules())
-    mixings = 4 if options.get("token_mixing") == "separable" else 0
     assert linear == 16 + mixings + (precision == "bf16")  # 8 of the MLPs, 8 of attention; the projection in bf16 alone
 
 

@@ -50,12 +50,12 @@ def test_a_band_is_zero_at_first_and_reads_its_neighbours_by_weights_of_its_own(
     banded, plain, x = mixing(causal=causal, band=2), mixing(causal=causal), torch.randn(6, 1, 8)
     plain.load_state_dict({name: value for name, value in banded.state_dict().items() if "band" not in name})
     torch.testing.assert_close(banded(x), plain(x), rtol=0, atol=0)
-    torch.nn.init.normal_(banded.band.weight)
+    torch.nn.init.normal_(banded.band.predict.weight)
     banded.weight.data.zero_()
     values = x.clone().requires_grad_()
     (grad,) = torch.autograd.grad(banded.band.mix(x, values)[3].sum(), values)
     assert grad.abs().sum((1, 2)).nonzero().flatten().tolist() == ([1, 2, 3] if causal else [1, 2, 3, 4, 5])
-    weights = banded.band(x[3, 0]).view(2, -1)  # of both heads, of four channels each
+    weights = banded.band.predict(x[3, 0]).view(2, -1)  # of both heads, of four channels each
     torch.testing.assert_close(grad[1:6, 0].view(5, 2, 4)[: weights.size(1), :, 0], weights.t())
 
 

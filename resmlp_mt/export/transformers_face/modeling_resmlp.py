@@ -170,7 +170,7 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
     def _step(
         self, tokens: Tensor, sources: list[Source | None], cache: EncoderDecoderCache, need_weights: bool
     ) -> tuple[Tensor, tuple[Tensor | None, ...] | None]:
-        """Positions behind those in the cache, which keeps the inputs of each mixing.
+        """Positions behind those in the cache, which has what each mixing keeps of them.
 
         A half of the channels stands there as keys, the other as values, B x 1 x T x C/2: transformers then gives each
         beam its past.
