@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.steps import DecoderStep, Encoder, check_exportable
 from resmlp_mt.models.plain import plain
+from resmlp_mt.modules import EncoderDecoder
 
 OPSET = 17
 """of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""
@@ -38,12 +39,8 @@ class Graphs:
     decoder_step: bytes
 
 
-@torch.no_grad()
 def graphs_of(model: Any) -> Graphs:
-    """Trace a model, folded, in fp32.
-
-    Tracing follows one example and keeps the way that it took. So the example is one that needs all there is: several
-    sentences, padding, several beams, and a past; what then depends on sizes is only what is written with them.
+    """The graphs of a fairseq model.
 
     Args:
         model: a ResMLPTransformerModel on a CPU, left as it is
@@ -52,18 +49,29 @@ def graphs_of(model: Any) -> Graphs:
         UserError: a part of the model has no step or nothing like it in ONNX
     """
     check_exportable(model)
-    folded = plain(model).float()
-    folded.fold_()
-    eos = model.encoder.dictionary.eos()
-    source = torch.full((2, 5), eos)
-    source[0, :2] = folded.cfg.pad
+    return traced(plain(model).float(), model.encoder.dictionary.eos())
 
-    encoder = Encoder(folded)
+
+@torch.no_grad()
+def traced(model: EncoderDecoder, eos: int) -> Graphs:
+    """Trace a model in fp32, which is folded by that.
+
+    Tracing follows one example and keeps the way that it took. So the example is one that needs all there is: several
+    sentences, padding, several beams, and a past; what then depends on sizes is only what is written with them.
+
+    Raises:
+        UserError: a part of the model has nothing like it in ONNX
+    """
+    model.fold_()
+    source = torch.full((2, 5), eos)
+    source[0, :2] = model.cfg.pad
+
+    encoder = Encoder(model)
     known = encoder(source)
     encoder_graph = _traced(encoder, (source,), ENCODER_INPUTS, ENCODER_OUTPUTS)
     previous = torch.full((6,), eos)
-    past = torch.zeros(folded.cfg.decoder_layers, 3, 6, folded.cfg.decoder.dim)
-    step_graph = _traced(DecoderStep(folded), (previous, past, *known), STEP_INPUTS, STEP_OUTPUTS)
+    past = torch.zeros(model.cfg.decoder_layers, 3, 6, model.cfg.decoder.dim)
+    step_graph = _traced(DecoderStep(model), (previous, past, *known), STEP_INPUTS, STEP_OUTPUTS)
     return Graphs(encoder_graph, step_graph)
 
 

@@ -121,7 +121,10 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
     )
     mixing_dropout: float = field(
         default=BASE["mixing_dropout"],
-        metadata={"help": "linear and gated mixing: probability that an entry of A is left out in a training step"},
+        metadata={
+            "help": "linear and gated mixing: probability that an entry of A, or a band's weight, is left out in a "
+            "training step"
+        },
     )
     mixing_band: int = field(
         default=BASE["mixing_band"],

@@ -6,6 +6,8 @@ The kernels are DynamicConv's (Wu et al. 2019, section 4), without its softmax. 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .dropout import Dropout
+
 
 class Band(nn.Module):
     """For each head of a position, weights of the positions around it, ``W x_t + c``, all zero at first.
@@ -15,10 +17,12 @@ class Band(nn.Module):
         heads: H
         reach: k; weights are for the k positions before, the position itself and, unless causal, the k behind
         causal: no weights for later positions
+        dropout: probability that a weight is left out in a training step
     """
 
-    def __init__(self, dim: int, heads: int, reach: int, causal: bool):
+    def __init__(self, dim: int, heads: int, reach: int, causal: bool, dropout: float = 0.0):
         super().__init__()
+        self.dropout = Dropout(dropout)
         self.heads, self.before, self.window = heads, reach, reach + 1 if causal else 2 * reach + 1
         self.predict = nn.Linear(dim, heads * self.window)
         nn.init.zeros_(self.predict.weight)  # a training starts without the band
@@ -35,7 +39,7 @@ class Band(nn.Module):
             S x B x C
         """
         steps, batch, channels = x.shape
-        weights = self.predict(x).view(steps, batch, self.heads, 1, self.window)
+        weights = self.dropout(self.predict(x)).view(steps, batch, self.heads, 1, self.window)
         missing = self.before + steps - values.size(0)  # below zero: so many are not read
         values = F.pad(values, [0, 0, 0, 0, missing, self.window - 1 - self.before])
         values = values.view(-1, batch, self.heads, channels // self.heads)

@@ -42,7 +42,7 @@ class GatedTokenMixing(TokenMixing):
         for linear in self.value_gate, self.out_proj:
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
-        self.band = Band(dim, heads, band, causal) if band > 0 else None
+        self.band = Band(dim, heads, band, causal, dropout) if band > 0 else None
 
     def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C``, as it is: padded positions are zero only after ``W_value``."""

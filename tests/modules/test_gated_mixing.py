@@ -59,6 +59,19 @@ def test_a_band_is_zero_at_first_and_reads_its_neighbours_by_weights_of_its_own(
     torch.testing.assert_close(grad[1:6, 0].view(5, 2, 4)[: weights.size(1), :, 0], weights.t())
 
 
+def test_weights_of_a_band_are_dropped_in_training_alone():
+    x = torch.randn(6, 5, 8)
+    dropping = mixing(band=2, dropout=0.25)
+    torch.nn.init.normal_(dropping.band.predict.weight)
+    band = dropping.band
+    ones = torch.ones(6, 5, 8)
+    kept = band.eval().mix(x, ones)
+    torch.testing.assert_close(kept, band.mix(x, ones), rtol=0, atol=0)
+    mean = torch.stack([band.train().mix(x, ones) for _ in range(4000)]).mean(0)
+    assert (band.mix(x, ones) != kept).any()
+    torch.testing.assert_close(mean, kept, rtol=0, atol=0.25)
+
+
 @torch.no_grad()
 def test_folded_it_has_no_relative_term_and_no_aff():
     gated, x = mixing(causal=True), torch.randn(5, 3, 8)

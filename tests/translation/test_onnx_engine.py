@@ -1,0 +1,81 @@
+"""ONNX Runtime in Translator: what PyTorch's engine gives, and what is refused."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from translation.small_folder import POSITIONS, make
+
+from resmlp_mt import Translator
+from resmlp_mt.errors import UserError
+from resmlp_mt.export.graphs import traced
+from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translation.model_folder import load
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+TEXTS = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!", "No."]
+
+
+def add_graphs(folder: Path) -> Path:
+    graphs = traced(load(folder)[0], END)
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "encoder.onnx").write_bytes(graphs.encoder)
+    (folder / "onnx" / "decoder_step.onnx").write_bytes(graphs.decoder_step)
+    return folder
+
+
+@pytest.fixture(scope="module", params=[{}, {"token_mixing": "gated", "mixing_band": 2}], ids=["linear", "gated"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return add_graphs(make(tmp_path_factory.mktemp("model") / "folder", **request.param))
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max_len_b": 4}])
+def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(folder: Path, options: dict) -> None:
+    expected = Translator(folder).translate(TEXTS, **options)
+    onnx = Translator(folder, engine="onnx")
+    together, alone = onnx.translate(TEXTS, **options), [onnx.translate(text, **options) for text in TEXTS]
+    for found in together, alone:
+        for one, other in zip(found, expected, strict=True):
+            pairs = [(one, other)] if "n_best" not in options else zip(one, other, strict=True)
+            for first, second in pairs:
+                assert first.tokens == second.tokens
+                assert first.score == pytest.approx(second.score, abs=1e-4)
+
+
+def test_a_translation_without_an_end_has_the_model_s_positions(tmp_path: Path) -> None:
+    folder = add_graphs(make(tmp_path / "endless", ending=-9.0))
+    one, other = (Translator(folder, engine=name).translate(TEXTS[0]) for name in ("onnx", "pytorch"))
+    assert one.tokens == other.tokens
+    assert len(one.tokens) == POSITIONS - 1
+
+
+def test_what_it_cannot_do_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"^engine 'tensorflow': give one of pytorch, onnx"):
+        Translator(folder, engine="tensorflow")
+    with pytest.raises(UserError, match=r"^engine onnx: is for the device cpu and fp32, not cpu and bf16"):
+        Translator(folder, engine="onnx", precision="bf16")
+    with pytest.raises(UserError, match=r"^alignment: engine onnx does not tell"):
+        Translator(folder, engine="onnx").translate("A man.", alignment=True)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(UserError, match="needs ONNX Runtime: pip install onnxruntime"):
+        Translator(folder, engine="onnx")
+
+
+def test_graphs_that_are_not_there_broken_or_another_model_s(folder: Path, tmp_path: Path) -> None:
+    other = make(tmp_path / "other", seed=1)
+    with pytest.raises(UserError, match=r"encoder\.onnx: no such file: write it by resmlp-mt export onnx"):
+        Translator(other, engine="onnx")
+    (other / "onnx").mkdir()
+    for path in (folder / "onnx").iterdir():
+        (other / "onnx" / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(UserError, match=r"other/onnx: not the graphs of this model: write them again"):
+        Translator(other, engine="onnx")
+    path = other / "onnx" / "decoder_step.onnx"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(
+        UserError, match=r"decoder_step\.onnx: ONNX Runtime cannot read it: .*: export it again"
+    ) as error:
+        Translator(other, engine="onnx")
+    assert "\n" not in str(error.value)
