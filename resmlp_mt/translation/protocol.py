@@ -234,7 +234,7 @@ def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
     }
     row: dict[str, Any] = {
         "operationId": "mixing",
-        "summary": "Which earlier positions of a translation the decoder's mixing reads: the same for every text",
+        "summary": "Which earlier positions of a translation the decoder's matrices A read: the same for every text",
         "parameters": [
             {
                 "name": "position",

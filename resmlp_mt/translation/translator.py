@@ -212,6 +212,8 @@ class Translator:
     def mixing_rows(self, positions: int) -> list[Tensor | None]:
         """Which earlier positions each position of a translation reads, where a Transformer has self-attention.
 
+        These are the matrices A, the same for every text. What a band (``--mixing-band``) adds is not among them.
+
         Args:
             positions: T, tokens of the translation
 
