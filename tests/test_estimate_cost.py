@@ -20,11 +20,12 @@ def test_the_costs_of_all_systems_by_hand(estimate_cost):
     d, vocabulary, length = 512, 32_000, 30
     mlp, attention, mixing, output = 8 * d * 2 * d, 8 * d * d + 4 * length * d, 2 * length * d, 2 * d * vocabulary
     gated = mixing + 6 * d * d  # values, gates, output
+    bands = 6 * 2 * d * 8 * 7 + 6 * 2 * d * 8 * 4  # of eight heads, three positions far
     by_hand = {
         "transformer": 6 * (mlp + attention) + 6 * (mlp + 2 * attention) + output,
         "resmlp6": 6 * (mlp + mixing) + 6 * (mlp + mixing + attention) + output,
         "resmlp12": 12 * (mlp + mixing) + 12 * (mlp + mixing + attention) + output,
-        "gated6": 6 * (mlp + gated) + 6 * (mlp + gated + attention) + output,
+        "gated6": 6 * (mlp + gated) + 6 * (mlp + gated + attention) + bands + output,
     }
     for system, per_token in by_hand.items():
         assert costs[system]["flops_per_target_token"] == per_token

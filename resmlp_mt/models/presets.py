@@ -26,7 +26,7 @@ BASE: dict[str, Any] = {
 """Touvron et al. 2021, section 3.6: a Transformer base's sizes, LayerScale 0.2. Cleaned corpora end at 250 subwords."""
 
 TWELVE_LAYERS = {"encoder_layers": 12, "decoder_layers": 12}
-GATED = {"mixing_dropout": 0.1, "mixing_relative": True, "token_mixing": "gated"}
+GATED = {"mixing_band": 3, "mixing_dropout": 0.1, "mixing_relative": True, "token_mixing": "gated"}
 """Beyond the paper; with as many heads as make the parameters about those of a Transformer."""
 GATED_WMT = {**GATED, "mixing_heads": 8}
 WMT_EN_DE = {"dropout": 0.15}

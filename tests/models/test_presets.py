@@ -52,6 +52,7 @@ def test_the_preset_says_what_the_paper_says(name):
     assert (args.token_mixing, args.norm) == (mixing, "layernorm" if mixer else "affine")
     heads = heads_of(name), heads_of(name) > 1
     assert args.mixing_dropout == (0.1 if gated else 0.0)
+    assert args.mixing_band == (3 if gated else 0)
     assert (args.mixing_heads, args.mixing_relative, args.token_positional_embeddings) == (*heads, False)
     assert args.max_source_positions == args.max_target_positions == positions
 
@@ -63,12 +64,12 @@ def test_the_command_line_wins_and_none_means_missing():
     assert (args.encoder_layers, args.decoder_ffn_embed_dim, args.decoder_output_dim) == (2, 99, 128)
 
 
-def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, heads, gated):
+def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, heads, band):
     """Embeddings; A and b; two Aff a branch and one a stack; four projections of attention; two layers of MLP.
 
     In the place of A and b MLP-Mixer has two layers with so many units between; LayerNorm is as large as Aff. With
-    heads there are so many A and b, and for each as many terms as there are distances. With a gate there are three
-    projections.
+    heads there are so many A and b, and for each as many terms as there are distances. A gated mixing has three
+    projections, and one to the weights of its band.
     """
     mixing = positions * positions + positions + 4 * dim
     if units:
@@ -77,8 +78,9 @@ def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, hea
     if heads > 1:
         mixing += (heads - 1) * (positions * positions + positions)
         distances = heads * ((2 * positions - 1) + positions)  # the encoder's, the decoder's
-    if gated:
+    if band:
         mixing += 3 * (dim * dim + dim)
+        distances += heads * (2 * band + 1 + band + 1) * (dim + 1)
     mlp = dim * hidden + hidden + hidden * dim + dim + 4 * dim
     attention = 4 * (dim * dim + dim) + 4 * dim
     return vocabulary * dim + layers * (2 * mixing + distances + 2 * mlp + attention) + 4 * dim
@@ -91,6 +93,6 @@ def test_parameters_are_what_the_equations_need(name):
         model = build(name, share_all_embeddings=True)
     units = 4 * positions if name == "mixer_transformer" else 0
     expected = parameters_by_formula(
-        44, width, hidden, layers, positions, units, heads_of(name), gated="_gated" in name
+        44, width, hidden, layers, positions, units, heads_of(name), band=3 if "_gated" in name else 0
     )
     assert sum(p.numel() for p in model.parameters()) == expected
