@@ -6,7 +6,7 @@
 #
 # resmlp   the paper's model: one matrix A per layer
 # heads    16 of them a layer, each for its group of channels, with a term for relative positions
-# gated    the same between two projections, with a gate; the row gated of examples/ablations/gated.yaml
+# gated    the same between two projections, with a gate and a band; the row gated of examples/ablations/gated.yaml
 # WORK     prepare.py's --out, default work/multi30k in the checkout
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
@@ -40,8 +40,8 @@ case $system in
   resmlp) own=(--arch resmlp_transformer_multi30k "${as_the_paper[@]}") ;;
   heads) own=(--arch resmlp_transformer_multi30k_heads "${as_the_paper[@]}") ;;
   gated) own=(
-    --arch resmlp_transformer_multi30k_gated --max-epoch 13 --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0
-    --lr 1.5e-3 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 6955 # 13 epochs of 535
+    --arch resmlp_transformer_multi30k_gated --max-epoch 12 --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0
+    --lr 1.5e-3 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 6420 # 12 epochs of 535
   ) ;;
   transformer) own=(
     --arch transformer --max-epoch 25
