@@ -111,7 +111,7 @@ class Translator:
         past = np.zeros((sizes["L"], 0, len(going) * beam, sizes["C"]), np.float32)
         for length in range(1, longest + 2):
             step = {"previous": tokens[:, :, -1].ravel(), "past": past, "keys": keys, "values": values, "mask": mask}
-            new, past = run(self.decoder_step, step)
+            new, past, *_ = run(self.decoder_step, step)
             new = new.reshape(len(going), beam, -1)
             new[:, :, pad] = -np.inf
             if length == 1:

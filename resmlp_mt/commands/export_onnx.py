@@ -10,7 +10,7 @@ from resmlp_mt.errors import UserError
 EPILOG = """
 written to --out, which must not exist yet and appears whole:
   encoder.onnx        source -> keys, values, mask
-  decoder_step.onnx   previous, past, keys, values, mask -> log_probabilities, longer_past
+  decoder_step.onnx   previous, past, keys, values, mask -> log_probabilities, longer_past, attention
   model.json          names, shapes and checksums of these, the model's languages, limits and special symbols
   dict.*.txt          the dictionaries
 

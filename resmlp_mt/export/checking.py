@@ -35,7 +35,7 @@ class Runtime:
         past, scores = np.zeros((layers, 0, len(previous), channels), np.float32), []
         for tokens in previous.numpy().T:
             known = {"previous": tokens, "past": past, "keys": keys, "values": values, "mask": mask}
-            step, past = self._step.run(None, known)
+            step, past, _ = self._step.run(None, known)
             scores.append(torch.from_numpy(step))
         return torch.stack(scores, 1)
 

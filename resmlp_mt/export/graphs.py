@@ -25,7 +25,11 @@ ENCODER_OUTPUTS: Shapes = {
     "mask": ["B", "S"],
 }
 STEP_INPUTS: Shapes = {"previous": ["R"], "past": ["L", "T", "R", "C"], **ENCODER_OUTPUTS}
-STEP_OUTPUTS: Shapes = {"log_probabilities": ["R", "V"], "longer_past": ["L", "T + 1", "R", "C"]}
+STEP_OUTPUTS: Shapes = {
+    "log_probabilities": ["R", "V"],
+    "longer_past": ["L", "T + 1", "R", "C"],
+    "attention": ["R", "S"],
+}
 
 DYNAMIC = "B", "S", "R", "T", "T + 1"
 """Sizes that are free at every call; L, H, D, C and V are the model's."""

@@ -60,7 +60,7 @@ class DecoderStep(nn.Module):
 
     def forward(
         self, previous: Tensor, past: Tensor, keys: Tensor, values: Tensor, mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """One step of K beams of each of B sentences, whose rows follow one another: R is B K.
 
         Args:
@@ -69,7 +69,8 @@ class DecoderStep(nn.Module):
             keys, values, mask: what the encoder gave, one B for all beams of a sentence
 
         Returns:
-            log-probabilities R x V, and the past of the next step, L x (T + 1) x R x C
+            log-probabilities R x V; the past of the next step, L x (T + 1) x R x C; the last layer's cross-attention,
+            the mean of its heads, R x S
         """
         heads = self.decoder.layers[0].cross_attention.attention.num_heads
         by_head = mask[:, None].expand(-1, heads, -1).flatten(0, 1).unsqueeze(1)  # BH x 1 x S
@@ -83,5 +84,7 @@ class DecoderStep(nn.Module):
             longer.append(torch.cat([past[number], new]))
             return longer[number]
 
-        scores, _ = self.decoder.step_over(previous.unsqueeze(1), past.size(1), sources, keep)
-        return scores[:, 0].log_softmax(-1), torch.stack(longer)
+        scores, weights = self.decoder.step_over(previous.unsqueeze(1), past.size(1), sources, keep, need_weights=True)
+        last = weights[-1]
+        assert last is not None  # check_exportable
+        return scores[:, 0].log_softmax(-1), torch.stack(longer), last.mean(0)[:, 0]

@@ -103,7 +103,7 @@ class OnnxEncoder:
 
 
 class OnnxDecoder:
-    """One step of K beams of each of B sentences, as ``encoder_decoder.Decoder`` has it, without its attention."""
+    """One step of K beams of each of B sentences, as ``encoder_decoder.Decoder`` has it."""
 
     def __init__(self, graph: Any, model: EncoderDecoder):
         self.graph, self.limit = graph, model.decoder.limit
@@ -113,8 +113,14 @@ class OnnxDecoder:
         """The state before the first step; all target tokens are scored."""
         return State(source, torch.zeros(self.layers, 0, len(padding), self.dim))
 
-    def step(self, tokens: Tensor, state: State, need_weights: bool = False) -> tuple[Tensor, None, State]:
-        """The last token of each row, BK x 1, to log-probabilities, BK x 1 x V; and the longer state.
+    def step(self, tokens: Tensor, state: State, need_weights: bool = False) -> tuple[Tensor, Tensor, State]:
+        """The last token of each row to the scores of the next; as that of ``encoder_decoder.Decoder``.
+
+        Args:
+            tokens: BK x 1
+
+        Returns:
+            log-probabilities, BK x 1 x V; the cross-attention, the mean of its heads, 1 x BK x 1 x S; the longer state
 
         Raises:
             ValueError: more positions than the model has
@@ -122,8 +128,9 @@ class OnnxDecoder:
         keys, values, mask = state.source
         if state.past.size(1) >= self.limit:
             raise ValueError(f"a sentence of {state.past.size(1) + 1} positions, but the model has {self.limit}")
-        scores, past = self.graph(previous=tokens[:, 0], past=state.past, keys=keys, values=values, mask=mask)
-        return scores.unsqueeze(1), None, state._replace(past=past)
+        known = {"past": state.past, "keys": keys, "values": values, "mask": mask}
+        scores, past, weights = self.graph(previous=tokens[:, 0], **known)
+        return scores.unsqueeze(1), weights[None, :, None], state._replace(past=past)
 
     def reorder(self, state: State, rows: Tensor, sentences: Tensor | None = None) -> State:
         """Give each beam the past of the beam that it continues; as ``encoder_decoder.Decoder``."""

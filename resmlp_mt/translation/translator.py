@@ -64,7 +64,7 @@ class Translator:
         device: where the model is, as PyTorch names it (``"cpu"``, ``"cuda"``)
         precision: ``"fp32"``, or on a CPU ``"bf16"`` or ``"int8"``, which are faster and nearly as good
         engine: ``"pytorch"``, or on a CPU in fp32 ``"onnx"``: ONNX Runtime with the graphs that ``resmlp-mt export
-            onnx`` has written into the folder ``onnx`` of this one; it knows no shortlist and no alignment
+            onnx`` has written into the folder ``onnx`` of this one; all target tokens are scored
 
     Raises:
         UserError: the folder is not complete or not of such a model, or the device cannot be used
@@ -175,8 +175,6 @@ class Translator:
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
-        if options.alignment and self._searched is not self.model:
-            raise UserError("alignment: engine onnx does not tell what a token attended to: take pytorch")
         beam, length_penalty = options.beam, options.length_penalty
         if beam is None:
             beam = max(self.generation.get("num_beams", 4), options.n_best)

@@ -44,6 +44,14 @@ def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(folde
                 assert first.score == pytest.approx(second.score, abs=1e-4)
 
 
+def test_alignments_are_those_of_pytorch(folder: Path) -> None:
+    both = [Translator(folder, engine=name).translate(TEXTS, alignment=True) for name in ("onnx", "pytorch")]
+    for one, other in zip(*both, strict=True):
+        assert len(one.alignment) == len(other.alignment) == len(one.tokens)
+        for row, expected in zip(one.alignment, other.alignment, strict=True):
+            assert row == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_translation_without_an_end_has_the_model_s_positions(tmp_path: Path) -> None:
     folder = add_graphs(make(tmp_path / "endless", ending=-9.0))
     one, other = (Translator(folder, engine=name).translate(TEXTS[0]) for name in ("onnx", "pytorch"))
@@ -56,8 +64,6 @@ def test_what_it_cannot_do_is_refused(folder: Path, monkeypatch: pytest.MonkeyPa
         Translator(folder, engine="tensorflow")
     with pytest.raises(UserError, match=r"^engine onnx: is for the device cpu and fp32, not cpu and bf16"):
         Translator(folder, engine="onnx", precision="bf16")
-    with pytest.raises(UserError, match=r"^alignment: engine onnx does not tell"):
-        Translator(folder, engine="onnx").translate("A man.", alignment=True)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UserError, match="needs ONNX Runtime: pip install onnxruntime"):
         Translator(folder, engine="onnx")
