@@ -172,7 +172,7 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
             new = Path(temporary, "new")
             new.mkdir()
             yield new
-            for file in new.iterdir():
+            for file in filter(Path.is_file, new.rglob("*")):
                 with open(file, "rb+") as stream:
                     os.fsync(stream.fileno())
             if replace and path.exists():

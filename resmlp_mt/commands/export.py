@@ -11,6 +11,7 @@ EPILOG = """
 written to --out, which must not exist yet and appears whole:
   config.json, generation_config.json, model.safetensors     the model
   tokenizer_config.json, *_symbols.txt, subwords.model       its text
+  onnx/                                                      with --onnx: graphs for ONNX Runtime
   *.py                                                       the layers that trained it, and their face for transformers
   README.md                                                  the model card
 
@@ -63,6 +64,9 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--scores", type=named, metavar="FILE", help="what resmlp-mt score --json printed, for the model card"
     )
+    parser.add_argument(
+        "--onnx", action="store_true", help="also FOLDER/onnx, graphs for --engine onnx of translate and serve"
+    )
     parser.add_argument("--license", type=license_name, help="of the model, for its card: an identifier such as mit")
     parser.add_argument("--trained-on", type=one_line, metavar="WORDS", help="the training data, for the card")
     add_user_dir(parser)
@@ -76,6 +80,7 @@ def main() -> None:
         sys.argv = [f"{sys.argv[0]} onnx", *sys.argv[2:]]
         return export_onnx.main()
     args = get_parser().parse_args()
+    from resmlp_mt.commands.export_onnx import checked_graphs
     from resmlp_mt.export.card import Card, read_scores
     from resmlp_mt.export.folder import check_new
     from resmlp_mt.export.hub_folder import TOLERANCE, text_of, write_hub_folder
@@ -88,6 +93,7 @@ def main() -> None:
     text, learned = text_of(trained, args.data, args.codes)
     names = [path.name for path in args.checkpoints]
     card = Card(args.out.name, names, args.license, args.trained_on, scores)
-    difference = write_hub_folder(args.out, trained, text, learned, card)
+    graphs = checked_graphs(trained, args.checkpoints[-1]) if args.onnx else None
+    difference = write_hub_folder(args.out, trained, text, learned, card, graphs)
     print(f"largest difference of a score from fairseq's: {difference:.1e} (allowed: {TOLERANCE:.0e})")
     print(f"wrote {args.out}")

@@ -2,6 +2,8 @@
 
 import argparse
 import importlib.util
+from pathlib import Path
+from typing import Any
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir
@@ -33,23 +35,38 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    args = get_parser().parse_args()
+def checked_graphs(trained: Any, path: Path) -> Any:
+    """The graphs of a trained model, whose scores are PyTorch's.
+
+    Args:
+        trained: a ``resmlp_mt.export.loading.Trained``
+        path: of the checkpoint, for messages
+
+    Raises:
+        UserError: they are not, a package is missing, or the model cannot be exported
+    """
     for package in "onnx", "onnxruntime":
         if not importlib.util.find_spec(package):
             raise UserError(f"the export needs {package}: pip install onnx onnxruntime")
     from resmlp_mt.export.checking import TOLERANCE, largest_difference
-    from resmlp_mt.export.folder import check_new, write_folder
     from resmlp_mt.export.graphs import graphs_of
+
+    graphs = graphs_of(trained.model)
+    difference = largest_difference(trained.model, graphs)
+    print(f"largest difference of a log-probability from PyTorch's: {difference:.1e} (allowed: {TOLERANCE:.0e})")
+    if not difference <= TOLERANCE:
+        raise UserError(f"{path}: its scores in ONNX Runtime are not PyTorch's: nothing is written")
+    return graphs
+
+
+def main() -> None:
+    args = get_parser().parse_args()
+    from resmlp_mt.export.folder import check_new, write_folder
     from resmlp_mt.export.loading import load
 
     check_new(args.out)
     import_user_dir(args.user_dir)
     trained = load([args.checkpoint], args.data)
-    graphs = graphs_of(trained.model)
-    difference = largest_difference(trained.model, graphs)
-    print(f"largest difference of a log-probability from PyTorch's: {difference:.1e} (allowed: {TOLERANCE:.0e})")
-    if not difference <= TOLERANCE:
-        raise UserError(f"{args.checkpoint}: its scores in ONNX Runtime are not PyTorch's: nothing is written")
+    graphs = checked_graphs(trained, args.checkpoint)
     write_folder(args.out, trained, graphs)
     print(f"wrote {args.out}: encoder {len(graphs.encoder):,} bytes, decoder step {len(graphs.decoder_step):,} bytes")

@@ -66,9 +66,14 @@ def write_folder(out: Path, trained: Trained, graphs: Graphs) -> None:
     """
     check_new(out)
     with atomic_folder(out) as new:
-        (new / "encoder.onnx").write_bytes(graphs.encoder)
-        (new / "decoder_step.onnx").write_bytes(graphs.decoder_step)
-        for file in trained.dictionaries:
-            shutil.copyfile(file, new / file.name)
-        about = describe(trained) | {"sha256": {path.name: sha256_of(path) for path in sorted(new.iterdir())}}
-        (new / "model.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        fill(new, trained, graphs)
+
+
+def fill(folder: Path, trained: Trained, graphs: Graphs) -> None:
+    """Write the files into an empty folder."""
+    (folder / "encoder.onnx").write_bytes(graphs.encoder)
+    (folder / "decoder_step.onnx").write_bytes(graphs.decoder_step)
+    for file in trained.dictionaries:
+        shutil.copyfile(file, folder / file.name)
+    about = describe(trained) | {"sha256": {path.name: sha256_of(path) for path in sorted(folder.iterdir())}}
+    (folder / "model.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

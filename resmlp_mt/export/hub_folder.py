@@ -14,13 +14,14 @@ from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.batches import batches
 from resmlp_mt.export.card import Card
-from resmlp_mt.export.folder import check_new
+from resmlp_mt.export.folder import check_new, fill
+from resmlp_mt.export.graphs import Graphs
 from resmlp_mt.export.loading import Trained
 from resmlp_mt.files import PathLike, atomic_folder
 from resmlp_mt.models.plain import plain
 from resmlp_mt.modules.encoder_decoder import EncoderDecoder
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
-from resmlp_mt.translation import model_folder
+from resmlp_mt.translation import model_folder, onnx
 
 TOLERANCE = 1e-4
 """Of scores. In fp32 they differ by about 1e-6; a mistake makes more of it than this."""
@@ -116,8 +117,13 @@ def check_known(model: nn.Module) -> None:
             )
 
 
-def write_hub_folder(out: Path, trained: Trained, text: TextSettings, learned: bytes, card: Card) -> float:
+def write_hub_folder(
+    out: Path, trained: Trained, text: TextSettings, learned: bytes, card: Card, graphs: Graphs | None = None
+) -> float:
     """Write the folder, which appears whole or not at all, with scores that are fairseq's.
+
+    Args:
+        graphs: to be in it too, for ``translation.onnx``
 
     Returns:
         the largest difference of a score
@@ -152,6 +158,9 @@ def write_hub_folder(out: Path, trained: Trained, text: TextSettings, learned: b
         for name, content in sources().items():
             (new / name).write_text(content, encoding="utf-8")
         (new / "README.md").write_text(card.text(trained, model, text.subwords), encoding="utf-8")
+        if graphs is not None:
+            (new / onnx.FOLDER).mkdir()
+            fill(new / onnx.FOLDER, trained, graphs)
         ours, _, _ = model_folder.load(new)
         difference = largest_difference(trained.model, ours)
         if not difference <= TOLERANCE:

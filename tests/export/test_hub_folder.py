@@ -13,6 +13,7 @@ from torch import nn
 from trained import SCATTER
 
 import resmlp_mt
+from resmlp_mt import Translator
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.corpora.subwords import Subwords
@@ -129,6 +130,20 @@ def test_several_checkpoints_are_averaged(model, checkpoint, prepared, export, t
     card = (tmp_path / "en-de" / "README.md").read_text()
     assert "average of model.pt, other.pt" in card
     assert "license:" not in card
+
+
+def test_with_onnx_the_folder_has_its_graphs_too(checkpoint, prepared, exported, export, tmp_path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    export(checkpoint, "--data", prepared, "--onnx", "--out", tmp_path / "en-de")
+    assert {path.name for path in (tmp_path / "en-de").iterdir()} == {path.name for path in exported.iterdir()} | {
+        "onnx"
+    }
+    texts = ["w1 w2.", "w3"]
+    found = Translator(tmp_path / "en-de", engine="onnx").translate(texts)
+    for one, other in zip(found, Translator(exported).translate(texts), strict=True):
+        assert one.tokens == other.tokens
+        assert one.score == pytest.approx(other.score, abs=1e-4)
 
 
 def test_codes_of_one_s_own(checkpoint, prepared, export, tmp_path):
