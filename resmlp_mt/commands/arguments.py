@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.translation.options import ENGINES, THREADS
 
 
 def command_parser(description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:
@@ -36,6 +37,28 @@ def add_trainings(parser: argparse.ArgumentParser, name: str) -> "argparse._Mutu
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--anew", nargs="+", default=[], metavar=name, help=anew)
     return what
+
+
+def add_speed(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add where and how a ``Translator`` computes.
+
+    Returns:
+        the group, for more options of speed
+    """
+    speed = parser.add_argument_group("speed")
+    speed.add_argument("--threads", type=positive(THREADS), help="of the processor (default: as many as PyTorch takes)")
+    speed.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
+    speed.add_argument(
+        "--precision", default="fp32", help="fp32, or on a CPU bf16 or int8, faster and nearly as good (default: fp32)"
+    )
+    speed.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="pytorch",
+        help="what computes; onnx: ONNX Runtime, faster for single lines, with what resmlp-mt export onnx has written "
+        "into FOLDER/onnx (default: %(default)s)",
+    )
+    return speed
 
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:

@@ -8,9 +8,8 @@ import re
 import socket
 
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import command_parser, positive
+from resmlp_mt.commands.arguments import add_speed, command_parser, positive
 from resmlp_mt.errors import UserError
-from resmlp_mt.translation.options import ENGINES, THREADS
 from resmlp_mt.translation.protocol import Limits
 
 TOKEN = "RESMLP_MT_TOKEN"
@@ -100,19 +99,7 @@ def get_parser() -> argparse.ArgumentParser:
         help="milliseconds that a request waits for others, to be translated together, while nothing is translated "
         "(default: %(default)s)",
     )
-    speed = parser.add_argument_group("speed")
-    speed.add_argument("--threads", type=positive(THREADS), help="of the processor (default: as many as PyTorch takes)")
-    speed.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
-    speed.add_argument(
-        "--precision", default="fp32", help="fp32, or on a CPU bf16 or int8, faster and nearly as good (default: fp32)"
-    )
-    speed.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="pytorch",
-        help="what computes; onnx: ONNX Runtime, faster for single lines, with what resmlp-mt export onnx has written "
-        "into FOLDER/onnx (default: %(default)s)",
-    )
+    add_speed(parser)
     return parser
 
 

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from resmlp_mt.commands import named
-from resmlp_mt.commands.arguments import command_parser, positive
+from resmlp_mt.commands.arguments import add_speed, command_parser, positive
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import binary_lines, check_can_be_written, check_outputs, opened
-from resmlp_mt.translation.options import ENGINES, MOST, THREADS, TOO_LONG, Options
+from resmlp_mt.translation.options import MOST, TOO_LONG, Options
 
 EPILOG = """
 Without --output the translations go to standard output. With it they grow in FILE.partial, which is always of whole
@@ -76,19 +76,7 @@ def get_parser() -> argparse.ArgumentParser:
     layout.add_argument(
         "--json", action="store_true", help="a line of JSON for each line: subwords, scores, all of the alignment"
     )
-    speed = parser.add_argument_group("speed")
-    speed.add_argument("--threads", type=positive(THREADS), help="of the processor (default: as many as PyTorch takes)")
-    speed.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
-    speed.add_argument(
-        "--precision", default="fp32", help="fp32, or on a CPU bf16 or int8, faster and nearly as good (default: fp32)"
-    )
-    speed.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="pytorch",
-        help="what computes; onnx: ONNX Runtime, faster for single lines, with what resmlp-mt export onnx has written "
-        "into FOLDER/onnx (default: %(default)s)",
-    )
+    speed = add_speed(parser)
     speed.add_argument(
         "--batch-tokens",
         type=positive(MOST["batch_tokens"]),
