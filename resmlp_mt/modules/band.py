@@ -47,3 +47,16 @@ class Band(nn.Module):
         for j in range(1, self.window):
             y = y + weights[..., j] * values[j : j + steps]
         return y.reshape(steps, batch, channels)
+
+    def add_to(self, rows: Tensor, x: Tensor) -> Tensor:
+        """``mix`` of the last position of a causal one, added to its row of A.
+
+        Args:
+            rows: what the last position reads of all so far, B x H x T
+            x: the last position, B x C
+
+        Returns:
+            B x H x T
+        """
+        weights = self.predict(x).view(-1, self.heads, self.window)[..., -rows.size(2) :]
+        return rows + F.pad(weights, [rows.size(2) - weights.size(2), 0])

@@ -54,23 +54,15 @@ def whole(past: list[Tensor]) -> Tensor:
     return F.embedding(past[1], past[0].view(-1, past[0].size(2))).transpose(0, 1)
 
 
-def latest(past: list[Tensor], count: int) -> Tensor:
-    """The last positions (``count``, or as many as there are), T x B x C."""
-    return F.embedding(past[1][:, -count:], past[0].view(-1, past[0].size(2))).transpose(0, 1)
-
-
 def weighted_sum(past: list[Tensor], weights: Tensor) -> Tensor:
-    """The positions so far summed by weights, 1 x T, or H x 1 x T for H groups of channels: B x C, without a copy."""
+    """The positions so far summed by weights, B x H x T for H groups of channels: B x C, without a copy."""
     buffer, rows = past[0], past[1]
     beams, length, channels = rows.size(0), rows.size(1), buffer.size(2)
-    if weights.dim() == 2:
-        weights = weights.expand_as(rows)
-        return F.embedding_bag(rows, buffer.view(-1, channels), per_sample_weights=weights, mode="sum")
-    heads = weights.size(0)
-    rows = rows.unsqueeze(1) * heads + torch.arange(heads, device=rows.device).unsqueeze(1)
-    weights = weights.squeeze(1).expand(beams, heads, length).reshape(beams * heads, length)
-    parts = buffer.view(-1, channels // heads)
-    y = F.embedding_bag(rows.view(beams * heads, length), parts, per_sample_weights=weights, mode="sum")
+    heads = weights.size(1)
+    if heads > 1:
+        rows = rows.unsqueeze(1) * heads + torch.arange(heads, device=rows.device).unsqueeze(1)
+    rows, weights = rows.view(beams * heads, length), weights.reshape(beams * heads, length)
+    y = F.embedding_bag(rows, buffer.view(-1, channels // heads), per_sample_weights=weights, mode="sum")
     return y.view(beams, channels)
 
 

@@ -156,7 +156,8 @@ class TokenMixing(Mixing):
         if count > 1:
             return self.mix(whole(past), start)
         rows = self.rows(start, start + 1)
-        return self.finish(weighted_sum(past, rows).unsqueeze(0), rows, start)
+        weights = rows.view(self.heads, -1).expand(past[1].size(0), -1, -1)
+        return self.finish(weighted_sum(past, weights).unsqueeze(0), rows, start)
 
     def last(self, x: Tensor, kept: Tensor) -> Tensor:
         """``S x B x C -> S x B x C``, from all inputs (T x B x C)."""
