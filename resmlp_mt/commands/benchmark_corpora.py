@@ -97,7 +97,7 @@ class Measured:
 class MemoryWatch(threading.Thread):
     """Looks at the memory of a process and of all that descend from it, until the process ends."""
 
-    PAUSE = 0.2  # seconds between looks
+    PAUSE = 0.05  # seconds between looks
 
     def __init__(self, pid: int):
         super().__init__(daemon=True)

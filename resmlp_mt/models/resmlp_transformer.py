@@ -162,8 +162,8 @@ class ResMLPTransformerConfig(_WithoutMeaningless, TransformerConfig):
         default="auto",
         metadata={
             "help": "which library multiplies fp32 matrices on a CPU, in training and generation: blas (PyTorch's own "
-            "choice), onednn (faster on some processors; in bfloat16 where they have AMX), or auto: onednn where it is "
-            "exact and faster"
+            "choice), onednn (faster on some processors; in bfloat16 where they have AMX), or auto: onednn on AMD's, "
+            "where it is exact"
         },
     )
 

@@ -49,7 +49,7 @@ def test_alignments_are_those_of_pytorch(folder: Path) -> None:
     for one, other in zip(*both, strict=True):
         assert len(one.alignment) == len(other.alignment) == len(one.tokens)
         for row, expected in zip(one.alignment, other.alignment, strict=True):
-            assert row == pytest.approx(expected, abs=1e-5)
+            assert row == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_translation_without_an_end_has_the_model_s_positions(tmp_path: Path) -> None:
