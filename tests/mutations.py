@@ -56,8 +56,8 @@ MUTATIONS = [
     Mutation(
         "the band's weights are not of the position itself",
         "modules/band.py",
-        "self.predict(x)).view(",
-        "self.predict(x.roll(1, 0))).view(",
+        "self.weights(x).unsqueeze",
+        "self.weights(x.roll(1, 0)).unsqueeze",
     ),
     Mutation(
         "what is computed again is not the activation",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resmlp_mt.analysis.matrices import SIDES
+from resmlp_mt.analysis.matrices import layers_of
 from resmlp_mt.errors import UserError
 from resmlp_mt.models import ResMLPTransformerModel
 from resmlp_mt.modules.band import Band
@@ -64,8 +64,7 @@ def bands_of(model: ResMLPTransformerModel) -> Bands:
     """Every band of a model, by side and layer (counted from 1)."""
     return {
         (side, number): layer.mixing.mixing.band
-        for side in SIDES
-        for number, layer in enumerate(getattr(model, side).layers, start=1)
+        for side, number, layer in layers_of(model)
         if layer.mixing is not None
         and isinstance(layer.mixing.mixing, GatedTokenMixing)
         and layer.mixing.mixing.band is not None

@@ -70,7 +70,7 @@ def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
         UserError: an A is not finite
     """
     found = []
-    for side, number, layer in _layers(model):
+    for side, number, layer in layers_of(model):
         if layer.mixing is not None and isinstance(layer.mixing.mixing, TokenMixing):
             key = f"{side}.layers.{number - 1}.mixing.mixing"
             found.append(MixingMatrix(side, number, key, matrix(layer.mixing.mixing)))
@@ -96,7 +96,7 @@ class Dense:
 def dense_matrices(model: ResMLPTransformerModel) -> list[Dense]:
     """Both matrices of every MLP, and the cross-attention's, layer by layer."""
     found = []
-    for side, number, layer in _layers(model):
+    for side, number, layer in layers_of(model):
         matrices = {"W1": layer.mlp.fc1, "W2": layer.mlp.fc2}
         if side == "decoder" and layer.cross_attention is not None:
             attention = layer.cross_attention.attention
@@ -105,7 +105,7 @@ def dense_matrices(model: ResMLPTransformerModel) -> list[Dense]:
     return found
 
 
-def _layers(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
+def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
     """Side, number and module of each layer."""
     for side in SIDES:
         for number, layer in enumerate(getattr(model, side).layers, start=1):

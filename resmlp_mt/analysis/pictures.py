@@ -26,7 +26,6 @@ UNREAD = "0.85"  # what a causal A does not read
 WEIGHTS = LinearSegmentedColormap.from_list(  # zero is white; without the ends, which are both nearly black
     "weights", colormaps["RdBu_r"](np.linspace(0.1, 0.9, 256))
 ).with_extremes(bad=UNREAD)
-KINDS = "mean", "spread"
 READ, READS = "position j that is read", "position i that reads"
 
 Image = NDArray[np.float64]
@@ -112,11 +111,11 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
 
 def band(bands: Sequence[TextBand]) -> Figure:
     """What each head reads of its neighbours: the mean over a text, and beside it how much that differs there."""
-    figure, axes = _panels([each for each in bands for _ in range(2)], 2.5)
-    parts = [part for each in bands for part in (each.mean, each.spread)]
-    largest = max(float(part.abs().max()) for part in parts) or 1.0
+    parts = [(each, kind, part) for each in bands for kind, part in (("mean", each.mean), ("spread", each.spread))]
+    figure, axes = _panels([each for each, _, _ in parts], 2.5)
+    largest = max(float(part.abs().max()) for _, _, part in parts) or 1.0
     scale = Normalize(-largest, largest)
-    for axis, part, each, kind in zip(axes, parts, [each for each in bands for _ in range(2)], itertools.cycle(KINDS)):
+    for axis, (each, kind, part) in zip(axes, parts, strict=True):
         heads = len(part)
         extent = (each.offsets[0] - 0.5, each.offsets[-1] + 0.5, heads + 0.5, 0.5)
         axis.imshow(part.numpy(), cmap=WEIGHTS, norm=scale, extent=extent, interpolation="nearest", aspect="auto")

@@ -28,6 +28,10 @@ class Band(nn.Module):
         nn.init.zeros_(self.predict.weight)  # a training starts without the band
         nn.init.zeros_(self.predict.bias)
 
+    def weights(self, x: Tensor) -> Tensor:
+        """``... x C -> ... x H x J``, of the J positions that each of these may read."""
+        return self.dropout(self.predict(x)).unflatten(-1, (self.heads, self.window))
+
     def mix(self, x: Tensor, values: Tensor) -> Tensor:
         """``sum_j w_j values[t + j - k]``, where w are the weights of ``x_t``; beyond the values there are zeros.
 
@@ -39,7 +43,7 @@ class Band(nn.Module):
             S x B x C
         """
         steps, batch, channels = x.shape
-        weights = self.dropout(self.predict(x)).view(steps, batch, self.heads, 1, self.window)
+        weights = self.weights(x).unsqueeze(-2)
         missing = self.before + steps - values.size(0)  # below zero: so many are not read
         values = F.pad(values, [0, 0, 0, 0, missing, self.window - 1 - self.before])
         values = values.view(-1, batch, self.heads, channels // self.heads)
@@ -58,5 +62,5 @@ class Band(nn.Module):
         Returns:
             B x H x T
         """
-        weights = self.predict(x).view(-1, self.heads, self.window)[..., -rows.size(2) :]
+        weights = self.weights(x)[..., -rows.size(2) :]
         return rows + F.pad(weights, [rows.size(2) - weights.size(2), 0])

@@ -14,6 +14,7 @@ from torch import Tensor
 from resmlp_mt.errors import UserError
 from resmlp_mt.modules.among import Among
 from resmlp_mt.modules.encoder_decoder import EncoderDecoder
+from resmlp_mt.text.tokenizer import END
 
 FOLDER = "onnx"
 """Where a model's folder has its graphs."""
@@ -57,7 +58,7 @@ class OnnxModel:
         self._check(place, model)
 
     def _check(self, place: Path, model: EncoderDecoder) -> None:
-        eos = torch.tensor([[2]])
+        eos = torch.tensor([[END]])
         try:
             with torch.inference_mode():
                 logits, _, _ = self.decoder.step(eos, self.decoder.start(*self.encoder(eos)))
