@@ -3,13 +3,12 @@
 import math
 from typing import Any
 
-import numpy as np
-import onnxruntime
 import torch
 from torch import Tensor
 
 from resmlp_mt.export.batches import batches
 from resmlp_mt.export.graphs import Graphs
+from resmlp_mt.translation.onnx import Graph
 
 TOLERANCE = 1e-3
 """Of log-probabilities. In fp32 they differ by about 1e-5; a mistake makes more of it than this."""
@@ -19,24 +18,19 @@ class Runtime:
     """The exported graphs in ONNX Runtime, on a CPU."""
 
     def __init__(self, graphs: Graphs):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 4  # errors are raised as exceptions as well
         self._encoder, self._step = (
-            onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-            for graph in (graphs.encoder, graphs.decoder_step)
+            Graph(graph, torch.get_num_threads()) for graph in (graphs.encoder, graphs.decoder_step)
         )
-        self._past_shape = [size for size in self._step.get_inputs()[1].shape if isinstance(size, int)]  # L, C
+        self._past_shape = [size for size in self._step.session.get_inputs()[1].shape if isinstance(size, int)]  # L, C
 
     def log_probabilities(self, source: Tensor, previous: Tensor) -> Tensor:
         """Step by step what the decoder says to ``previous`` (R x T), rows of ``source`` (B x S): R x T x V."""
-        keys, values, mask = self._encoder.run(None, {"source": source.numpy()})
+        keys, values, mask = self._encoder(source=source)
         layers, channels = self._past_shape
-        past, scores = np.zeros((layers, 0, len(previous), channels), np.float32), []
-        for tokens in previous.numpy().T:
-            known = {"previous": tokens, "past": past, "keys": keys, "values": values, "mask": mask}
-            step, past, _ = self._step.run(None, known)
-            scores.append(torch.from_numpy(step))
+        past, scores = torch.zeros(layers, 0, len(previous), channels), []
+        for tokens in previous.t():
+            step, past, _ = self._step(previous=tokens, past=past, keys=keys, values=values, mask=mask)
+            scores.append(step)
         return torch.stack(scores, 1)
 
 

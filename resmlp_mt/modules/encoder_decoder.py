@@ -291,8 +291,8 @@ class Decoder(Stack):
             tokens: BK x T, without padding in front
             start: positions so far
             sources: as those of a ``State``
-            keep: takes a layer's number and what its mixing keeps of the new positions (``Mixing.keep``; without a
-                mixing, the layer's input), S x BK x C, and gives that of all so far
+            keep: takes a layer's number and what its mixing keeps of the new positions (``Mixing.step_over``;
+                without a mixing, the layer's input), S x BK x C, and gives that of all so far
             need_weights: also return the cross-attention
 
         Returns:

@@ -12,7 +12,7 @@ from .affine import Aff
 from .band import Band
 from .norm import absorb_input_affine_, absorb_output_affine_, split
 from .past import append, positions_of, weighted_sum, whole
-from .token_mixing import TokenMixing
+from .token_mixing import Keep, TokenMixing
 
 
 class GatedTokenMixing(TokenMixing):
@@ -74,13 +74,10 @@ class GatedTokenMixing(TokenMixing):
         mixed = self.finish(weighted_sum(past, weights).unsqueeze(0), rows, end - 1)
         return self.out_proj(torch.sigmoid(gates) * mixed), past
 
-    def keep(self, x: Tensor) -> Tensor:
-        """The values, ``S x B x C -> S x B x C``."""
-        return self.value_gate(x).chunk(2, -1)[0]
-
-    def last(self, x: Tensor, kept: Tensor) -> Tensor:
-        """``S x B x C -> S x B x C``, from all values (T x B x C)."""
-        gates = self.value_gate(x).chunk(2, -1)[1]
+    def step_over(self, x: Tensor, keep: Keep) -> Tensor:
+        """``S x B x C -> S x B x C``; kept are the values."""
+        values, gates = self.value_gate(x).chunk(2, -1)
+        kept = keep(values)
         return self.gated(gates, self.mix(kept, kept.size(0) - x.size(0)), x, kept)
 
     def gated(self, gates: Tensor, mixed: Tensor, x: Tensor, values: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ them, or, for linear token mixing, which commutes with a scaling of channels, in
 What f cannot take in stays.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +21,7 @@ from .dropout import Dropout
 from .mixing_kinds import TOKEN_MIXINGS
 from .norm import NORMS, absorb_input_affine_, absorb_output_affine_, split
 from .recompute import of_recomputed
-from .token_mixing import Mixing
+from .token_mixing import Keep, Mixing
 
 
 @dataclass(frozen=True)
@@ -102,10 +101,9 @@ class TokenMixingBranch(ResidualBranch):
         y, longer = self.mixing.step(self.pre_affine(x), past)
         return self.end(x, y), longer
 
-    def step_over(self, x: Tensor, keep: Callable[[Tensor], Tensor]) -> Tensor:
-        """``step`` where the caller keeps the past: ``keep`` takes what is new, and gives all so far."""
-        new = self.pre_affine(x)
-        return self.end(x, self.mixing.last(new, keep(self.mixing.keep(new))))
+    def step_over(self, x: Tensor, keep: Keep) -> Tensor:
+        """``step`` where the caller keeps the past (``Mixing.step_over``)."""
+        return self.end(x, self.mixing.step_over(self.pre_affine(x), keep))
 
     def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         return self.mixing.fold_(pre, post)
@@ -220,9 +218,9 @@ class DecoderLayer(nn.Module):
         return x, weights, longer
 
     def step_over(
-        self, x: Tensor, source: Source | None, keep: Callable[[Tensor], Tensor], need_weights: bool = False
+        self, x: Tensor, source: Source | None, keep: Keep, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Step by step, where the caller keeps the past (``TokenMixingBranch.step_over``), also without a mixing."""
+        """Step by step, where the caller keeps the past (``Mixing.step_over``), also without a mixing."""
         if self.mixing is None:
             keep(x)
         else:

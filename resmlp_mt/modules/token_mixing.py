@@ -1,5 +1,7 @@
 """The linear layer over positions that stands where a Transformer has self-attention."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -8,6 +10,8 @@ from .affine import Aff
 from .dropout import Dropout
 from .norm import split
 from .past import append, positions_of, reorder, weighted_sum, whole
+
+Keep = Callable[[Tensor], Tensor]
 
 
 class Mixing(nn.Module):
@@ -32,24 +36,17 @@ class Mixing(nn.Module):
         Args:
             past: what the step before gave, [] at the first
         """
-        kept = torch.cat([*past, self.keep(x)])
-        return self.last(x, kept), [kept]
+        kept = torch.cat([*past, x])
+        return self.forward(kept)[-x.size(0) :], [kept]
 
-    def keep(self, x: Tensor) -> Tensor:
-        """What ``last`` must know of these positions, for itself and for later ones: ``S x B x C -> S x B x C``."""
-        return x
-
-    def last(self, x: Tensor, kept: Tensor) -> Tensor:
-        """``step`` where the caller keeps the past.
+    def step_over(self, x: Tensor, keep: Keep) -> Tensor:
+        """``step`` where the caller keeps the past, ``S x B x C -> S x B x C``.
 
         Args:
-            x: the new positions, S x B x C
-            kept: what ``keep`` made of all positions, the new ones last, T x B x C
-
-        Returns:
-            S x B x C
+            x: the new positions
+            keep: takes what later steps must know of the new positions, S x B x C, and gives that of all, T x B x C
         """
-        return self.forward(kept)[-x.size(0) :]
+        return self.forward(keep(x))[-x.size(0) :]
 
     def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
         """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
@@ -159,8 +156,9 @@ class TokenMixing(Mixing):
         weights = rows.view(self.heads, -1).expand(past[1].size(0), -1, -1)
         return self.finish(weighted_sum(past, weights).unsqueeze(0), rows, start)
 
-    def last(self, x: Tensor, kept: Tensor) -> Tensor:
-        """``S x B x C -> S x B x C``, from all inputs (T x B x C)."""
+    def step_over(self, x: Tensor, keep: Keep) -> Tensor:
+        """``S x B x C -> S x B x C``; kept are the inputs."""
+        kept = keep(x)
         return self.mix(kept, kept.size(0) - x.size(0))
 
     def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:

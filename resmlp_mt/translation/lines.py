@@ -18,8 +18,10 @@ from resmlp_mt.translation.options import Options
 FIRST_WINDOW = 64  # lines: the first ones are out soon
 WINDOW = 2048  # lines: enough to make batches of like lengths
 WINDOW_BYTES = 4 << 20
-UNCHANGING = {"batch_tokens", "too_long"}
-"""Options that do not change the translations of lines that have been translated."""
+UNCHANGING = {"batch_tokens"}
+"""Options that do not change a translation."""
+YIELDING = {"too_long": "error"}
+"""By option, a value that may be another one later: the lines translated until then would have come out the same."""
 
 
 @dataclass(frozen=True)
@@ -216,11 +218,12 @@ class GrowingFile:
             raise UserError(f"{self._partial}: is not as its record {record} says: remove both")
         for name, value in identity.items():
             before = begun["identity"].get(name)
-            if before != value:
+            if before not in (value, YIELDING.get(name, value)):
                 raise UserError(
                     f"{self._partial}: begun with {name} {before}, not {value}: give the same, or remove it and "
                     f"{record}"
                 )
+        begun["identity"] = identity
         self.lines: int = begun["lines"]
         self._file.truncate(begun["bytes"])
 

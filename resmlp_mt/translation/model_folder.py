@@ -3,6 +3,7 @@
 It is what ``resmlp-mt export`` makes, and what Hugging Face's transformers read.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -23,6 +24,7 @@ MODEL_TYPE = "resmlp_mt"
 CONFIG, GENERATION, WEIGHTS = "config.json", "generation_config.json", "model.safetensors"
 TEXT, LEARNED, SOURCE, TARGET = "tokenizer_config.json", "subwords.model", "source_symbols.txt", "target_symbols.txt"
 SIZES = "sizes"  # the entry of config.json that is a ModelConfig
+SUM = "learned_sha256"  # the entry of tokenizer_config.json that tells a file of learned subwords that was cut
 LARGEST = 1 << 20  # bytes of a JSON file
 AGAIN = "export the model again, or copy the whole folder"
 
@@ -68,7 +70,8 @@ def write(
     folder, more = Path(folder), more or {}
     numbers = {"bos_token_id": START, "pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": END}
     config = {"model_type": MODEL_TYPE, "is_encoder_decoder": True, SIZES: asdict(model.cfg), **numbers}
-    for name, values in {CONFIG: config, GENERATION: {**generation, **numbers}, TEXT: asdict(text)}.items():
+    settings = {**asdict(text), SUM: hashlib.sha256(learned).hexdigest()}
+    for name, values in {CONFIG: config, GENERATION: {**generation, **numbers}, TEXT: settings}.items():
         (folder / name).write_text(json.dumps({**values, **more.get(name, {})}, indent=1) + "\n", encoding="utf-8")
     for name, side in zip((SOURCE, TARGET), symbols, strict=True):
         (folder / name).write_text("".join(f"{symbol}\n" for symbol in side), encoding="utf-8", newline="\n")
@@ -167,6 +170,8 @@ def _tokenizer(folder: Path, cfg: ModelConfig) -> Tokenizer:
         if len(symbols[-1]) != size:
             raise UserError(f"{folder / name}: {len(symbols[-1])} symbols, but the model has {size}: {AGAIN}")
     try:
+        if SUM in values and hashlib.sha256((folder / LEARNED).read_bytes()).hexdigest() != values[SUM]:
+            raise UserError(f"{folder / LEARNED}: not the file of which {TEXT} has the sum: {AGAIN}")
         return Tokenizer(settings, folder / LEARNED, *symbols)
     except OSError as error:
         raise UserError(f"{folder / LEARNED}: cannot be read: {error.strerror or error}: {AGAIN}") from error

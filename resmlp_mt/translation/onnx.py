@@ -53,8 +53,8 @@ class OnnxModel:
         self.cfg, place = model.cfg, folder / FOLDER
         if not importlib.util.find_spec("onnxruntime"):
             raise UserError("engine onnx: needs ONNX Runtime: pip install onnxruntime")
-        self.encoder = OnnxEncoder(_Graph(place / "encoder.onnx", threads), model.cfg.pad)
-        self.decoder = OnnxDecoder(_Graph(place / "decoder_step.onnx", threads), model)
+        self.encoder = OnnxEncoder(_read(place / "encoder.onnx", threads), model.cfg.pad)
+        self.decoder = OnnxDecoder(_read(place / "decoder_step.onnx", threads), model)
         self._check(place, model)
 
     def _check(self, place: Path, model: EncoderDecoder) -> None:
@@ -70,24 +70,34 @@ class OnnxModel:
             raise UserError(f"{place}: not the graphs of this model: write them again by resmlp-mt export onnx")
 
 
-class _Graph:
-    """Tensors in, tensors out."""
+def _read(path: Path, threads: int) -> "Graph":
+    if not path.is_file():
+        raise UserError(f"{path}: no such file: write it by resmlp-mt export onnx CHECKPOINT --out {path.parent}")
+    try:
+        return Graph(path, threads)
+    except Exception as error:  # ONNX Runtime's are of no class of its own
+        reason = str(error).strip().split("\n")[0][:200]
+        raise UserError(f"{path}: ONNX Runtime cannot read it: {reason}: export it again") from error
 
-    def __init__(self, path: Path, threads: int):
+
+class Graph:
+    """A graph in ONNX Runtime, on a CPU.
+
+    Args:
+        graph: a file, or what would be in it
+        threads: of the processor
+    """
+
+    def __init__(self, graph: Path | bytes, threads: int):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4  # a mistake comes as an exception too
-        if not path.is_file():
-            raise UserError(f"{path}: no such file: write it by resmlp-mt export onnx CHECKPOINT --out {path.parent}")
-        try:
-            self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # ONNX Runtime's are of no class of its own
-            reason = str(error).strip().split("\n")[0][:200]
-            raise UserError(f"{path}: ONNX Runtime cannot read it: {reason}: export it again") from error
+        self.session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
     def __call__(self, **inputs: Tensor) -> list[Tensor]:
+        """The outputs, in their order."""
         found = self.session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
         return [torch.from_numpy(each) for each in found]
 

@@ -103,6 +103,13 @@ def weights(name, changed):
     return change_weights
 
 
+def other_codes_without_a_sum(folder):
+    known = json.loads((folder / "tokenizer_config.json").read_text())
+    del known["learned_sha256"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(known))
+    (folder / "subwords.model").write_text("a b c d\n")
+
+
 EMBEDDING = "encoder.embed_tokens.weight"
 
 NAMES = [
@@ -111,9 +118,13 @@ NAMES = [
 ]
 BROKEN = {
     **{f"{name} missing": (lambda folder, name=name: (folder / name).unlink(), name) for name in NAMES},
-    **{f"{name} cut": (cut(name), name) for name in NAMES if name != "subwords.model"},
+    **{f"{name} cut": (cut(name), name) for name in NAMES},
     "weights cut at their end": (cut("model.safetensors", 5000), "model.safetensors"),
-    "another codes file": (lambda folder: (folder / "subwords.model").write_text("a b c d\n"), "subwords.model"),
+    "another codes file": (other_codes_without_a_sum, "subwords.model: not the learned subwords of bpe"),
+    "codes cut at the end of a line": (
+        cut("subwords.model", len("#version: 0.2\n")),
+        "subwords.model: not the file of which tokenizer_config.json has the sum",
+    ),
     "not UTF-8": (lambda folder: (folder / "source_symbols.txt").write_bytes(b"\xff\n"), "source_symbols.txt:1"),
     "no mapping": (lambda folder: (folder / "config.json").write_text("[1]"), "config.json"),
     "endless": (lambda folder: (folder / "config.json").write_text("[" * 10**5), "config.json"),

@@ -1,5 +1,6 @@
 """``resmlp-mt translate``: line for line, in order, broken off and resumed, and every mistake in one line."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -219,6 +220,30 @@ def test_it_goes_on_only_where_it_was(
     told = failure(run, capsys, "--input", broken_off / "in", "--output", broken_off / "out", *arguments)
     assert told.startswith(f"{broken_off / message}")
     assert (broken_off / "out.partial").read_bytes() == before
+
+
+def test_a_line_that_is_too_long_may_be_split_then(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_by_line, "FIRST_WINDOW", 2)
+    (tmp_path / "in").write_bytes(text_of([*TEXTS, LONG]))
+    expected = run("--too-long", "split", given=text_of([*TEXTS, LONG]))
+    files = ["--input", tmp_path / "in", "--output", tmp_path / "out"]
+    with pytest.raises(SystemExit):
+        run(*files)
+    assert (tmp_path / "out.partial").stat().st_size
+    run(*files, "--resume", "--too-long", "split")
+    assert (tmp_path / "out").read_bytes() == expected
+
+
+def test_lines_are_not_split_here_and_cut_there(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    for too_long in "error", "split":
+        with contextlib.suppress(KeyboardInterrupt), GrowingFile(path, {"too_long": too_long}, True) as file:
+            file.add(Window(1, [b"a"]), b"b\n")
+            raise KeyboardInterrupt
+    for too_long in "error", "truncate":
+        told = f"begun with too_long split, not {too_long}: give the same, or remove it"
+        with pytest.raises(UserError, match=told):
+            GrowingFile(path, {"too_long": too_long}, True)
 
 
 @pytest.mark.parametrize("change", [lambda text: text.replace(b"A man", b"a man", 1), lambda text: text[:20]])
