@@ -30,8 +30,8 @@ def lower_precision_(model: nn.Module, precision: str) -> None:
     parameter = next(model.parameters())
     if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
         raise ValueError(f"inference precision {precision} is for fp32 on a CPU")
-    if precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        logger.warning("this processor has no bfloat16 arithmetic: bf16 will be slower than fp32, int8 may be faster")
+    if precision == "bf16":
+        warn_without_bfloat16()
     for parent in list(model.modules()):
         for name, child in parent.named_children():
             if isinstance(child, nn.Linear):
@@ -40,6 +40,12 @@ def lower_precision_(model: nn.Module, precision: str) -> None:
                 # The vocabulary is so wide that rescaling the products would cost more than 8 bits save.
                 elif name != "output_projection":
                     setattr(parent, name, Int8Linear(child))
+
+
+def warn_without_bfloat16() -> None:
+    """Tell that bfloat16 gains nothing, where the processor has no arithmetic for it."""
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32")
 
 
 class BFloat16Linear(nn.Module):

@@ -25,6 +25,8 @@ training.begin_trainings                  a --save-dir that cannot be written an
                                           deleted, a training that is done gets an update more
 training.end_diverged_trainings           nan and infinity end a training of our models before a checkpoint has them;
                                           without: crash.pt and a traceback, or a checkpoint of nan
+training.mix_precisions_on_a_cpu          --amp on a CPU computes products in bfloat16;
+                                          without: CUDA's is asked for, and fp32 trained, with a warning
 help.show_model_options                   --help --arch shows this model's options;
                                           without: no model's options are ever shown
 interactive.take_lines_one_by_one         fairseq-interactive numbers lines as they are, translates the others where
@@ -96,5 +98,6 @@ def install() -> None:
     options.check_options()
     training.begin_trainings()
     training.end_diverged_trainings()
+    training.mix_precisions_on_a_cpu()
     raw_text.treat_raw_text_as_prepared()
     sentences.translate_nothing_to_nothing()

@@ -7,13 +7,17 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
+from resmlp_mt.cpu.precision import warn_without_bfloat16
 from resmlp_mt.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -44,6 +48,15 @@ def begin_trainings() -> None:
     Trainer._build_optimizer = _told(Trainer._build_optimizer)
 
 
+def mix_precisions_on_a_cpu() -> None:
+    """``--amp`` on a CPU: products in bfloat16, parameters, gradients and all else in fp32, by ``torch.autocast``.
+
+    fairseq asks for CUDA's, which is not there, and trains in fp32. As with CUDA, validation is in fp32.
+    """
+    FairseqTask.train_step = _in_bfloat16(FairseqTask.train_step)
+    AMPOptimizer.__init__ = _without_a_warning(AMPOptimizer.__init__)
+
+
 def _is_ours(trainer: Trainer) -> bool:
     from resmlp_mt.models.resmlp_transformer import ResMLPTransformerModel
 
@@ -72,7 +85,8 @@ def _finite_gradient(method: Callable[..., Any]) -> Callable[..., Any]:
             if not _is_ours(self):
                 raise
             raise _diverged(self, str(error).split("\n")[0].rstrip("."), update) from error
-        if norm is not None and not self.cfg.common.amp and _is_ours(self) and not torch.isfinite(norm).all():
+        scaled = self.cfg.common.amp and self.cuda  # one step too large is no divergence: the next is scaled down
+        if norm is not None and not scaled and _is_ours(self) and not torch.isfinite(norm).all():
             raise _diverged(self, f"the gradient's norm is {float(norm)}", update)
         return norm
 
@@ -110,6 +124,36 @@ def _no_crash(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
         return save_checkpoint(self, filename, *args, **kwargs)
 
     return saving
+
+
+def _in_bfloat16(train_step: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(train_step)
+    def in_bfloat16(
+        self: FairseqTask, sample: Any, model: Any, criterion: Any, optimizer: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        if not isinstance(optimizer, AMPOptimizer) or next(model.parameters()).device.type != "cpu":
+            return train_step(self, sample, model, criterion, optimizer, *args, **kwargs)
+
+        def mixed(*given: Any) -> Any:
+            with torch.autocast("cpu", torch.bfloat16):
+                return criterion(*given)
+
+        # bfloat16 has the range of fp32: no scaling of the loss, for which the other optimizer is
+        return train_step(self, sample, model, mixed, optimizer.fp32_optimizer, *args, **kwargs)
+
+    return in_bfloat16
+
+
+def _without_a_warning(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def initialize(self: AMPOptimizer, *args: Any, **kwargs: Any) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="torch.cuda.amp.GradScaler is enabled")  # and is not, on a CPU
+            init(self, *args, **kwargs)
+        if not torch.cuda.is_available():
+            warn_without_bfloat16()
+
+    return initialize
 
 
 def _check_folder(save_dir: str) -> None:

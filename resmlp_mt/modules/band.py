@@ -3,6 +3,7 @@
 The kernels are DynamicConv's (Wu et al. 2019, section 4), without its softmax. No position is compared with another.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -32,35 +33,27 @@ class Band(nn.Module):
         """``... x C -> ... x H x J``, of the J positions that each of these may read."""
         return self.dropout(self.predict(x)).unflatten(-1, (self.heads, self.window))
 
-    def mix(self, x: Tensor, values: Tensor) -> Tensor:
-        """``sum_j w_j values[t + j - k]``, where w are the weights of ``x_t``; beyond the values there are zeros.
+    def rows(self, x: Tensor, length: int) -> Tensor:
+        """Rows of the band's matrix, of each sentence its own.
 
         Args:
-            x: the positions t that read, S x B x C
-            values: all positions up to the last of them, or the last ones at least, T x B x C
+            x: the positions that read, the last ones of T, S x B x C
+            length: T
 
         Returns:
-            S x B x C
+            B x H x S x T
         """
-        steps, batch, channels = x.shape
-        weights = self.weights(x).unsqueeze(-2)
-        missing = self.before + steps - values.size(0)  # below zero: so many are not read
-        values = F.pad(values, [0, 0, 0, 0, missing, self.window - 1 - self.before])
-        values = values.view(-1, batch, self.heads, channels // self.heads)
-        y = weights[..., 0] * values[:steps]
-        for j in range(1, self.window):
-            y = y + weights[..., j] * values[j : j + steps]
-        return y.reshape(steps, batch, channels)
+        steps = x.size(0)
+        weights = self.weights(x).permute(1, 2, 0, 3)  # B x H x S x J
+        # Row after row is one place longer than the matrix is wide: so each one's weights are a place further right.
+        width = length + self.window - 1
+        weights = F.pad(weights, [length - steps, steps]).flatten(-2)[..., : steps * width]
+        return weights.unflatten(-1, (steps, width))[..., self.before : self.before + length]
 
-    def add_to(self, rows: Tensor, x: Tensor) -> Tensor:
-        """``mix`` of the last position of a causal one, added to its row of A.
 
-        Args:
-            rows: what the last position reads of all so far, B x H x T
-            x: the last position, B x C
-
-        Returns:
-            B x H x T
-        """
-        weights = self.weights(x)[..., -rows.size(2) :]
-        return rows + F.pad(weights, [rows.size(2) - weights.size(2), 0])
+def by_sentence(rows: Tensor, values: Tensor) -> Tensor:
+    """``B x H x S x T, T x B x C -> S x B x C``: each sentence by its own rows, a head's for a group of channels."""
+    length, batch, channels = values.shape
+    heads = rows.size(1)
+    values = values.reshape(length, batch * heads, channels // heads).transpose(0, 1)
+    return torch.bmm(rows.flatten(0, 1), values).transpose(0, 1).reshape(-1, batch, channels)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .affine import Aff
-from .band import Band
+from .band import Band, by_sentence
 from .norm import absorb_input_affine_, absorb_output_affine_, split
 from .past import append, positions_of, weighted_sum, whole
 from .token_mixing import Keep, TokenMixing
@@ -53,7 +53,7 @@ class GatedTokenMixing(TokenMixing):
         values, gates = self.value_gate(x).chunk(2, -1)
         if padding is not None:
             values = values.masked_fill(padding.unsqueeze(-1), 0.0)
-        return self.gated(gates, self.mix(values, 0), x, values)
+        return self.gated(gates, self.mix_values(x, values))
 
     def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """``S x B x C -> S x B x C``, the new positions alone; kept are the values.
@@ -63,27 +63,35 @@ class GatedTokenMixing(TokenMixing):
         """
         values, gates = self.value_gate(x).chunk(2, -1)
         past = append(past, values, self.max_positions)
-        if self.band is None:
-            return self.gated(gates, self.mix_past(x.size(0), past), x, values), past
         if x.size(0) > 1:
-            return self.gated(gates, self.mix_past(x.size(0), past), x, whole(past)), past
-        # one sum, by the weights of A and of the band: a band by itself takes about a tenth of a small model's step
+            return self.gated(gates, self.mix_values(x, whole(past))), past
         end = positions_of(past)
-        rows = self.rows(end - 1, end)
-        weights = self.band.add_to(rows.view(self.heads, -1).expand(x.size(1), -1, -1), x[0])
-        mixed = self.finish(weighted_sum(past, weights).unsqueeze(0), rows, end - 1)
-        return self.out_proj(torch.sigmoid(gates) * mixed), past
+        weights = self.weights(x, end)
+        mixed = weighted_sum(past, weights.view(-1, self.heads, end).expand(x.size(1), -1, -1))
+        return self.gated(gates, self.finish(mixed.unsqueeze(0), weights, end - 1)), past
 
     def step_over(self, x: Tensor, keep: Keep) -> Tensor:
         """``S x B x C -> S x B x C``; kept are the values."""
         values, gates = self.value_gate(x).chunk(2, -1)
-        kept = keep(values)
-        return self.gated(gates, self.mix(kept, kept.size(0) - x.size(0)), x, kept)
+        return self.gated(gates, self.mix_values(x, keep(values)))
 
-    def gated(self, gates: Tensor, mixed: Tensor, x: Tensor, values: Tensor) -> Tensor:
-        """``W_out (sigmoid(gates) * mixed)``, S x B x C; with a band, which x (S x B x C) predicts, of the values."""
+    def weights(self, x: Tensor, length: int) -> Tensor:
+        """What x (S x B x C), the last of T positions, reads of all: ``H x S x T``; with a band ``B x H x S x T``."""
+        rows = self.rows(length - x.size(0), length)
         if self.band is not None:
-            mixed = mixed + self.band.mix(x, values)
+            rows = rows + self.band.rows(x, length)
+        return rows
+
+    def mix_values(self, x: Tensor, values: Tensor) -> Tensor:
+        """The values (T x B x C) mixed, ``S x B x C``, for x (S x B x C), the last of the positions."""
+        start = values.size(0) - x.size(0)
+        if self.band is None:
+            return self.mix(values, start)
+        weights = self.weights(x, values.size(0))
+        return self.finish(by_sentence(weights, values), weights, start)
+
+    def gated(self, gates: Tensor, mixed: Tensor) -> Tensor:
+        """``W_out (sigmoid(gates) * mixed)``, S x B x C."""
         return self.out_proj(torch.sigmoid(gates) * mixed)
 
     def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:

@@ -53,7 +53,7 @@ def test_a_band_is_zero_at_first_and_reads_its_neighbours_by_weights_of_its_own(
     torch.nn.init.normal_(banded.band.predict.weight)
     banded.weight.data.zero_()
     values = x.clone().requires_grad_()
-    (grad,) = torch.autograd.grad(banded.band.mix(x, values)[3].sum(), values)
+    (grad,) = torch.autograd.grad(banded.mix_values(x, values)[3].sum(), values)
     assert grad.abs().sum((1, 2)).nonzero().flatten().tolist() == ([1, 2, 3] if causal else [1, 2, 3, 4, 5])
     weights = banded.band.predict(x[3, 0]).view(2, -1)  # of both heads, of four channels each
     torch.testing.assert_close(grad[1:6, 0].view(5, 2, 4)[: weights.size(1), :, 0], weights.t())
@@ -64,11 +64,10 @@ def test_weights_of_a_band_are_dropped_in_training_alone():
     dropping = mixing(band=2, dropout=0.25)
     torch.nn.init.normal_(dropping.band.predict.weight)
     band = dropping.band
-    ones = torch.ones(6, 5, 8)
-    kept = band.eval().mix(x, ones)
-    torch.testing.assert_close(kept, band.mix(x, ones), rtol=0, atol=0)
-    mean = torch.stack([band.train().mix(x, ones) for _ in range(4000)]).mean(0)
-    assert (band.mix(x, ones) != kept).any()
+    kept = band.eval().rows(x, 6)
+    torch.testing.assert_close(kept, band.rows(x, 6), rtol=0, atol=0)
+    mean = torch.stack([band.train().rows(x, 6) for _ in range(4000)]).mean(0)
+    assert (band.rows(x, 6) != kept).any()
     torch.testing.assert_close(mean, kept, rtol=0, atol=0.25)
 
 
