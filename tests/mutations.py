@@ -50,14 +50,14 @@ MUTATIONS = [
     Mutation(
         "the band reads the wrong neighbours",
         "modules/band.py",
-        "values[j : j + steps]",
-        "values[self.window - j - 1 : self.window - j - 1 + steps]",
+        "[..., self.before : self.before + length]",
+        "[..., self.before - 1 : self.before - 1 + length]",
     ),
     Mutation(
         "the band's weights are not of the position itself",
         "modules/band.py",
-        "self.weights(x).unsqueeze",
-        "self.weights(x.roll(1, 0)).unsqueeze",
+        "self.weights(x).permute",
+        "self.weights(x.roll(1, 0)).permute",
     ),
     Mutation(
         "what is computed again is not the activation",

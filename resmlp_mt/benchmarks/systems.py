@@ -77,7 +77,7 @@ class Conditions:
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("--device cuda: this PyTorch sees no GPU")
         if self.fp16 and self.device == "cpu":
-            raise UserError("--fp16 needs --device cuda: on a CPU fairseq trains and generates in fp32")
+            raise UserError("--fp16 needs --device cuda: on a CPU a system is trained in bfloat16 by ARCH:amp")
         torch.set_num_threads(self.threads)
 
     @property

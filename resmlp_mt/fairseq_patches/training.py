@@ -7,13 +7,11 @@ import os
 import sys
 import tempfile
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
@@ -53,8 +51,8 @@ def mix_precisions_on_a_cpu() -> None:
 
     fairseq asks for CUDA's, which is not there, and trains in fp32. As with CUDA, validation is in fp32.
     """
+    Trainer._build_optimizer = _mixed_on_a_cpu(Trainer._build_optimizer)
     FairseqTask.train_step = _in_bfloat16(FairseqTask.train_step)
-    AMPOptimizer.__init__ = _without_a_warning(AMPOptimizer.__init__)
 
 
 def _is_ours(trainer: Trainer) -> bool:
@@ -85,8 +83,7 @@ def _finite_gradient(method: Callable[..., Any]) -> Callable[..., Any]:
             if not _is_ours(self):
                 raise
             raise _diverged(self, str(error).split("\n")[0].rstrip("."), update) from error
-        scaled = self.cfg.common.amp and self.cuda  # one step too large is no divergence: the next is scaled down
-        if norm is not None and not scaled and _is_ours(self) and not torch.isfinite(norm).all():
+        if norm is not None and not self.cfg.common.amp and _is_ours(self) and not torch.isfinite(norm).all():
             raise _diverged(self, f"the gradient's norm is {float(norm)}", update)
         return norm
 
@@ -126,34 +123,33 @@ def _no_crash(save_checkpoint: Callable[..., Any]) -> Callable[..., Any]:
     return saving
 
 
+def _mixed_on_a_cpu(build_optimizer: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(build_optimizer)
+    def built(self: Trainer) -> None:
+        if self.cfg.common.amp and not self.cuda:
+            # what fairseq does besides for --amp is to scale the loss, which bfloat16 with its range does not need
+            self.cfg.common.amp, self.resmlp_mt_mixed = False, True
+            logger.info("--amp on a CPU: products of matrices in bfloat16, all else in fp32")
+            warn_without_bfloat16()
+        build_optimizer(self)
+        self._optimizer.resmlp_mt_mixed = getattr(self, "resmlp_mt_mixed", False)
+
+    return built
+
+
 def _in_bfloat16(train_step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(train_step)
     def in_bfloat16(
         self: FairseqTask, sample: Any, model: Any, criterion: Any, optimizer: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        if not isinstance(optimizer, AMPOptimizer) or next(model.parameters()).device.type != "cpu":
-            return train_step(self, sample, model, criterion, optimizer, *args, **kwargs)
-
         def mixed(*given: Any) -> Any:
             with torch.autocast("cpu", torch.bfloat16):
                 return criterion(*given)
 
-        # bfloat16 has the range of fp32: no scaling of the loss, for which the other optimizer is
-        return train_step(self, sample, model, mixed, optimizer.fp32_optimizer, *args, **kwargs)
+        loss = mixed if getattr(optimizer, "resmlp_mt_mixed", False) else criterion
+        return train_step(self, sample, model, loss, optimizer, *args, **kwargs)
 
     return in_bfloat16
-
-
-def _without_a_warning(init: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(init)
-    def initialize(self: AMPOptimizer, *args: Any, **kwargs: Any) -> None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="torch.cuda.amp.GradScaler is enabled")  # and is not, on a CPU
-            init(self, *args, **kwargs)
-        if not torch.cuda.is_available():
-            warn_without_bfloat16()
-
-    return initialize
 
 
 def _check_folder(save_dir: str) -> None:
