@@ -45,14 +45,15 @@ def test_without_it_all_is_fp32(train, products, tmp_path):
     assert products == {True: {torch.float32}, False: {torch.float32}}
 
 
-def test_it_trains_as_fp32_does_but_for_rounding(train, tmp_path):
-    descent = "--optimizer", "sgd", "--max-update", 4  # whose steps are the gradients
+@pytest.mark.parametrize("arch", ["resmlp_transformer_tiny", "resmlp_transformer_multi30k_gated"])
+def test_it_trains_as_fp32_does_but_for_rounding(train, tmp_path, arch):
+    descent = "--arch", arch, "--optimizer", "sgd", "--max-update", 4  # whose steps are the gradients
     train(tmp_path / "begun", *descent, "--lr", 1e-30)
     for name, options in ("fp32", ()), ("mixed", ("--amp",)):
         train(tmp_path / name, *descent, "--lr", 0.1, *options)
     begun, exact, mixed = (weights(tmp_path / name) for name in ("begun", "fp32", "mixed"))
     for name, first in begun.items():
-        if not torch.equal(exact[name], first):
+        if not name.endswith("k_proj.bias") and not torch.equal(exact[name], first):  # a softmax takes no bias of keys
             one, other = (exact[name] - first).flatten(), (mixed[name] - first).flatten()
             assert torch.cosine_similarity(one, other, 0) > 0.95, name
             assert not torch.equal(one, other), name
