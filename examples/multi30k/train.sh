@@ -40,8 +40,9 @@ case $system in
   resmlp) own=(--arch resmlp_transformer_multi30k "${as_the_paper[@]}") ;;
   heads) own=(--arch resmlp_transformer_multi30k_heads "${as_the_paper[@]}") ;;
   gated) own=(
-    --arch resmlp_transformer_multi30k_gated --max-epoch 12 --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0
-    --lr 1.5e-3 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 6420 # 12 epochs of 535
+    --arch resmlp_transformer_multi30k_gated --max-epoch 14 --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0
+    --lr 1.5e-3 --lr-scheduler polynomial_decay --warmup-updates 1000 --total-num-update 7490 # 14 epochs of 535
+    --amp
   ) ;;
   transformer) own=(
     --arch transformer --max-epoch 25

@@ -26,7 +26,11 @@ def add_graphs(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=[{}, {"token_mixing": "gated", "mixing_band": 2}], ids=["linear", "gated"])
+# With a layerscale of 1 the values of such random weights grow until rounding alone is 2e-4 of a score (seen in float64).
+GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
+
+
+@pytest.fixture(scope="module", params=[{}, GATED], ids=["linear", "gated"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return add_graphs(make(tmp_path_factory.mktemp("model") / "folder", **request.param))
 
