@@ -26,7 +26,7 @@ def add_graphs(folder: Path) -> Path:
     return folder
 
 
-# With a layerscale of 1 the values of such random weights grow until rounding alone is 2e-4 of a score (seen in float64).
+# With a layerscale of 1 the values of such random weights grow until rounding alone is 2e-4 of a score (seen in fp64).
 GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 
 
