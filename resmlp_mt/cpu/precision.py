@@ -31,7 +31,7 @@ def lower_precision_(model: nn.Module, precision: str) -> None:
     if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
         raise ValueError(f"inference precision {precision} is for fp32 on a CPU")
     if precision == "bf16":
-        warn_without_bfloat16()
+        warn_without_bfloat16(", int8 may be faster")
     for parent in list(model.modules()):
         for name, child in parent.named_children():
             if isinstance(child, nn.Linear):
@@ -42,10 +42,10 @@ def lower_precision_(model: nn.Module, precision: str) -> None:
                     setattr(parent, name, Int8Linear(child))
 
 
-def warn_without_bfloat16() -> None:
-    """Tell that bfloat16 gains nothing, where the processor has no arithmetic for it."""
+def warn_without_bfloat16(instead: str = "") -> None:
+    """Tell that bfloat16 gains nothing, where the processor has no arithmetic for it; and what may."""
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32")
+        logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32%s", instead)
 
 
 class BFloat16Linear(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .affine import Aff
 from .band import Band, by_sentence
 from .norm import absorb_input_affine_, absorb_output_affine_, split
-from .past import append, positions_of, weighted_sum, whole
+from .past import append, positions_of, whole
 from .token_mixing import Keep, TokenMixing
 
 
@@ -65,10 +65,7 @@ class GatedTokenMixing(TokenMixing):
         past = append(past, values, self.max_positions)
         if x.size(0) > 1:
             return self.gated(gates, self.mix_values(x, whole(past))), past
-        end = positions_of(past)
-        weights = self.weights(x, end)
-        mixed = weighted_sum(past, weights.view(-1, self.heads, end).expand(x.size(1), -1, -1))
-        return self.gated(gates, self.finish(mixed.unsqueeze(0), weights, end - 1)), past
+        return self.gated(gates, self.mix_last(past, self.weights(x, positions_of(past)))), past
 
     def step_over(self, x: Tensor, keep: Keep) -> Tensor:
         """``S x B x C -> S x B x C``; kept are the values."""

@@ -145,16 +145,16 @@ class TokenMixing(Mixing):
             ValueError: more positions than the matrix has
         """
         past = append(past, x, self.max_positions)
-        return self.mix_past(x.size(0), past), past
+        end = positions_of(past)
+        if x.size(0) > 1:
+            return self.mix(whole(past), end - x.size(0)), past
+        return self.mix_last(past, self.rows(end - 1, end)), past
 
-    def mix_past(self, count: int, past: list[Tensor]) -> Tensor:
-        """The last positions (``count``) of the mixture of the past, which they are part of."""
-        start = positions_of(past) - count
-        if count > 1:
-            return self.mix(whole(past), start)
-        rows = self.rows(start, start + 1)
-        weights = rows.view(self.heads, -1).expand(past[1].size(0), -1, -1)
-        return self.finish(weighted_sum(past, weights).unsqueeze(0), rows, start)
+    def mix_last(self, past: list[Tensor], rows: Tensor) -> Tensor:
+        """The last position of the mixture of the past, 1 x B x C, by the last row, of all (H x 1 x T) or of each."""
+        end = positions_of(past)
+        weights = rows.view(-1, self.heads, end).expand(past[1].size(0), -1, -1)
+        return self.finish(weighted_sum(past, weights).unsqueeze(0), rows, end - 1)
 
     def step_over(self, x: Tensor, keep: Keep) -> Tensor:
         """``S x B x C -> S x B x C``; kept are the inputs."""
