@@ -1,10 +1,8 @@
 """Text to text with a model's folder: ``Translator(folder).translate(texts)``, without fairseq."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resmlp_mt.cpu.allocator import keep_freed_memory
-from resmlp_mt.cpu.matmul import fastest, matmul
+from resmlp_mt.cpu.packing import pack_
 from resmlp_mt.cpu.precision import PRECISIONS, lower_precision_
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
@@ -105,13 +103,12 @@ class Translator:
         except ValueError as error:
             raise UserError(f"{error}, not on {device}") from error
         self._searched: Any = self.model
-        if engine == "onnx":
-            self._searched, self.shortlist = OnnxModel(place, self.model, torch.get_num_threads()), None
-        self._products: Callable[[], AbstractContextManager] = nullcontext
         if self.device.type == "cpu":
             keep_freed_memory()
-            if fastest() == "onednn":
-                self._products = partial(matmul, "onednn")
+        if engine == "onnx":
+            self._searched, self.shortlist = OnnxModel(place, self.model, torch.get_num_threads()), None
+        elif self.device.type == "cpu":
+            pack_(self.model, leave=[] if self.shortlist is None else ["output_projection"])  # whose rows are taken
 
     def translate(self, texts: Any, **options: Any) -> Any:
         """Translate texts of a sentence or a few.
@@ -190,17 +187,16 @@ class Translator:
         parts = [part for text in texts for part in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
-        with self._products():
-            for batch in batches(list(map(len, parts)), options.batch_tokens):
-                source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
-                candidates = None if shortlist is None else shortlist.candidates(source)
-                for number, hypotheses in zip(batch, search(self._searched, source, END, how, candidates), strict=True):
-                    if len(hypotheses) < options.n_best:
-                        raise UserError(
-                            f"n_best {options.n_best}: a text has only {len(hypotheses)} translations of so few tokens"
-                            ": give a smaller n_best or a larger max_len_b"
-                        )
-                    found[number] = hypotheses[: options.n_best]
+        for batch in batches(list(map(len, parts)), options.batch_tokens):
+            source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
+            candidates = None if shortlist is None else shortlist.candidates(source)
+            for number, hypotheses in zip(batch, search(self._searched, source, END, how, candidates), strict=True):
+                if len(hypotheses) < options.n_best:
+                    raise UserError(
+                        f"n_best {options.n_best}: a text has only {len(hypotheses)} translations of so few tokens"
+                        ": give a smaller n_best or a larger max_len_b"
+                    )
+                found[number] = hypotheses[: options.n_best]
         of_parts = iter(found)
         return [
             self._translations(text, [next(of_parts) for _ in text.parts], options, how.length_penalty)

@@ -1,5 +1,6 @@
 """Text to text with a folder, without fairseq: order, batches, texts that are empty or too long, alignment."""
 
+import copy
 import math
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import torch
 from translation.small_folder import POSITIONS, make
 
 from resmlp_mt import Translator
+from resmlp_mt.cpu.packing import PackedLinear
 from resmlp_mt.errors import UserError
 from resmlp_mt.translation.translator import Translation, batches, split
 
@@ -54,6 +56,20 @@ def test_order_and_batches_change_nothing(folder: Path, translator: Translator, 
             ):
                 assert first.text == second.text
                 assert first.score == pytest.approx(second.score, abs=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
+    translator = Translator(folder, precision=precision)
+    if precision == "fp32" or torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        assert isinstance(translator.model.decoder.output_projection, PackedLinear)
+    monkeypatch.setattr("resmlp_mt.translation.translator.pack_", lambda *_, **__: None)
+    plain = Translator(folder, precision=precision)
+    for one, other in zip(translator.translate(TEXTS), plain.translate(TEXTS), strict=True):
+        assert one.text == other.text
+        assert one.score == pytest.approx(other.score, abs=1e-5 if precision == "fp32" else 1e-2)
+    again = copy.deepcopy(translator)
+    assert again.translate(TEXTS) == translator.translate(TEXTS)
 
 
 def test_threads_change_nothing(folder: Path, translator: Translator) -> None:
@@ -265,6 +281,7 @@ class Forbidden:
 
 sys.meta_path.insert(0, Forbidden())
 from resmlp_mt import Translator
+from resmlp_mt.cpu.packing import PackedLinear
 from resmlp_mt.commands import main
 
 print(Translator(sys.argv[1]).translate("A man.").text)
