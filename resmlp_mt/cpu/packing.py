@@ -7,9 +7,14 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resmlp_mt.cpu.precision import BFloat16Linear
+
+ROWS = 32
+"""Beyond so many, rows are filled up to a multiple of it: oneDNN makes a kernel for each number of rows, of half a
+megabyte, and keeps it."""
 
 
 def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
@@ -52,8 +57,12 @@ class PackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``... x C -> ... x C'``"""
-        y = torch.ops.mkldnn._linear_pointwise(x.to(self.dtype), self._packed, self.bias, "none", [], "")
-        return y.to(x.dtype)
+        rows = x.reshape(-1, x.size(-1)).to(self.dtype)
+        count = len(rows)
+        if count > ROWS:
+            rows = F.pad(rows, [0, 0, 0, -count % ROWS])
+        y = torch.ops.mkldnn._linear_pointwise(rows, self._packed, self.bias, "none", [], "")
+        return y[:count].to(x.dtype).view(*x.shape[:-1], y.size(-1))
 
     def __getstate__(self) -> dict[str, Any]:
         """With the weights as they were: PyTorch can neither copy nor pickle others."""
