@@ -87,7 +87,7 @@ class Recipe:
     def budget(self) -> str:
         """The budget of all rows, in words."""
         of = f"{self.max_epoch} epochs of {self.updates_per_epoch} updates for every row"
-        others = ", ".join(f"{epochs} for {row}" for row, epochs in self.epochs.items())
+        others = ", ".join(f"{epochs} for {row}" for row, epochs in self.epochs.items() if epochs != self.max_epoch)
         return f"{of}, but {others}" if others else of
 
     @property

@@ -39,7 +39,7 @@ DEEPEST = 9
 
 
 def load(path: Path, **also: str) -> dict[str, Any]:
-    """The settings of a file and its base, interpolated.
+    """The settings of a file and its bases, interpolated.
 
     Args:
         also: what settings may name beside one another
@@ -47,15 +47,8 @@ def load(path: Path, **also: str) -> dict[str, Any]:
     Raises:
         UserError: it cannot be read, with the reason
     """
-    settings = _read(path)
     try:
-        if "base" in settings:
-            if not isinstance(settings["base"], str):
-                raise UserError(f"{path}: base is {settings['base']!r}: give the name of a file")
-            base = _read(path.parent / settings["base"])
-            if "base" in base:
-                raise UserError(f"{path}: base: {settings['base']} has a base itself: name that, and copy the rest")
-            settings = DictConfig(OmegaConf.merge(base, settings))
+        settings = _over_base(path, [])
         for name in also:
             if name in settings:
                 raise UserError(f"{path}: {name}: is no setting: others may name it as ${{{name}}}")
@@ -63,6 +56,19 @@ def load(path: Path, **also: str) -> dict[str, Any]:
     except (OmegaConfBaseException, TypeError) as error:
         raise UserError(f"{path}: not read: {_one_line(error)}") from error
     return {str(name): value for name, value in values.items() if name not in ("base", *also) and value != "???"}
+
+
+def _over_base(path: Path, above: list[Path]) -> DictConfig:
+    """The settings of a file over those of its base, and so on; ``above`` are the files that it is a base of."""
+    settings = _read(path)
+    if "base" not in settings:
+        return settings
+    if not isinstance(settings["base"], str):
+        raise UserError(f"{path}: base is {settings['base']!r}: give the name of a file")
+    base, above = path.parent / settings["base"], [*above, path]
+    if any(base.resolve() == each.resolve() for each in above):
+        raise UserError(f"{path}: base: {settings['base']} has this file as a base: name another")
+    return DictConfig(OmegaConf.merge(_over_base(base, above), settings))
 
 
 def _read(path: Path) -> DictConfig:

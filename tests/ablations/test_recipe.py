@@ -148,10 +148,18 @@ def test_a_pipe_or_a_folder_is_not_waited_for(tmp_path):
             read_recipe(path)
 
 
-def test_a_base_of_a_base_is_refused(tmp_path):
-    (tmp_path / "base.yaml").write_text("base: other.yaml\n")
-    (tmp_path / "own.yaml").write_text("base: base.yaml\n")
-    with pytest.raises(UserError, match=r"own\.yaml: base: base\.yaml has a base itself: name that, and copy the rest"):
+def test_a_base_may_have_a_base_but_not_itself(write_recipe, tmp_path):
+    write_recipe(tmp_path / "first.yaml")
+    (tmp_path / "second.yaml").write_text("base: first.yaml\nmax_epoch: 7\nseed: 5\n")
+    (tmp_path / "third.yaml").write_text("base: second.yaml\nseed: 6\n")
+    recipe = read_recipe(tmp_path / "third.yaml")
+    assert (recipe.max_epoch, recipe.seed, recipe.langs) == (7, 6, ("de", "en"))
+
+    (tmp_path / "first.yaml").write_text("base: ./third.yaml\n")
+    with pytest.raises(UserError, match=r"first\.yaml: base: \./third\.yaml has this file as a base: name another"):
+        read_recipe(tmp_path / "third.yaml")
+    (tmp_path / "own.yaml").write_text("base: own.yaml\n")
+    with pytest.raises(UserError, match=r"own\.yaml: base: own\.yaml has this file as a base"):
         read_recipe(tmp_path / "own.yaml")
 
 
