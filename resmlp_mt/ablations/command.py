@@ -90,7 +90,7 @@ def train_all(rows: Sequence[TrainingFolder], jobs: int, anew: frozenset[str], p
     """
     machine = describe(threads=1, packages=())
     signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
-    waiting = [row for row in rows if row.name in anew or not row.finished]
+    waiting = [row for row in rows if row.name in anew or not row.is_trained]
     seconds = planned | {row.name: row.processor_seconds for row in rows if row.finished}
     tell_time(waiting, seconds, jobs)
     failed = []

@@ -101,9 +101,14 @@ class TrainingFolder:
         raise NotImplementedError
 
     @property
-    def finished(self) -> bool:
-        """Whether all is done, by these options and from this data."""
+    def is_trained(self) -> bool:
+        """Whether it has been trained to the end, by these options and from this data."""
         return self._state.values.get("training") == self._training and bool(self._state.values.get("trained"))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all is done."""
+        return self.is_trained
 
     def after(self, state: JsonFile, lock: IO[str], stop: Event) -> None:
         """What is done after the training."""
@@ -246,12 +251,8 @@ class RowFolder(TrainingFolder):
     @property
     def finished(self) -> bool:
         """Whether there is a translation, made with the recipe's options."""
-        state = self._state.values
-        return (
-            state.get("training") == self._training
-            and _searches(state).get(self.recipe.subset) == self._search
-            and self.translation.is_file()
-        )
+        search = _searches(self._state.values).get(self.recipe.subset)
+        return self.is_trained and search == self._search and self.translation.is_file()
 
     def progress(self) -> str:
         epoch = check_updates(self.log, self.recipe.updates_per_epoch)
