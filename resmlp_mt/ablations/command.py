@@ -91,7 +91,7 @@ def train_all(rows: Sequence[TrainingFolder], jobs: int, anew: frozenset[str], p
     machine = describe(threads=1, packages=())
     signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
     waiting = [row for row in rows if row.name in anew or not row.is_trained]
-    seconds = planned | {row.name: row.processor_seconds for row in rows if row.finished}
+    seconds = planned | {row.name: row.processor_seconds for row in rows if row.is_trained}
     tell_time(waiting, seconds, jobs)
     failed = []
     for row, error in finish_rows(rows, jobs, anew, machine):

@@ -151,7 +151,7 @@ class TrainingFolder:
                     self._empty()
                 state = self._state
                 self._check(state.values.get("training"))
-                if not state.values.get("trained"):
+                if not self.is_trained:
                     self._train(state, lock, stop, about or {})
                 if not self.finished:
                     self.after(state, lock, stop)
