@@ -78,8 +78,9 @@ class CTranslate2Engine:
     """A Transformer of fairseq's in CTranslate2, with the text's treatment that the exported folder has.
 
     Args:
-        options: of ``ctranslate2.Translator`` (``compute_type``), and of its ``translate_batch``: ``max_batch_size``
-            (64 sentences unless given); ``vmap``, a file of words that may be a translation's
+        options: of ``ctranslate2.Translator`` (``compute_type``; ``inter_threads``, workers with ``intra_threads`` each,
+            one with all threads unless given), and of its ``translate_batch``: ``max_batch_size`` (64 sentences unless
+            given); ``vmap``, a file of words that may be a translation's
     """
 
     def __init__(self, checkpoint: str, setting: Setting, options: dict[str, Any]):
@@ -110,9 +111,8 @@ class CTranslate2Engine:
             with torch.serialization.safe_globals([Namespace]):  # of the file that was just written
                 converter.convert(f"{folder}/converted", vmap=vmap)
             self.size = sum(path.stat().st_size for path in Path(folder, "converted").iterdir())
-            self._translator = ctranslate2.Translator(
-                f"{folder}/converted", inter_threads=1, intra_threads=setting.threads, **options
-            )
+            options = {"intra_threads": setting.threads, **options}
+            self._translator = ctranslate2.Translator(f"{folder}/converted", **options)
         raw = RawText.of(setting.data)
         symbols = [read_dictionary(path).symbols for path in dictionaries]
         self._text = Tokenizer(raw.settings(*setting.languages), raw.folder / raw.learned, *symbols)

@@ -5,6 +5,7 @@ than its rounding; what that does to BLEU has to be measured.
 """
 
 import logging
+from collections.abc import Collection
 
 import torch
 import torch.nn.functional as F
@@ -15,12 +16,13 @@ logger = logging.getLogger(__name__)
 PRECISIONS = "fp32", "bf16", "int8"
 
 
-def lower_precision_(model: nn.Module, precision: str) -> None:
+def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = ()) -> None:
     """Convert a folded model to the precision of inference, in place.
 
     Args:
         model: in fp32, on a CPU; ``fp32`` leaves any model as it is, on a GPU or in float16 too
         precision: one of PRECISIONS
+        leave: names of layers within their parents that stay as they are
 
     Raises:
         ValueError: another precision than fp32 for a model that is on a GPU or not in fp32
@@ -34,12 +36,8 @@ def lower_precision_(model: nn.Module, precision: str) -> None:
         warn_without_bfloat16(", int8 may be faster")
     for parent in list(model.modules()):
         for name, child in parent.named_children():
-            if isinstance(child, nn.Linear):
-                if precision == "bf16":
-                    setattr(parent, name, BFloat16Linear(child))
-                # The vocabulary is so wide that rescaling the products would cost more than 8 bits save.
-                elif name != "output_projection":
-                    setattr(parent, name, Int8Linear(child))
+            if isinstance(child, nn.Linear) and name not in leave:
+                setattr(parent, name, BFloat16Linear(child) if precision == "bf16" else Int8Linear(child))
 
 
 def warn_without_bfloat16(instead: str = "") -> None:
@@ -82,23 +80,24 @@ class Int8Linear(nn.Module):
 
     weight: Tensor
     scale: Tensor
-    bias: Tensor
+    bias: Tensor | None
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
         weight, scale = _rounded(linear.weight.detach())
         self.register_buffer("weight", weight.t().contiguous())
         self.register_buffer("scale", scale.squeeze(1))
-        self.register_buffer("bias", torch.zeros_like(self.scale) if linear.bias is None else linear.bias.detach())
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
 
     def forward(self, x: Tensor) -> Tensor:
         """``... x C -> ... x C'``"""
         rows, row_scale = _rounded(x.reshape(-1, x.size(-1)))
-        y = torch._int_mm(rows, self.weight) * row_scale
-        return torch.addcmul(self.bias, y, self.scale).unflatten(0, x.shape[:-1])
+        y = torch._int_mm(rows, self.weight).to(x.dtype).mul_(self.scale)
+        y = y.mul_(row_scale) if self.bias is None else torch.addcmul(self.bias, y, row_scale)
+        return y.unflatten(0, x.shape[:-1])
 
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Round rows, ``R x C``, to int8, ``R x C``, and scales, ``R x 1``, whose product is nearly the rows."""
-    scale = rows.abs().amax(1, keepdim=True).clamp_min(1e-30) / 127
-    return torch.round(rows / scale).to(torch.int8), scale
+    scale = rows.abs().amax(1, keepdim=True).clamp_min_(1e-30).div_(127)
+    return (rows / scale).round_().to(torch.int8), scale

@@ -1,7 +1,6 @@
 """Beam search over an encoder-decoder in pure PyTorch, with the translations and scores of fairseq's.
 
-A step reads the scores of the vocabulary twice: for the best tokens of each beam, and for the sum that makes
-probabilities of them. All else is done for all sentences at once, and a sentence that is finished leaves the batch.
+A step does everything for all sentences at once, and a sentence that is finished leaves the batch.
 """
 
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from resmlp_mt.translation.topk import topk
 
 
 @dataclass(frozen=True)
@@ -94,15 +95,14 @@ def search(
             attention = mean if attention is None else torch.cat([attention, mean], 1)
         at_end = None if step < longest.min() else (longest == step).repeat_interleave(scores.size(1))
         numbers = None if state.among is None else state.among.numbers
-        values, symbols = _best(logits[:, -1], 2 * beam, pad, eos, step == 0, at_end, numbers)
+        follow = _follow(logits[:, -1], pad, eos, step == 0, at_end, numbers)
 
         # the best 2K continuations of each sentence; K of them at least do not end
-        totals = (scores.flatten().unsqueeze(1) + values).view(len(sentences), -1)
-        totals, which = totals.sort(dim=1, descending=True, stable=True)
-        totals, which = totals[:, : 2 * beam], which[:, : 2 * beam]
+        totals, which = topk(follow.add_(scores.view(-1, 1)).view(len(sentences), -1), 2 * beam)
         first_rows = torch.arange(len(sentences), device=source.device).unsqueeze(1) * scores.size(1)
-        rows = which.div(values.size(1), rounding_mode="floor") + first_rows
-        symbols = symbols.view(len(sentences), -1).gather(1, which)
+        rows, symbols = which // follow.size(1) + first_rows, which % follow.size(1)
+        if numbers is not None:
+            symbols = numbers.gather(1, symbols)
         ends = symbols.eq(eos) & totals.isfinite()
 
         # those among the best K that end, as long as there is room for them
@@ -140,34 +140,28 @@ def search(
     return _ranked(ended, source.size(0), lengths.tolist())
 
 
-def _best(
-    logits: Tensor, count: int, pad: int, eos: int, first: bool, at_end: Tensor | None, numbers: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """The best tokens of each row.
+def _follow(logits: Tensor, pad: int, eos: int, first: bool, at_end: Tensor | None, numbers: Tensor | None) -> Tensor:
+    """The log-probability of each token that may follow a row, R x V; minus infinity of those that may not.
 
     Args:
-        logits: R x V; written over
-        count: how many at least
+        logits: R x V
         first: ``</s>`` may not come yet
         at_end: of each row, whether nothing but ``</s>`` may come; None: of none
-        numbers: of the tokens that are scored, B x V for the sentences that the rows are of, ``</s>`` first; None: all
-            in their order
-
-    Returns:
-        log-probabilities and numbers, R x some more than ``count``; minus infinity is what may not come
+        numbers: of the tokens that are scored, B x V for the sentences that the rows are of, ``</s>`` first and padding
+            scored minus infinity; None: all in their order
     """
-    values, tokens = logits.topk(min(count + 2, logits.size(1)), 1)
-    if numbers is not None:
-        tokens = numbers.gather(1, tokens.view(len(numbers), -1)).view_as(tokens)
-    largest = values[:, :1].clone()
-    values[tokens == pad] = -torch.inf
+    found = logits.log_softmax(1)
+    if numbers is None:
+        found[:, pad] = -torch.inf
+    else:
+        eos = 0
     if first:
-        values[tokens == eos] = -torch.inf
+        found[:, eos] = -torch.inf
     if at_end is not None:
-        values[at_end] = -torch.inf
-        values[at_end, 0], tokens[at_end, 0] = logits[at_end, eos if numbers is None else 0], eos
-    total = logits.sub_(largest).exp_().sum(1, keepdim=True).log_().add_(largest)
-    return values - total, tokens
+        ended = found[at_end, eos]
+        found[at_end] = -torch.inf
+        found[at_end, eos] = ended
+    return found
 
 
 def _ranked(ended: list[_Ended], batch: int, lengths: list[int]) -> list[list[Hypothesis]]:

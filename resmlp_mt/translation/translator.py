@@ -98,8 +98,9 @@ class Translator:
         except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
             raise UserError(f"device {device}: {str(error).splitlines()[0]}") from error
         self.device = next(model.parameters()).device
+        leave = () if self.shortlist is None else ("output_projection",)  # whose rows are taken
         try:
-            lower_precision_(self.model, precision)
+            lower_precision_(self.model, precision, leave)
         except ValueError as error:
             raise UserError(f"{error}, not on {device}") from error
         self._searched: Any = self.model
@@ -108,7 +109,7 @@ class Translator:
         if engine == "onnx":
             self._searched, self.shortlist = OnnxModel(place, self.model, torch.get_num_threads()), None
         elif self.device.type == "cpu":
-            pack_(self.model, leave=[] if self.shortlist is None else ["output_projection"])  # whose rows are taken
+            pack_(self.model, leave)
 
     def translate(self, texts: Any, **options: Any) -> Any:
         """Translate texts of a sentence or a few.

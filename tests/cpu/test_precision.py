@@ -7,7 +7,7 @@ import torch
 from builders import build, decode_in_steps, logits, pairs
 from torch import nn
 
-from resmlp_mt.cpu.precision import BFloat16Linear, Int8Linear
+from resmlp_mt.cpu.precision import BFloat16Linear, Int8Linear, lower_precision_
 from resmlp_mt.errors import UserError
 
 CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
@@ -48,17 +48,22 @@ def test_so_are_those_of_variants_and_a_sentence_is_alone(precision, options, mi
     for left_pad in False, True:
         assert_near(logits(model, *pairs(*SIZES), left_pad, extra=3), expected, 0.05)
     linear = sum(isinstance(module, BFloat16Linear | Int8Linear) for module in model.modules())
-    assert linear == 16 + mixings + (precision == "bf16")  # 8 of the MLPs, 8 of attention; the projection in bf16 alone
+    assert linear == 16 + mixings + 1  # 8 of the MLPs, 8 of attention; the projection to the vocabulary
 
 
-@pytest.mark.parametrize(
-    ("precision", "kind", "left"), [("bf16", BFloat16Linear, []), ("int8", Int8Linear, ["decoder.output_projection"])]
-)
-def test_every_linear_layer_over_channels_is_lowered(precision, kind, left):
+@pytest.mark.parametrize(("precision", "kind"), [("bf16", BFloat16Linear), ("int8", Int8Linear)])
+def test_every_linear_layer_over_channels_is_lowered(precision, kind):
     model = prepared(precision)
-    assert [name for name, module in model.named_modules() if isinstance(module, nn.Linear)] == left
+    assert not [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     layers = 2 * 2 + 2 * (4 + 2) + 1  # MLPs of both sides, attention's four, the projection to the vocabulary
-    assert sum(isinstance(module, kind) for module in model.modules()) == layers - len(left)
+    assert sum(isinstance(module, kind) for module in model.modules()) == layers
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_layers_to_leave_stay_as_they_are(precision):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    lower_precision_(model, precision, leave=["2"])
+    assert [type(layer) is nn.Linear for layer in model] == [False, False, True]
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -23,6 +23,7 @@ MODELS = {
         "criterion": "adaptive_loss",
     },
     "ten symbols": {"words": 6},
+    "many words": {"words": 600},  # so that the best are found by blocks
 }
 OPTIONS = {
     "greedy": {"beam": 1},
@@ -113,12 +114,14 @@ def test_sentences_end_at_different_steps(trained):
     assert len(lengths) > 5 and min(lengths) < 5 and max(lengths) == 30
 
 
+@pytest.mark.parametrize("words", [40, 600])
 @pytest.mark.parametrize("left_pad", [False, True])
-def test_a_sentence_is_alone(trained, left_pad):
+def test_a_sentence_is_alone(left_pad, words):
+    _, ours = ready(words=words)
     sources, _ = pairs(*SIZES)
     options = SearchOptions(max_len_a=0.7, max_len_b=2)
-    alone = [search(trained[1], batch([source]), EOS, options)[0] for source in sources]
-    together = search(trained[1], batch(sources, left_pad, extra=3), EOS, options)
+    alone = [search(ours, batch([source]), EOS, options)[0] for source in sources]
+    together = search(ours, batch(sources, left_pad, extra=3), EOS, options)
     assert_equal(together, alone, 1e-6)
 
 
