@@ -78,9 +78,9 @@ class CTranslate2Engine:
     """A Transformer of fairseq's in CTranslate2, with the text's treatment that the exported folder has.
 
     Args:
-        options: of ``ctranslate2.Translator`` (``compute_type``; ``inter_threads``, workers with ``intra_threads`` each,
-            one with all threads unless given), and of its ``translate_batch``: ``max_batch_size`` (64 sentences unless
-            given); ``vmap``, a file of words that may be a translation's
+        options: of ``ctranslate2.Translator`` (``compute_type``; ``inter_threads``, workers with ``intra_threads``
+            each, one with all threads unless given), and of its ``translate_batch``: ``max_batch_size`` (64 sentences
+            unless given); ``vmap``, a file of words that may be a translation's
     """
 
     def __init__(self, checkpoint: str, setting: Setting, options: dict[str, Any]):

@@ -69,6 +69,20 @@ def test_many_windows_keep_the_order(run: Run, expected: list[str], monkeypatch:
     assert run(given=text_of(5 * TEXTS)) == text_of(5 * expected)
 
 
+def test_processes_give_the_same_in_order(folder: Path, tmp_path: Path) -> None:
+    """By the command, in a process in which PyTorch has not computed: forks of one that has may wait for ever."""
+    texts, files = 60 * TEXTS, ["--input", str(tmp_path / "in"), "--output"]
+    (tmp_path / "in").write_bytes(text_of(texts))
+    command = [sys.executable, "-c", "import resmlp_mt.commands as c; c.main()", "translate", str(folder), *files]
+    for jobs in "1", "2":
+        subprocess.run([*command, str(tmp_path / jobs), "--jobs", jobs, "--threads", "1"], check=True)
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+    (tmp_path / "in").write_bytes(text_of([*texts, LONG]))
+    done = subprocess.run([*command, str(tmp_path / "3"), "--jobs", "2"], check=False, capture_output=True, text=True)
+    assert done.returncode == 1 and f"in:{len(texts) + 1}: 85 tokens, but the model takes 23" in done.stderr
+    assert (tmp_path / "3.partial").read_bytes() == b"".join((tmp_path / "1").read_bytes().splitlines(True)[:192])
+
+
 def test_windows_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_by_line, "FIRST_WINDOW", 2)
     monkeypatch.setattr(line_by_line, "WINDOW", 5)
