@@ -124,19 +124,20 @@ def search(
             found = found + ending.sum(1)
 
         going_on = (found < beam) & (longest > step)
-        left = going_on.nonzero().flatten()
-        if len(left) == 0:
-            break
+        left = None if going_on.all() else going_on.nonzero().flatten()
+        if left is not None:
+            if len(left) == 0:
+                break
+            rows, symbols, totals, ends = rows[left], symbols[left], totals[left], ends[left]
+            sentences, found, longest = sentences[left], found[left], longest[left]
         # the best K that do not end, in their order; nothing follows </s> where there are fewer
-        kept = ends[left].sort(dim=1, stable=True).indices[:, :beam]
-        chosen = rows[left].gather(1, kept).flatten()
-        scores = totals[left].masked_fill(ends[left], -torch.inf).gather(1, kept)
-        tokens = torch.cat([tokens[chosen], symbols[left].gather(1, kept).view(-1, 1)], 1)
+        kept = ends.sort(dim=1, stable=True).indices[:, :beam]
+        chosen = rows.gather(1, kept).flatten()
+        scores = totals.masked_fill(ends, -torch.inf).gather(1, kept)
+        tokens = torch.cat([tokens[chosen], symbols.gather(1, kept).view(-1, 1)], 1)
         if attention is not None:
             attention = attention[chosen]
-        all_go_on = len(left) == len(sentences)
-        state = decoder.reorder(state, chosen, None if all_go_on else left)
-        sentences, found, longest = sentences[left], found[left], longest[left]
+        state = decoder.reorder(state, chosen, left)
     return _ranked(ended, source.size(0), lengths.tolist())
 
 
