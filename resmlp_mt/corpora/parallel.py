@@ -121,6 +121,9 @@ def ordered_map(
                 yield pending.popleft().result()
         except BrokenProcessPool as error:
             raise UserError("a worker process was killed (out of memory?): try again with fewer --jobs") from error
+        except KeyboardInterrupt:
+            _kill_all_but(children)  # what they are at may take a minute, and nobody waits for it
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -153,14 +156,18 @@ def _starting_workers(children: set[Any]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        for child in set(multiprocessing.active_children()) - children:
-            child.kill()  # else Python would wait for them at exit
-            child.join()
+        _kill_all_but(children)  # else Python would wait for them at exit
         raise UserError(
             f"worker processes cannot be started ({error.strerror or error}): try again with fewer --jobs"
         ) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _kill_all_but(children: set[Any]) -> None:
+    for child in set(multiprocessing.active_children()) - children:
+        child.kill()
+        child.join()
 
 
 def _start_worker(make_function: Callable[[], Callable[[Any], Any]]) -> None:

@@ -233,6 +233,19 @@ def test_ctrl_c_says_one_line_and_ends_all() -> None:
     _wait_for_the_end_of(pids)
 
 
+def test_ctrl_c_does_not_wait_for_what_workers_are_at() -> None:
+    code = textwrap.dedent(SLOW).replace("time.sleep(0.1)", "time.sleep(0.1 if item < 8 else 3600)")
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    pids = {int(process.stdout.readline()) for _ in range(8)}
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate()  # pytest ends a test that waits in vain
+    assert (process.returncode, said) == (-signal.SIGINT, "interrupted\n")
+    _wait_for_the_end_of(pids)
+
+
 def test_ctrl_c_while_workers_start() -> None:
     # A worker must not see it before its own first line: it would tell a traceback.
     code = textwrap.dedent(SLOW).replace(
