@@ -109,11 +109,11 @@ def ordered_map(
             yield function(item)
         return
     pending: deque[Future[Result]] = deque()
-    children = set(multiprocessing.active_children())
+    workers: set[Any] = set()
     with ProcessPoolExecutor(len(first), initializer=_start_worker, initargs=(make_function,)) as pool:
         try:
             for item in stream:
-                with _starting_workers(children):
+                with _starting(workers):
                     pending.append(pool.submit(_apply, item))
                 if len(pending) > 2 * len(first):
                     yield pending.popleft().result()
@@ -121,8 +121,8 @@ def ordered_map(
                 yield pending.popleft().result()
         except BrokenProcessPool as error:
             raise UserError("a worker process was killed (out of memory?): try again with fewer --jobs") from error
-        except KeyboardInterrupt:
-            _kill_all_but(children)  # what they are at may take a minute, and nobody waits for it
+        except BaseException:  # Ctrl-C, also while the caller has the turn: then it is GeneratorExit here
+            _kill(workers)  # what they are at may take a minute, and nobody waits for it
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -150,24 +150,27 @@ def _portable(error: Exception) -> Exception:
 
 
 @contextlib.contextmanager
-def _starting_workers(children: set[Any]) -> Iterator[None]:
+def _starting(workers: set[Any]) -> Iterator[None]:
+    """Add to ``workers`` the processes that are started meanwhile."""
     # Ctrl-C reaches all processes of a terminal. This one ends the workers: they ignore the signal from their start.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    others = set(multiprocessing.active_children())
     try:
         yield
     except OSError as error:
-        _kill_all_but(children)  # else Python would wait for them at exit
+        _kill(set(multiprocessing.active_children()) - others)  # else Python would wait for them at exit
         raise UserError(
             f"worker processes cannot be started ({error.strerror or error}): try again with fewer --jobs"
         ) from error
     finally:
+        workers |= set(multiprocessing.active_children()) - others
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _kill_all_but(children: set[Any]) -> None:
-    for child in set(multiprocessing.active_children()) - children:
-        child.kill()
-        child.join()
+def _kill(workers: set[Any]) -> None:
+    for worker in workers:
+        worker.kill()
+        worker.join()
 
 
 def _start_worker(make_function: Callable[[], Callable[[Any], Any]]) -> None:

@@ -233,10 +233,12 @@ def test_ctrl_c_says_one_line_and_ends_all() -> None:
     _wait_for_the_end_of(pids)
 
 
+BUSY = textwrap.dedent(SLOW).replace("time.sleep(0.1)", "time.sleep(0.1 if item < 8 else 3600)")  # after 8 results
+
+
 def test_ctrl_c_does_not_wait_for_what_workers_are_at() -> None:
-    code = textwrap.dedent(SLOW).replace("time.sleep(0.1)", "time.sleep(0.1 if item < 8 else 3600)")
     process = subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", BUSY],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     pids = {int(process.stdout.readline()) for _ in range(8)}
@@ -244,6 +246,15 @@ def test_ctrl_c_does_not_wait_for_what_workers_are_at() -> None:
     _, said = process.communicate()  # pytest ends a test that waits in vain
     assert (process.returncode, said) == (-signal.SIGINT, "interrupted\n")
     _wait_for_the_end_of(pids)
+
+
+@pytest.mark.parametrize("end", ["break", "raise KeyboardInterrupt", "raise ValueError"])
+def test_nor_does_the_end_of_who_takes_the_results(end: str) -> None:
+    code = BUSY.replace("range(1000)", "range(10)") + f"        {end}\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    pid, _ = done.stdout.split("\n")
+    assert done.returncode == {"break": 0, "raise ValueError": 1}.get(end, -signal.SIGINT)
+    _wait_for_the_end_of({int(pid)})
 
 
 def test_ctrl_c_while_workers_start() -> None:
