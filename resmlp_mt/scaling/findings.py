@@ -30,6 +30,7 @@ def of_family(fit: FamilyFit) -> str:
             f"Without {each.what} it predicts the losses of those {each.runs} runs with an error of {each.error:.1%}."
             for each in fit.held_out
         ),
+        _together(fit),
         _exponent("alpha, of parameters,", fit.constants["alpha"], "N", fit.ranges["N"]),
         _exponent("beta, of data,", fit.constants["beta"], "D", fit.ranges["D"]),
         _exponent("the exponent of compute on the frontier", fit.compute["alpha"], "Compute", _compute_range(fit)),
@@ -42,6 +43,18 @@ def of_family(fit: FamilyFit) -> str:
     else:
         parts.append("How more compute is best spent is not identified, as an exponent that it needs is not.")
     return " ".join(parts)
+
+
+def _together(fit: FamilyFit) -> str:
+    errors = ", ".join(f"{each.error_together:.1%}" for each in fit.held_out)
+    predicts = f" and predicts the same runs with errors of {errors}" if errors else ""
+    return " ".join(
+        [
+            f"A law in which N and D act together misses the runs by {fit.residual_together:.1%}{predicts}.",
+            _exponent("its alpha, of parameters,", fit.together["alpha"], "N", fit.ranges["N"]),
+            _exponent("its beta, of data,", fit.together["beta"], "D", fit.ranges["D"]),
+        ]
+    )
 
 
 def _compute_range(fit: FamilyFit) -> float:

@@ -20,6 +20,7 @@ from resmlp_mt.scaling.laws import (
     named_sizes,
 )
 from resmlp_mt.scaling.runs import DIVERGED, Run
+from resmlp_mt.scaling.together import fit_together, loss_together, named_together
 
 RESAMPLES = 400
 FEWEST_SIZES = FEWEST_AMOUNTS = 3
@@ -38,11 +39,13 @@ class HeldOut:
         what: the size or the amount of data
         error: mean of the absolute errors of the predicted losses, as a share of the losses
         runs: how many
+        error_together: the same by the law in which N and D act together
     """
 
     what: str
     error: float
     runs: int
+    error_together: float
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class FamilyFit:
         frontier: of all runs
         sizes: ``L(N, D)``, by what counts as N
         residual: root of the mean squared residual of log L
+        together: constants of the law in which N and D act together, with their intervals
+        residual_together: as ``residual``, of that law
         compute_one, compute_many: E, a, alpha and b of ``L(C)`` on the frontier, by all runs and by each resample
         compute: the same with their intervals, and ``N on the frontier``, the exponent of C in the sizes that are best
         held_out: the largest size, the largest amount of data
@@ -83,6 +88,8 @@ class FamilyFit:
     frontier: Frontier | None = None
     sizes: dict[str, SizeFit] = field(default_factory=dict)
     residual: float = math.nan
+    together: dict[str, Estimate] = field(default_factory=dict)
+    residual_together: float = math.nan
     compute_one: Parameters = field(default_factory=dict)
     compute_many: Parameters = field(default_factory=dict)
     compute: dict[str, Estimate] = field(default_factory=dict)
@@ -163,11 +170,14 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     counts = resamples(len(runs), seed)
     sizes = {choice: _fit_sizes(runs, counts, choice) for choice in CHOICES}
     points = points_of(runs)
-    expected = loss_of_sizes(sizes["non_embedding"].one, points.parameters, points.tokens)[0]
+    found = fit_together(points)
+    one, many = (named_together(theta, points) for theta in (found, fit_together(points, counts, found)))
     return FamilyFit(
         runs=runs,
         sizes=sizes,
-        residual=float(np.sqrt(np.mean(np.log(expected / points.loss) ** 2))),
+        residual=_residual(loss_of_sizes(sizes["non_embedding"].one, points.parameters, points.tokens), points),
+        together=_estimates(one, many, len(runs), 4),
+        residual_together=_residual(loss_together(one, points.parameters, points.tokens), points),
         held_out=[
             *hold_out(runs, points.parameters, "the largest size"),
             *hold_out(runs, points.tokens, "the largest amount of data"),
@@ -175,6 +185,10 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
         ranges={name: float(of.max() / of.min()) for name, of in (("N", points.parameters), ("D", points.tokens))},
         **_along_compute(runs, counts),
     )
+
+
+def _residual(expected: np.ndarray, points: Points) -> float:
+    return float(np.sqrt(np.mean(np.log(expected[0] / points.loss) ** 2)))
 
 
 def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> SizeFit:
@@ -185,11 +199,12 @@ def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> SizeFit:
     return SizeFit(one, many, flops, _estimates(one | split(one, flops[1]), many | split(many, flops[1]), len(runs), 5))
 
 
+FACTORS = "E", "A", "B", "a", "b", "N_c", "D_c"
+"""Constants whose logarithm an interval is of."""
+
+
 def _estimates(one: Parameters, many: Parameters, runs: int, constants: int) -> dict[str, Estimate]:
-    return {
-        name: estimate(float(one[name][0]), many[name], runs, constants, factor=name in ("E", "A", "B", "a", "b"))
-        for name in one
-    }
+    return {name: estimate(float(one[name][0]), many[name], runs, constants, factor=name in FACTORS) for name in one}
 
 
 def _along_compute(runs: Sequence[Run], counts: np.ndarray) -> dict[str, Any]:
@@ -225,11 +240,16 @@ def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut
     left = [run for run, out in zip(runs, largest, strict=True) if not out]
     if lacks(left):
         return []
-    points = points_of(left)
-    named = named_sizes(fit_sizes(points), points, 0)
-    held = points_of([run for run, out in zip(runs, largest, strict=True) if out])
-    predicted = loss_of_sizes(named, held.parameters, held.tokens)[0]
-    return [HeldOut(what, float(np.mean(np.abs(predicted / held.loss - 1))), len(held.loss))]
+    points, held = points_of(left), points_of([run for run, out in zip(runs, largest, strict=True) if out])
+    named, together = named_sizes(fit_sizes(points), points, 0), named_together(fit_together(points), points)
+    error, error_together = (
+        float(np.mean(np.abs(predicted[0] / held.loss - 1)))
+        for predicted in (
+            loss_of_sizes(named, held.parameters, held.tokens),
+            loss_together(together, held.parameters, held.tokens),
+        )
+    )
+    return [HeldOut(what, error, len(held.loss), error_together)]
 
 
 def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, dict[str, Estimate]]:
@@ -252,6 +272,8 @@ def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, dict[str, Estimat
 COMPARED: dict[str, Callable[[FamilyFit], Estimate]] = {
     "alpha, of parameters": lambda fit: fit.constants["alpha"],
     "beta, of data": lambda fit: fit.constants["beta"],
+    "alpha, N and D together": lambda fit: fit.together["alpha"],
+    "beta, N and D together": lambda fit: fit.together["beta"],
     "alpha, of compute": lambda fit: fit.compute["alpha"],
     "N*, of the split": lambda fit: fit.constants["N*"],
 }

@@ -3,7 +3,6 @@
 ``L(N, D) = E + A N^-alpha + B D^-beta`` is Hoffmann et al. 2022, ``L(C) = a (b + C)^-alpha + E`` Bachmann et al. 2023.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -61,7 +60,7 @@ def fit_sizes(points: Points, weights: np.ndarray | None = None, starts: np.ndar
 def named_sizes(theta: np.ndarray, points: Points, family: int) -> Parameters:
     """E, A, alpha, B and beta of a family, by what ``fit_sizes`` returned."""
     log_a, alpha, log_b, beta = theta[:, 1 + 4 * family : 5 + 4 * family].T
-    n, d = _centers(points)
+    n, d = centers(points)
     with np.errstate(over="ignore"):  # of a law that is not identified
         a, b = np.exp(log_a + alpha * n), np.exp(log_b + beta * d)
     return {"E": np.exp(theta[:, 0]), "A": a, "alpha": alpha, "B": b, "beta": beta}
@@ -120,12 +119,13 @@ def _center(values: np.ndarray) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-def _centers(points: Points) -> Sequence[float]:
+def centers(points: Points) -> tuple[float, float]:
+    """Means of log N and log D."""
     return float(np.log(points.parameters).mean()), float(np.log(points.tokens).mean())
 
 
 def _sizes(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
-    n, d = _centers(points)
+    n, d = centers(points)
     x, y = np.log(points.parameters) - n, np.log(points.tokens) - d
     first = 1 + 4 * points.family  # of the parameters of each run's family
     floor = np.exp(theta[:, :1])

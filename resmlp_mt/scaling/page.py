@@ -28,9 +28,10 @@ NOTES = (
     "subwords of the sample; those of later epochs are compute, not data.",
     "Mixing matrices (A, with its bias and relative term) grow with the number of positions, not with the width. N has "
     "them, as stored; the other choice, without them, has a table of its own.",
-    "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, L(C) = a (b + C)^-alpha + E to the "
-    "frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of starts. "
-    f"Brackets: {CONFIDENCE:.0%} intervals of a bootstrap over runs, a run's points together, made wider by "
+    "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, beside it a law in which N and D "
+    "act together, ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), and L(C) = a (b + C)^-alpha + E to "
+    "the frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of "
+    f"starts. Brackets: {CONFIDENCE:.0%} intervals of a bootstrap over runs, a run's points together, made wider by "
     "sqrt(runs / (runs - constants)). C^N* and C^D* are where L(N, D) is least for a compute, if each token is read "
     "once.",
 )
@@ -83,10 +84,12 @@ class Study:
             tables.append((f"L(N, D), N: {what}", constants_table(rows)))
         if self.shared:
             tables.append(("L(N, D) with one E for all families", constants_table(self.shared)))
+        rows = {name: fit.together for name, fit in fitted.items()}
+        tables.append(("L(N, D) where N and D act together", constants_table(rows)))
         tables.append(("L(C) on the frontier", constants_table({name: fit.compute for name, fit in fitted.items()})))
-        held = [["left out", "runs", "error of the predicted loss"]]
+        held = [["left out", "runs", "error of the predicted loss", "where N and D act together"]]
         held += [
-            [f"{name}, {each.what}", str(each.runs), f"{each.error:.2%}"]
+            [f"{name}, {each.what}", str(each.runs), f"{each.error:.2%}", f"{each.error_together:.2%}"]
             for name, fit in fitted.items()
             for each in fit.held_out
         ]
@@ -183,6 +186,8 @@ def _family(fit: FamilyFit) -> dict[str, Any]:
         "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
         "L(C)": {name: each.as_json() for name, each in fit.compute.items()},
         "residual": fit.residual,
+        "N and D together": {name: each.as_json() for name, each in fit.together.items()},
+        "residual of N and D together": fit.residual_together,
         "held out": [asdict(each) for each in fit.held_out],
         "ranges": fit.ranges,
     }

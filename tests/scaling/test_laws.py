@@ -16,6 +16,10 @@ from resmlp_mt.scaling.laws import (
     named_sizes,
 )
 from resmlp_mt.scaling.minimize import DELTA
+from resmlp_mt.scaling.together import fit_together, loss_together, named_together
+
+KAPLAN = {"N_c": 6.4e13, "alpha": 0.076, "D_c": 1.8e13, "beta": 0.103}
+"""Kaplan et al. 2020, table 2."""
 
 
 def points(sizes, amounts, noise=0.0, random=None, constants=CHINCHILLA):
@@ -64,6 +68,36 @@ def test_curve_fit_finds_the_same_law_of_compute():
     assert found["alpha"][0] == pytest.approx(0.2, rel=0.1)
 
 
+def together(sizes, amounts, noise=0.0, random=None):
+    """As ``points``, by Kaplan et al.'s law written out."""
+    n, d = (each.ravel() for each in np.meshgrid(sizes, amounts))
+    drawn = random.normal(size=len(n)) if random else np.zeros(len(n))
+    loss = ((KAPLAN["N_c"] / n) ** (KAPLAN["alpha"] / KAPLAN["beta"]) + KAPLAN["D_c"] / d) ** KAPLAN["beta"]
+    return Points(n, d, loss * np.exp(noise * drawn), np.zeros(len(n), int))
+
+
+def test_the_constants_of_kaplan_et_al_are_found_again():
+    made = together(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6))
+    found = named_together(fit_together(made), made)
+    for name, value in KAPLAN.items():
+        assert found[name][0] == pytest.approx(value, rel=1e-2), name
+
+
+def test_curve_fit_finds_the_same_law_of_n_and_d_together():
+    made = together(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.001, np.random.default_rng(3))
+    found = named_together(fit_together(made), made)
+
+    def law(both, log_sizes, alpha, log_amounts, beta):
+        n, d = both
+        return beta * np.log((np.exp(log_sizes) / n) ** (alpha / beta) + np.exp(log_amounts) / d)
+
+    start = [np.log(1e13), 0.1, np.log(1e13), 0.1]
+    theirs, _ = curve_fit(law, (made.parameters, made.tokens), np.log(made.loss), start, maxfev=20000)
+    assert [found["alpha"][0], found["beta"][0]] == pytest.approx(theirs[[1, 3]], rel=1e-2)
+    expected = loss_together(found, made.parameters, made.tokens)[0]
+    assert np.abs(expected / made.loss - 1).max() < 0.005
+
+
 def test_families_share_e_and_nothing_else():
     other = CHINCHILLA | {"A": 900.0, "alpha": 0.4, "beta": 0.2}
     sizes, amounts = np.geomspace(1e5, 1e8, 4), np.geomspace(1e6, 1e9, 4)
@@ -97,4 +131,19 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
         for name in covered:
             each = estimate(one[name][0], many[name], runs, 5)
             covered[name] += each.low <= CHINCHILLA[name] <= each.high
+    assert all(88 <= times <= 99 for times in covered.values()), covered
+
+
+def test_so_do_those_of_n_and_d_together():
+    random = np.random.default_rng(0)
+    covered = {"alpha": 0, "beta": 0}
+    for _ in range(100):
+        made = together(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random)
+        runs = len(made.loss)
+        found = fit_together(made)
+        counts = random.multinomial(runs, [1 / runs] * runs, 60).astype(float)
+        one, many = (named_together(theta, made) for theta in (found, fit_together(made, counts, found)))
+        for name in covered:
+            each = estimate(one[name][0], many[name], runs, 4)
+            covered[name] += each.low <= KAPLAN[name] <= each.high
     assert all(88 <= times <= 99 for times in covered.values()), covered
