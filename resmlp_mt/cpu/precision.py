@@ -93,7 +93,8 @@ class Int8Linear(nn.Module):
         """``... x C -> ... x C'``"""
         rows, row_scale = _rounded(x.reshape(-1, x.size(-1)))
         y = torch._int_mm(rows, self.weight).to(x.dtype).mul_(self.scale)
-        y = y.mul_(row_scale) if self.bias is None else torch.addcmul(self.bias, y, row_scale)
+        bias = self.bias  # a name of its own, for TorchScript
+        y = y.mul_(row_scale) if bias is None else torch.addcmul(bias, y, row_scale)
         return y.unflatten(0, x.shape[:-1])
 
 
