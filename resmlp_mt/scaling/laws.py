@@ -3,6 +3,7 @@
 ``L(N, D) = E + A N^-alpha + B D^-beta`` is Hoffmann et al. 2022, ``L(C) = a (b + C)^-alpha + E`` Bachmann et al. 2023.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
@@ -46,15 +47,28 @@ def fit_sizes(points: Points, weights: np.ndarray | None = None, starts: np.ndar
         problems x (1 + 4 families): log E, and of each family log A and alpha, log B and beta, where N and D are over
         their geometric means over all runs: ``named_sizes`` undoes that
     """
+    return solve(_sizes, points, _starts(points), weights, starts)
+
+
+def solve(
+    law: Callable[[np.ndarray, Points], tuple[np.ndarray, np.ndarray]],
+    points: Points,
+    grid: np.ndarray,
+    weights: np.ndarray | None,
+    starts: np.ndarray | None,
+) -> np.ndarray:
+    """What ``fit_sizes`` does, for any law.
+
+    Args:
+        law: from parameters, problems x P, to the residuals of log L and their derivatives, as ``minimize`` has them
+        grid: starts, of which the best solution counts
+    """
     if starts is None:
-        grid = _starts(points)
-        candidates, costs = minimize(
-            lambda theta, _: _sizes(theta, points), grid, np.ones((len(grid), len(points.loss)))
-        )
+        candidates, costs = minimize(lambda theta, _: law(theta, points), grid, np.ones((len(grid), len(points.loss))))
         starts = candidates[[np.argmin(costs)]]
     if weights is None:
         return starts
-    return minimize(lambda theta, _: _sizes(theta, points), np.repeat(starts, len(weights), 0), weights)[0]
+    return minimize(lambda theta, _: law(theta, points), np.repeat(starts, len(weights), 0), weights)[0]
 
 
 def named_sizes(theta: np.ndarray, points: Points, family: int) -> Parameters:

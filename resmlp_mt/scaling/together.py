@@ -8,8 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from resmlp_mt.scaling.laws import EXPONENTS, Parameters, Points, centers
-from resmlp_mt.scaling.minimize import minimize
+from resmlp_mt.scaling.laws import EXPONENTS, Parameters, Points, centers, solve
 
 
 def fit_together(points: Points, weights: np.ndarray | None = None, starts: np.ndarray | None = None) -> np.ndarray:
@@ -22,17 +21,10 @@ def fit_together(points: Points, weights: np.ndarray | None = None, starts: np.n
         problems x 4: alpha log N_c and alpha, beta log D_c and log beta, where N and D are over their geometric means:
         ``named_together`` undoes that
     """
-    if starts is None:
-        half = np.log(np.median(points.loss))
-        grid = np.array([[half, alpha, half, np.log(beta)] for alpha, beta in product(EXPONENTS, EXPONENTS)])
-        grid[:, [0, 2]] -= np.exp(grid[:, [3]]) * np.log(2)  # so that both together are the loss
-        candidates, costs = minimize(
-            lambda theta, _: _together(theta, points), grid, np.ones((len(grid), len(points.loss)))
-        )
-        starts = candidates[[np.argmin(costs)]]
-    if weights is None:
-        return starts
-    return minimize(lambda theta, _: _together(theta, points), np.repeat(starts, len(weights), 0), weights)[0]
+    half = np.log(np.median(points.loss))
+    grid = np.array([[half, alpha, half, np.log(beta)] for alpha, beta in product(EXPONENTS, EXPONENTS)])
+    grid[:, [0, 2]] -= np.exp(grid[:, [3]]) * np.log(2)  # so that both together are the loss
+    return solve(_together, points, grid, weights, starts)
 
 
 def named_together(theta: np.ndarray, points: Points) -> Parameters:
