@@ -208,10 +208,10 @@ SLOW = """
 """
 
 
-def _slow(**options: object) -> subprocess.Popen[str]:
+def _started(code: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(SLOW)],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options,
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 
 
@@ -224,7 +224,7 @@ def _wait_for_the_end_of(pids: set[int]) -> None:
 
 
 def test_ctrl_c_says_one_line_and_ends_all() -> None:
-    process = _slow()
+    process = _started(SLOW)
     pids = {int(process.stdout.readline()) for _ in range(8)}
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, said = process.communicate()
@@ -237,10 +237,7 @@ BUSY = textwrap.dedent(SLOW).replace("time.sleep(0.1)", "time.sleep(0.1 if item 
 
 
 def test_ctrl_c_does_not_wait_for_what_workers_are_at() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", BUSY],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+    process = _started(BUSY)
     pids = {int(process.stdout.readline()) for _ in range(8)}
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate()  # pytest ends a test that waits in vain
@@ -263,16 +260,13 @@ def test_ctrl_c_while_workers_start() -> None:
         "parallel.cores",
         "os.register_at_fork(after_in_child=lambda: (os.killpg(0, 2), time.sleep(0.2)))\nparallel.cores",
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+    process = _started(code)
     _, said = process.communicate()
     assert (process.returncode, said) == (-signal.SIGINT, "interrupted\n")
 
 
 def test_workers_end_with_a_parent_that_was_killed() -> None:
-    process = _slow()
+    process = _started(SLOW)
     pids = {int(process.stdout.readline()) for _ in range(8)}
     process.kill()
     process.communicate()

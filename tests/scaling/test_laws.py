@@ -22,10 +22,15 @@ KAPLAN = {"N_c": 6.4e13, "alpha": 0.076, "D_c": 1.8e13, "beta": 0.103}
 """Kaplan et al. 2020, table 2."""
 
 
-def points(sizes, amounts, noise=0.0, random=None, constants=CHINCHILLA):
+def kaplan_loss(constants, n, d):
+    alpha, beta = constants["alpha"], constants["beta"]
+    return ((constants["N_c"] / n) ** (alpha / beta) + constants["D_c"] / d) ** beta
+
+
+def points(sizes, amounts, noise=0.0, random=None, constants=CHINCHILLA, law=loss):
     n, d = (each.ravel() for each in np.meshgrid(sizes, amounts))
     drawn = random.normal(size=len(n)) if random else np.zeros(len(n))
-    return Points(n, d, loss(constants, n, d) * np.exp(noise * drawn), np.zeros(len(n), int))
+    return Points(n, d, law(constants, n, d) * np.exp(noise * drawn), np.zeros(len(n), int))
 
 
 def test_the_constants_of_hoffmann_et_al_are_found_again():
@@ -68,23 +73,16 @@ def test_curve_fit_finds_the_same_law_of_compute():
     assert found["alpha"][0] == pytest.approx(0.2, rel=0.1)
 
 
-def together(sizes, amounts, noise=0.0, random=None):
-    """As ``points``, by Kaplan et al.'s law written out."""
-    n, d = (each.ravel() for each in np.meshgrid(sizes, amounts))
-    drawn = random.normal(size=len(n)) if random else np.zeros(len(n))
-    loss = ((KAPLAN["N_c"] / n) ** (KAPLAN["alpha"] / KAPLAN["beta"]) + KAPLAN["D_c"] / d) ** KAPLAN["beta"]
-    return Points(n, d, loss * np.exp(noise * drawn), np.zeros(len(n), int))
-
-
 def test_the_constants_of_kaplan_et_al_are_found_again():
-    made = together(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6))
+    made = points(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6), constants=KAPLAN, law=kaplan_loss)
     found = named_together(fit_together(made), made)
     for name, value in KAPLAN.items():
         assert found[name][0] == pytest.approx(value, rel=1e-2), name
 
 
 def test_curve_fit_finds_the_same_law_of_n_and_d_together():
-    made = together(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.001, np.random.default_rng(3))
+    random = np.random.default_rng(3)
+    made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.001, random, KAPLAN, kaplan_loss)
     found = named_together(fit_together(made), made)
 
     def law(both, log_sizes, alpha, log_amounts, beta):
@@ -118,32 +116,25 @@ def test_one_run_that_is_far_off_hardly_moves_the_law():
     assert named_sizes(fit_sizes(made), made, 0)["alpha"][0] == pytest.approx(CHINCHILLA["alpha"], abs=0.02)
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say():
+@pytest.mark.parametrize(
+    ("known", "law", "fit", "named", "constants"),
+    [
+        (CHINCHILLA, loss, fit_sizes, lambda theta, made: named_sizes(theta, made, 0), 5),
+        (KAPLAN, kaplan_loss, fit_together, named_together, 4),
+    ],
+    ids=["Hoffmann et al.", "Kaplan et al."],
+)
+def test_intervals_cover_the_truth_about_as_often_as_they_say(known, law, fit, named, constants):
     random = np.random.default_rng(0)
     covered = {"alpha": 0, "beta": 0}
     sets, resamples = 100, 60
     for _ in range(sets):
-        made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random)
+        made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random, known, law)
         runs = len(made.loss)
-        found = fit_sizes(made)
+        found = fit(made)
         counts = random.multinomial(runs, [1 / runs] * runs, resamples).astype(float)
-        one, many = (named_sizes(theta, made, 0) for theta in (found, fit_sizes(made, counts, found)))
+        one, many = (named(theta, made) for theta in (found, fit(made, counts, found)))
         for name in covered:
-            each = estimate(one[name][0], many[name], runs, 5)
-            covered[name] += each.low <= CHINCHILLA[name] <= each.high
-    assert all(88 <= times <= 99 for times in covered.values()), covered
-
-
-def test_so_do_those_of_n_and_d_together():
-    random = np.random.default_rng(0)
-    covered = {"alpha": 0, "beta": 0}
-    for _ in range(100):
-        made = together(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random)
-        runs = len(made.loss)
-        found = fit_together(made)
-        counts = random.multinomial(runs, [1 / runs] * runs, 60).astype(float)
-        one, many = (named_together(theta, made) for theta in (found, fit_together(made, counts, found)))
-        for name in covered:
-            each = estimate(one[name][0], many[name], runs, 4)
-            covered[name] += each.low <= KAPLAN[name] <= each.high
+            each = estimate(one[name][0], many[name], runs, constants)
+            covered[name] += each.low <= known[name] <= each.high
     assert all(88 <= times <= 99 for times in covered.values()), covered
