@@ -2,7 +2,7 @@
 # Average, translate and score a student as examples/multi30k/evaluate.sh does, and compare it with the undistilled ResMLP
 # where that has been scored.
 #
-#   bash examples/distillation/evaluate.sh distilled|both|shallow [WORK] [SUBSET]      SUBSET: test (default) or valid
+#   bash examples/distillation/evaluate.sh STUDENT [WORK] [SUBSET]      STUDENT: as for train.sh; SUBSET: test (default) or valid
 #
 # AVERAGE=...  so many epochs (default: 5)
 # LENPEN=...   fairseq-generate's length penalty (default: 1, fairseq's own)
@@ -12,8 +12,8 @@ student=${1-}
 work=${2-${at}work/multi30k}
 subset=${3:-test}
 case $student in
-  distilled | both | shallow) ;;
-  *) die "no student $student: give distilled, both or shallow" ;;
+  distilled | both | shallow | shallow-transformer) ;;
+  *) die "no student $student: give distilled, both, shallow or shallow-transformer" ;;
 esac
 bash "${at}examples/multi30k/evaluate.sh" "distillation/$student" "$work" "$subset" "${@:4}"
 

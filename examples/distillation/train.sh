@@ -2,28 +2,34 @@
 # Train a student on the data that translate.sh made, as examples/multi30k/train.sh trains the undistilled ResMLP.
 # Run again after a break, it goes on from the last checkpoint.
 #
-#   bash examples/distillation/train.sh distilled|both|shallow [WORK] [-- more options of fairseq-train]
+#   bash examples/distillation/train.sh distilled|both|shallow|shallow-transformer [WORK] [-- more options of fairseq-train]
 #
-# distilled   the teacher's translations alone
-# both        the teacher's translations and the original ones: twice the pairs, half the epochs
-# shallow     the teacher's translations alone, for fast translation: six gated layers that encode, one that decodes
-# WORK        as for translate.sh, default work/multi30k in the checkout; checkpoints and train.log go to WORK/distillation/STUDENT
+# distilled             the teacher's translations alone
+# both                  the teacher's translations and the original ones: twice the pairs, half the epochs
+# shallow               the teacher's translations alone, for fast translation: six gated layers that encode, one that decodes
+# shallow-transformer   the same of fairseq's Transformer, to compare with
+# WORK                  as for translate.sh, default work/multi30k in the checkout; checkpoints and train.log go to
+#                       WORK/distillation/STUDENT
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 student=${1-}
 undistilled=(--arch resmlp_transformer_multi30k --optimizer adagrad --lr 0.05 --total-num-update 16800)
-text=$student
+text=distilled
+shallow=(
+  --encoder-layers 6 --decoder-layers 1
+  --optimizer adam --adam-betas '(0.9, 0.98)' --lr 1.5e-3 --max-epoch 12 --total-num-update 6036 # about 503 an epoch
+  --amp
+)
 case $student in
   distilled) own=("${undistilled[@]}" --max-epoch 30) ;;
-  both) own=("${undistilled[@]}" --max-epoch 15) ;;
-  shallow)
-    text=distilled
-    own=(
-      --arch resmlp_transformer_multi30k_gated --encoder-layers 6 --decoder-layers 1
-      --optimizer adam --adam-betas '(0.9, 0.98)' --lr 1.5e-3 --max-epoch 12 --total-num-update 6036 # about 503 an epoch
-    )
-    ;;
-  *) die "no student $student: give distilled, both or shallow" ;;
+  both) text=both own=("${undistilled[@]}" --max-epoch 15) ;;
+  shallow) own=(--arch resmlp_transformer_multi30k_gated "${shallow[@]}") ;;
+  shallow-transformer) own=(
+    --arch transformer "${shallow[@]}"
+    --encoder-embed-dim 256 --encoder-ffn-embed-dim 512 # the decoder's follow them
+    --encoder-attention-heads 4 --decoder-attention-heads 4
+  ) ;;
+  *) die "no student $student: give distilled, both, shallow or shallow-transformer" ;;
 esac
 work=${at}work/multi30k
 source "${at}examples/train_arguments.sh"

@@ -50,14 +50,17 @@ def test_from_the_teacher_to_the_score(run, work):
     again = run("distillation/translate", work, TEACHER=teacher, BEAM=2)
     assert (again.returncode, again.stdout) == (0, "")
 
-    students = {"distilled": ("distilled", TRAIN), "both": ("both", 2 * TRAIN), "shallow": ("distilled", TRAIN)}
-    for student, (data, pairs) in students.items():
+    students = {"distilled": TRAIN, "both": 2 * TRAIN, "shallow": TRAIN, "shallow-transformer": TRAIN}
+    for student, pairs in students.items():
         done = run("distillation/train", student, work, "--", *TINY)
         assert done.returncode == 0, done.stdout
+        data = "both" if student == "both" else "distilled"
         assert f"data-bin.{data} train en-de {pairs} examples" in done.stdout
-    weights = load_checkpoint(work / "distillation" / "shallow" / "checkpoint_last.pt")["model"]
-    layers = {name.split(".layers.")[0] + name.split(".")[2] for name in weights if ".layers." in name}
-    assert sorted(layers) == ["decoder0", *(f"encoder{number}" for number in range(6))]
+    for student, attends in {"shallow": False, "shallow-transformer": True}.items():
+        weights = load_checkpoint(work / "distillation" / student / "checkpoint_last.pt")["model"]
+        layers = {name.split(".layers.")[0] + name.split(".")[2] for name in weights if ".layers." in name}
+        assert sorted(layers) == ["decoder0", *(f"encoder{number}" for number in range(6))]
+        assert any("self_attn" in name for name in weights) is attends
     (work / "resmlp" / "test.lenpen1.txt").write_text((work / "distillation" / "train.txt").read_text())
     done = run("distillation/evaluate", "both", work)
     assert done.returncode == 1  # what was put there is no translation of the test set
@@ -95,14 +98,14 @@ def options(words):
     ("script", "arguments", "message"),
     [
         ("distillation/translate", ["nowhere"], "translate.sh: no teacher nowhere/transformer/average5.pt: run"),
-        ("distillation/train", ["student"], "train.sh: no student student: give distilled, both or shallow"),
+        ("distillation/train", ["student"], "train.sh: no student student: give distilled, both, shallow or"),
         ("distillation/train", ["both", "nowhere"], "train.sh: no nowhere/distillation/data-bin.both: run"),
         ("distillation/train", ["both", "nowhere", "--lr", "1"], "train.sh: --lr where -- should stand"),
         ("multi30k/train", ["student"], "train.sh: no system student: give resmlp, heads, gated or transformer"),
         ("multi30k/train", ["heads", "nowhere"], "train.sh: no nowhere/data-bin: run"),
         ("multi30k/train", ["heads", "nowhere", "--lr", "1"], "train.sh: --lr where -- should stand"),
         ("multi30k/evaluate", ["heads", "nowhere"], "evaluate.sh: no checkpoint in nowhere/heads: run"),
-        ("distillation/evaluate", ["resmlp"], "evaluate.sh: no student resmlp: give distilled, both or shallow"),
+        ("distillation/evaluate", ["resmlp"], "evaluate.sh: no student resmlp: give distilled, both, shallow or"),
     ],
 )
 def test_mistakes_are_told_in_one_line(run, script, arguments, message):

@@ -220,7 +220,7 @@ def test_another_teacher_s_translations_are_not_taken_for_this_one_s(run, tmp_pa
         ("examples/multi30k/evaluate.sh", ["resmlp", "work", "test", "more"], {}, "more: one argument too many"),
         ("examples/multi30k/evaluate.sh", ["resmlp", "work", "train"], {}, "no subset train: give test or valid"),
         ("examples/distillation/translate.sh", ["work", "more"], {}, "more: one argument too many"),
-        ("examples/distillation/train.sh", [], {}, "no student : give distilled, both or shallow"),
+        ("examples/distillation/train.sh", [], {}, "no student : give distilled, both, shallow or shallow-transformer"),
         ("examples/wmt14_en_de/train.sh", [], {}, "no system : give resmlp6"),
         ("examples/wmt14_en_de/evaluate.sh", [], {}, "no system : give resmlp6"),
         ("scripts/demo.sh", ["Can", "you"], {}, "you: give one sentence, in quotes"),
