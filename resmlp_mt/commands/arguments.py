@@ -55,8 +55,9 @@ def add_speed(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
         "--engine",
         choices=ENGINES,
         default="pytorch",
-        help="what computes; onnx: ONNX Runtime, faster for single lines, with what resmlp-mt export onnx has written "
-        "into FOLDER/onnx (default: %(default)s)",
+        help="what computes; compiled: what PyTorch compiles for this processor, in some minutes the first time, and "
+        "keeps in ~/.cache/resmlp_mt; onnx: ONNX Runtime, with what resmlp-mt export onnx has written into FOLDER/onnx "
+        "(default: %(default)s)",
     )
     return speed
 

@@ -27,10 +27,11 @@ class Among(NamedTuple):
 
     def scores(self, x: Tensor) -> Tensor:
         """``BK x T x C -> BK x T x L``, the K rows of a sentence one after another."""
-        rows = x.reshape(len(self.used), -1, x.size(2))
-        all_used = len(self.used) == len(self.weights)
+        used, sentences = self.used.size(0), self.weights.size(0)
+        rows = x.reshape(used, -1, x.size(2))
+        all_used = used == sentences
         if not all_used:
-            rows = rows.new_zeros(len(self.weights), *rows.shape[1:]).index_copy(0, self.used, rows)
+            rows = rows.new_zeros(sentences, rows.size(1), rows.size(2)).index_copy(0, self.used, rows)
         y = torch.baddbmm(self.mask, rows, self.weights.transpose(1, 2))
         return (y if all_used else y[self.used]).view(x.size(0), x.size(1), -1)
 

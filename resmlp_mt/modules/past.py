@@ -25,23 +25,34 @@ def append(past: list[Tensor], x: Tensor, limit: int, capacity: int = 16) -> lis
         ValueError: more positions than the limit
     """
     steps, beams, channels = x.shape
-    rows = torch.zeros(beams, 0, dtype=torch.long, device=x.device)
-    buffer = x.new_empty(0, beams, channels)
-    if len(past) > 0:
-        buffer, rows = past[0], past[1]
-    start = rows.size(1)
-    end, width = start + steps, buffer.size(1)
+    if len(past) == 0:
+        past = [x.new_empty(0, beams, channels), torch.zeros(beams, 0, dtype=torch.long, device=x.device)]
+    past = with_room(past, steps, limit, capacity)
+    buffer, rows = past[0], past[1]
+    start, end = rows.size(1), rows.size(1) + steps
+    buffer[start:end, :beams] = x.detach()
+    return [buffer, torch.cat([rows, rows_in_order(start, end, beams, buffer.size(1), x.device)], 1)]
+
+
+def with_room(past: list[Tensor], steps: int, limit: int, capacity: int = 16) -> list[Tensor]:
+    """The same past with room for so many positions more, and not for twice as many beams.
+
+    Raises:
+        ValueError: more positions than the limit
+    """
+    buffer, rows = past[0], past[1]
+    beams, start, width, channels = rows.size(0), rows.size(1), buffer.size(1), buffer.size(2)
+    end = start + steps
     if end > limit:
         raise ValueError(f"{end} positions, but the mixing has {limit}")
     if beams > width or 2 * beams <= width:  # a new search, or half of the sentences are finished
         buffer = F.embedding(rows, buffer.view(-1, channels)).transpose(0, 1)
-        rows, width = rows_in_order(0, start, beams, beams, x.device), beams
+        rows, width = rows_in_order(0, start, beams, beams, rows.device), beams
     if end > buffer.size(0):
         capacity = min(max(2 * buffer.size(0), max(end, capacity)), limit)
-        full, buffer = buffer, x.new_empty(capacity, width, channels)
+        full, buffer = buffer, buffer.new_empty(capacity, width, channels)
         buffer[:start] = full[:start]
-    buffer[start:end, :beams] = x.detach()
-    return [buffer, torch.cat([rows, rows_in_order(start, end, beams, width, x.device)], 1)]
+    return [buffer, rows]
 
 
 def positions_of(past: list[Tensor]) -> int:

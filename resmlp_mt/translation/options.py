@@ -8,7 +8,7 @@ TOO_LONG = "error", "split", "truncate"
 MOST = {"beam": 1000, "n_best": 1000, "max_len_b": 100_000, "batch_tokens": 10_000_000}
 NUMBERS = {"length_penalty": (-50, 50), "max_len_a": (0, 100_000)}  # a length to the power of 50 is still a number
 THREADS = 1024
-ENGINES = "pytorch", "onnx"
+ENGINES = "pytorch", "compiled", "onnx"
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,9 @@ class Translator:
         device: where the model is, as PyTorch names it (``"cpu"``, ``"cuda"``)
         precision: ``"fp32"``, or on a CPU ``"bf16"`` or ``"int8"``, which are faster and nearly as good
         engine: ``"pytorch"``, or on a CPU in fp32 ``"onnx"``: ONNX Runtime with the graphs that ``resmlp-mt export
-            onnx`` has written into the folder ``onnx`` of this one; all target tokens are scored
+            onnx`` has written into the folder ``onnx`` of this one; all target tokens are scored. ``"compiled"``: on a
+            CPU in any precision what PyTorch compiles for this processor, the first time for some minutes and with a
+            C++ compiler, and keeps in ``~/.cache/resmlp_mt`` (or ``$XDG_CACHE_HOME``)
 
     Raises:
         UserError: the folder is not complete or not of such a model, or the device cannot be used
@@ -82,8 +84,11 @@ class Translator:
             raise UserError(f"precision {precision!r}: give one of {', '.join(PRECISIONS)}")
         if engine not in ENGINES:
             raise UserError(f"engine {engine!r}: give one of {', '.join(ENGINES)}")
-        if engine == "onnx" and (precision != "fp32" or torch.device(device).type != "cpu"):
+        on_cpu = str(device).split(":")[0] == "cpu"
+        if engine == "onnx" and (precision != "fp32" or not on_cpu):
             raise UserError(f"engine onnx: is for the device cpu and fp32, not {device} and {precision}")
+        if engine == "compiled" and not on_cpu:
+            raise UserError(f"engine compiled: is for the device cpu, not {device}")
         place = place_of(folder)
         model, self.tokenizer, self.generation = load(place)
         self.shortlist = None
@@ -108,6 +113,10 @@ class Translator:
             keep_freed_memory()
         if engine == "onnx":
             self._searched, self.shortlist = OnnxModel(place, self.model, torch.get_num_threads()), None
+        elif engine == "compiled":
+            from resmlp_mt.translation.compiling import CompiledModel  # what compiles takes seconds to import
+
+            self._searched = CompiledModel(self.model, precision, self.shortlist is not None)
         elif self.device.type == "cpu":
             pack_(self.model, leave)
 

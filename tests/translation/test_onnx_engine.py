@@ -64,7 +64,7 @@ def test_a_translation_without_an_end_has_the_model_s_positions(tmp_path: Path) 
 
 
 def test_what_it_cannot_do_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"^engine 'tensorflow': give one of pytorch, onnx"):
+    with pytest.raises(UserError, match=r"^engine 'tensorflow': give one of pytorch, compiled, onnx"):
         Translator(folder, engine="tensorflow")
     with pytest.raises(UserError, match=r"^engine onnx: is for the device cpu and fp32, not cpu and bf16"):
         Translator(folder, engine="onnx", precision="bf16")

@@ -1,0 +1,240 @@
+"""A model compiled for this processor by PyTorch (``torch.export`` and AOTInductor), once, and kept.
+
+Compiled code is kept in the user's own cache, never in a model's folder: it runs as soon as it is loaded.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram, export
+
+import resmlp_mt.modules
+from resmlp_mt.cpu import precision as precisions
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import atomic_folder
+from resmlp_mt.modules.encoder_decoder import EncoderDecoder, ModelConfig
+from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translation import compiled
+from resmlp_mt.translation.compiled import CompiledDecoder, CompiledEncoder, EncoderGraph, StepGraph
+
+NAMES = "encoder", "first", "later"
+TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "int8": 0.1}
+"""Of log-probabilities, on average: a number near the middle between two may be rounded to the other one."""
+LEAST = 8
+"""Positions: a smaller model has no room for the examples that show which sizes are free."""
+SETTINGS = {
+    "cpp.dynamic_threads": True,  # as many as PyTorch has when it runs
+    "scalar_asserts": False,  # they forbid a batch of one sentence, though it is computed like any other
+}
+
+
+class Sizes(NamedTuple):
+    """Of a search that is traced, or by which the compiled model is compared with the model."""
+
+    batch: int
+    beam: int
+    length: int
+    steps: int
+
+
+TRACED = Sizes(6, 5, 5, 3), Sizes(8, 6, 7, 18)
+"""Sizes of tensors that differ between these are free; the second has more steps than there is room for at first."""
+COMPARED = Sizes(1, 1, 1, 7), Sizes(1, 4, 7, 3), Sizes(2, 1, 6, 3), Sizes(6, 3, 3, 18)
+
+
+class CompiledModel:
+    """A compiled model with the face of an ``EncoderDecoder``, as far as ``search`` looks at it.
+
+    Args:
+        model: on a CPU, folded, in its precision
+        precision: that
+        shortlist: the search is among some target tokens, not all
+
+    Raises:
+        UserError: it cannot be compiled, or the cache cannot be used
+    """
+
+    encoder: CompiledEncoder
+    decoder: CompiledDecoder
+
+    @torch.no_grad()
+    def __init__(self, model: EncoderDecoder, precision: str, shortlist: bool):
+        self.cfg = model.cfg
+        if any(layer.cross_attention is None for layer in model.decoder.layers):
+            raise UserError("engine compiled: a decoder layer has no cross-attention: choose the engine pytorch")
+        if min(model.encoder.limit, model.decoder.limit) < LEAST:
+            raise UserError(f"engine compiled: is for models of {LEAST} positions or more: choose the engine pytorch")
+        place = own_cache() / name_of(model, shortlist)
+        with _locked(place.parent), _readable_errors(place):
+            if not place.is_dir():
+                print("compiling the model for this processor: about two minutes, once", file=sys.stderr)
+                with atomic_folder(place) as new:
+                    compile_(model, shortlist, new)
+                    self._load(model, shortlist, new)
+                    self._compare(model, shortlist, TOLERANCE[precision])
+            self._load(model, shortlist, place)
+
+    def _load(self, model: EncoderDecoder, shortlist: bool, place: Path) -> None:
+        encoder, first, later = (torch._inductor.aoti_load_package(str(place / f"{name}.pt2")) for name in NAMES)
+        self.encoder = CompiledEncoder(encoder, model)
+        self.decoder = CompiledDecoder(first, later, model, shortlist)
+
+    def _compare(self, model: EncoderDecoder, shortlist: bool, tolerance: float) -> None:
+        for sizes in COMPARED:
+            steps = zip(searched(model, sizes, shortlist), searched(self, sizes, shortlist), strict=True)
+            for expected, found in steps:
+                difference = found.log_softmax(-1) - expected.log_softmax(-1)
+                if not difference.nan_to_num(0.0, 0.0, 0.0).abs().mean() <= tolerance:
+                    raise UserError("engine compiled: the compiled model computes something else than the model")
+
+
+def compile_(model: EncoderDecoder, shortlist: bool, place: Path) -> None:
+    """Write what ``NAMES`` has, compiled, into a folder."""
+    graphs = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
+    calls: dict[str, tuple[Tensor, ...]] = {}
+
+    def noting(name: str, graph: nn.Module, *tensors: Tensor) -> list[Tensor]:
+        calls[name] = tensors
+        return graph(*tensors)
+
+    encoder, first, later = (partial(noting, name, graph) for name, graph in zip(NAMES, graphs, strict=True))
+    traced = SimpleNamespace(
+        cfg=model.cfg,
+        encoder=CompiledEncoder(encoder, model),
+        decoder=CompiledDecoder(first, later, model, shortlist),
+    )
+    examples = []
+    for sizes in TRACED:
+        for _ in searched(traced, sizes, shortlist):
+            pass
+        examples.append(dict(calls))
+    for name, graph in zip(NAMES, graphs, strict=True):
+        program = exported(graph, *(example[name] for example in examples))
+        torch._inductor.aoti_compile_and_package(
+            program, package_path=str(place / f"{name}.pt2"), inductor_configs=SETTINGS
+        )
+
+
+def exported(graph: nn.Module, one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> ExportedProgram:
+    """A graph traced with the first tensors; sizes that are others in the second are free."""
+    free = [
+        {axis: Dim.DYNAMIC for axis in range(tensor.dim()) if tensor.size(axis) != like.size(axis)}
+        for tensor, like in zip(one, other, strict=True)
+    ]
+    shapes = (free[0], tuple(free[1:])) if len(free) > 1 else (free[0],)
+    return export(
+        graph.eval(), one, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True
+    )
+
+
+@torch.no_grad()
+def searched(model: Any, sizes: Sizes, shortlist: bool) -> Iterator[Tensor]:
+    """The scores of each step of a search for sentences and continuations drawn by lot, always the same ones.
+
+    The last sentence is finished after the first step.
+    """
+    cfg: ModelConfig = model.cfg
+    generator = torch.Generator().manual_seed(1)
+    batch, beam = sizes.batch, sizes.beam
+    source = torch.randint(END + 1, cfg.source_symbols, (batch, sizes.length), generator=generator)
+    source[:, -1] = END
+    candidates = None
+    if shortlist:
+        candidates = torch.randint(END + 1, cfg.target_symbols, (batch, sizes.length + 2), generator=generator)
+        candidates[:, 0] = END
+    if batch > 1:  # one is shorter
+        source[0, -2], source[0, -1] = END, cfg.pad
+        if candidates is not None:
+            candidates[0, -1] = cfg.pad
+    state = model.decoder.start(*model.encoder(source), candidates)
+    previous = torch.full((batch, 1), END)
+    left = torch.arange(max(batch - 1, 1))
+    for step in range(min(sizes.steps, cfg.decoder.positions)):
+        logits, _, state = model.decoder.step(previous, state)
+        yield logits
+        rows = left.repeat_interleave(beam)
+        if step > 0:
+            rows = rows * beam + torch.randint(beam, (len(rows),), generator=generator)
+        state = model.decoder.reorder(state, rows, left if step == 0 and batch > 1 else None)
+        previous = torch.randint(END, cfg.target_symbols, (len(rows), 1), generator=generator)
+
+
+def name_of(model: EncoderDecoder, shortlist: bool) -> str:
+    """Of all that compiled code depends on: weights, sizes, precision, this code, PyTorch and the processor."""
+    digest = hashlib.sha256(f"{model} {model.cfg} {shortlist} {torch.__version__} {processor()}".encode())
+    for name, tensor in model.state_dict().items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().view(torch.uint8).numpy())
+    modules = Path(resmlp_mt.modules.__file__).parent.glob("*.py")
+    for path in sorted([*modules, *(Path(str(each.__file__)) for each in (precisions, compiled))]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def processor() -> str:
+    """What tells the processor of this machine from another that understands other instructions."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        return next((line for line in lines if line.startswith("flags")), "")
+    return ""
+
+
+def own_cache() -> Path:
+    """The folder for compiled code, the user's alone.
+
+    Raises:
+        UserError: it cannot be made, or others can write there
+    """
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = home / "resmlp_mt" / "compiled"
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = cache.stat()
+    except OSError as error:
+        raise UserError(f"{cache}: cannot be made: {error.strerror or error}: set XDG_CACHE_HOME") from error
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise UserError(
+            f"{cache}: others can write there, and what it holds would run: chmod 700 or set XDG_CACHE_HOME"
+        )
+    return cache
+
+
+@contextlib.contextmanager
+def _locked(cache: Path) -> Iterator[None]:
+    """One process at a time compiles; the others wait, and find what it made."""
+    try:
+        lock = os.open(cache / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise UserError(f"{cache}: cannot be written: {error.strerror or error}: set XDG_CACHE_HOME") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextlib.contextmanager
+def _readable_errors(place: Path) -> Iterator[None]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except UserError:
+        raise
+    except Exception as error:  # PyTorch's are of many classes
+        reason = str(error).strip().split("\n")[0][:200]
+        advice = f"remove {place}" if place.is_dir() else "is there a C++ compiler (g++)?"
+        raise UserError(
+            f"engine compiled: PyTorch cannot compile or load the model: {type(error).__name__}: {reason}: {advice}"
+        ) from error

@@ -1,0 +1,194 @@
+"""A compiled model in Translator: what PyTorch's modules give, in every batch; where it is kept; what is refused."""
+
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from translation.small_folder import POSITIONS, SYMBOLS, make
+
+from resmlp_mt import Translator
+from resmlp_mt.cpu.precision import lower_precision_
+from resmlp_mt.errors import UserError
+from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translation import compiling
+from resmlp_mt.translation.compiled import CompiledDecoder, CompiledEncoder, EncoderGraph, StepGraph
+from resmlp_mt.translation.compiling import COMPARED, TRACED, CompiledModel, searched
+from resmlp_mt.translation.model_folder import load
+from resmlp_mt.translation.search import SearchOptions, search
+
+TEXTS = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!", "No."]
+GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
+KINDS = [
+    {},
+    {"mixing_relative": True, "mixing_heads": 1},
+    GATED,
+    *({"token_mixing": kind, "mixing_heads": 1} for kind in ("none", "mlp", "conv", "depthwise", "separable")),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(home))
+        yield home / "resmlp_mt" / "compiled"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("model") / "folder", **GATED)
+
+
+@pytest.fixture(scope="module")
+def compiled(folder: Path) -> Translator:
+    return Translator(folder, engine="compiled")
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max_len_b": 4}])
+def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(
+    folder: Path, compiled: Translator, options: dict
+) -> None:
+    expected = Translator(folder).translate(TEXTS, **options)
+    together, alone = compiled.translate(TEXTS, **options), [compiled.translate(text, **options) for text in TEXTS]
+    for found in together, alone:
+        for one, other in zip(found, expected, strict=True):
+            pairs = [(one, other)] if "n_best" not in options else zip(one, other, strict=True)
+            for first, second in pairs:
+                assert first.tokens == second.tokens
+                assert first.score == pytest.approx(second.score, abs=1e-4)
+
+
+def test_many_sentences_that_end_one_after_another(folder: Path, compiled: Translator) -> None:
+    generator = torch.Generator().manual_seed(2)
+    letters = "abcdefgh"
+    texts = [
+        "".join(letters[int(each)] for each in torch.randint(len(letters), (length,), generator=generator))
+        for length in torch.randint(1, POSITIONS - 1, (40,), generator=generator)
+    ]
+    expected = Translator(folder).translate(texts, max_len_a=0.8, max_len_b=1)
+    found = compiled.translate(texts, max_len_a=0.8, max_len_b=1)
+    assert len({len(each.tokens) for each in expected}) > 3
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+
+
+def test_what_is_not_compiled_is_computed_by_the_modules(folder: Path, compiled: Translator) -> None:
+    expected = Translator(folder).translate(TEXTS, alignment=True)
+    for one, other in zip(compiled.translate(TEXTS, alignment=True), expected, strict=True):
+        for row, weights in zip(one.alignment, other.alignment, strict=True):
+            assert row == pytest.approx(weights, abs=1e-4)
+
+
+def test_a_text_that_is_too_long_is_an_error(compiled: Translator) -> None:
+    with pytest.raises(UserError, match=rf"^texts\[0\]: {POSITIONS} tokens, but the model takes {POSITIONS - 1}"):
+        compiled.translate(["a" * POSITIONS])
+    with pytest.raises(ValueError, match=rf"a sentence of {POSITIONS + 1} positions, but the model has {POSITIONS}"):
+        compiled._searched.encoder(torch.full((1, POSITIONS + 1), 5))
+
+
+def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(folder: Path) -> None:
+    model, _, _ = load(folder)
+    model.fold_()
+    lower_precision_(model, "int8", ("output_projection",))
+    both = CompiledModel(model, "int8", shortlist=True)
+    generator = torch.Generator().manual_seed(3)
+    source = torch.randint(END + 1, len(SYMBOLS), (9, 8), generator=generator)
+    candidates = torch.randint(END + 1, len(SYMBOLS), (9, 20), generator=generator)
+    candidates[:, 0] = END
+    for row, length in enumerate([8, 8, 3, 5, 1, 8, 2, 7, 4]):
+        source[row, length - 1], source[row, length:] = END, model.cfg.pad
+    together = search(both, source, END, SearchOptions(), candidates)
+    for row, found in enumerate(together):
+        length = int(source[row].ne(model.cfg.pad).sum())
+        (alone,) = search(both, source[row : row + 1, :length], END, SearchOptions(), candidates[row : row + 1])
+        assert [each.tokens for each in alone] == [each.tokens for each in found]
+        assert [each.score for each in alone] == pytest.approx([each.score for each in found], abs=1e-4)
+
+
+@pytest.mark.parametrize("shortlist", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())) or "linear")
+def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path: Path, kind: dict, shortlist: bool) -> None:
+    model, _, _ = load(make(tmp_path / "folder", **kind))
+    graphs = StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
+    same = SimpleNamespace(
+        cfg=model.cfg,
+        encoder=CompiledEncoder(EncoderGraph(model), model),
+        decoder=CompiledDecoder(*graphs, model, shortlist),
+    )
+    for sizes in TRACED + COMPARED:
+        steps = list(zip(searched(model, sizes, shortlist), searched(same, sizes, shortlist), strict=True))
+        assert len(steps) == sizes.steps
+        for expected, found in steps:
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled: Translator, cache: Path) -> None:
+    model, _, _ = load(folder)
+    model.fold_()
+    name = compiling.name_of(model, False)
+    assert sorted(path.name for path in (cache / name).iterdir()) == ["encoder.pt2", "first.pt2", "later.pt2"]
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    assert compiling.name_of(model, True) != name
+    with torch.no_grad():
+        model.decoder.embed_tokens.weight[5, 5] += 1e-3
+    assert compiling.name_of(model, False) != name
+
+
+def test_what_was_compiled_wrongly_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wrong, _, _ = load(make(tmp_path / "other", seed=1, **GATED))
+    monkeypatch.setattr(compiling, "compile_", lambda model, shortlist, place: None)
+    monkeypatch.setattr(CompiledModel, "_load", lambda self, model, *_: vars(self).update(vars(wrong)["_modules"]))
+    folder = make(tmp_path / "folder", **GATED)
+    with pytest.raises(UserError, match="the compiled model computes something else than the model"):
+        Translator(folder, engine="compiled")
+    assert [path.name for path in (tmp_path / "cache" / "resmlp_mt" / "compiled").iterdir()] == ["lock"]
+
+
+def test_without_a_compiler(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("No working C++ compiler found\nand much more")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiling, "compile_", fails)
+    wanted = (
+        r"^engine compiled: .*: RuntimeError: No working C\+\+ compiler found: is there a C\+\+ compiler \(g\+\+\)\?$"
+    )
+    with pytest.raises(UserError, match=wanted):
+        Translator(folder, engine="compiled")
+
+
+def test_what_is_kept_is_broken(folder: Path, compiled: Translator, cache: Path) -> None:
+    model, _, _ = load(folder)
+    model.fold_()
+    place = cache / compiling.name_of(model, False) / "later.pt2"
+    content = place.read_bytes()
+    try:
+        place.write_bytes(content[: len(content) // 2])
+        with pytest.raises(UserError, match=rf"^engine compiled: .*: remove {re.escape(str(place.parent))}$"):
+            Translator(folder, engine="compiled")
+    finally:
+        place.write_bytes(content)
+
+
+def test_a_cache_that_is_not_the_user_s_alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "resmlp_mt" / "compiled"
+    place.mkdir(parents=True)
+    place.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(UserError, match=r"compiled: others can write there, and what it holds would run: chmod 700"):
+        Translator(folder, engine="compiled")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"compiled: cannot be made: .*: set XDG_CACHE_HOME$"):
+        Translator(folder, engine="compiled")
+
+
+def test_models_that_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^engine compiled: is for models of 8 positions or more"):
+        Translator(make(tmp_path / "short", positions=7), engine="compiled")
+    with pytest.raises(UserError, match=r"^engine compiled: is for the device cpu, not cuda"):
+        Translator(tmp_path / "short", engine="compiled", device="cuda")
