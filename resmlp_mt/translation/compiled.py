@@ -19,7 +19,7 @@ from resmlp_mt.modules.past import with_room
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 
-Graph = Callable[..., Sequence[Tensor]]
+Graph = Callable[[list[Tensor]], list[Tensor]]
 
 
 class CompiledEncoder:
@@ -133,9 +133,9 @@ class StepGraph(nn.Module):
         return [logits, *flat(state.pasts)]
 
 
-def called(graph: Graph, *tensors: Tensor) -> Sequence[Tensor]:
+def called(graph: Graph, *tensors: Tensor) -> list[Tensor]:
     """Call a graph. Compiled code reads its inputs as they were laid out in the example that was traced."""
-    return graph(*(tensor.contiguous() for tensor in tensors))
+    return graph([tensor.contiguous() for tensor in tensors])
 
 
 def kept_by(model: EncoderDecoder) -> list[int]:

@@ -86,7 +86,9 @@ class CompiledModel:
             self._load(model, shortlist, place)
 
     def _load(self, model: EncoderDecoder, shortlist: bool, place: Path) -> None:
-        encoder, first, later = (torch._inductor.aoti_load_package(str(place / f"{name}.pt2")) for name in NAMES)
+        # their loaders, since a call of the whole parses at each time what the structure of its inputs is
+        loaded = [torch._inductor.aoti_load_package(str(place / f"{name}.pt2")).loader for name in NAMES]
+        encoder, first, later = (each.run for each in loaded)
         self.encoder = CompiledEncoder(encoder, model)
         self.decoder = CompiledDecoder(first, later, model, shortlist)
 
@@ -104,8 +106,8 @@ def compile_(model: EncoderDecoder, shortlist: bool, place: Path) -> None:
     graphs = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     calls: dict[str, tuple[Tensor, ...]] = {}
 
-    def noting(name: str, graph: nn.Module, *tensors: Tensor) -> list[Tensor]:
-        calls[name] = tensors
+    def noting(name: str, graph: nn.Module, tensors: list[Tensor]) -> list[Tensor]:
+        calls[name] = tuple(tensors)
         return graph(*tensors)
 
     encoder, first, later = (partial(noting, name, graph) for name, graph in zip(NAMES, graphs, strict=True))

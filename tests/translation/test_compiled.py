@@ -112,11 +112,12 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(folder: Path) -
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())) or "linear")
 def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path: Path, kind: dict, shortlist: bool) -> None:
     model, _, _ = load(make(tmp_path / "folder", **kind))
-    graphs = StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
+    graphs = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
+    encoder, first, later = (lambda tensors, graph=graph: graph(*tensors) for graph in graphs)
     same = SimpleNamespace(
         cfg=model.cfg,
-        encoder=CompiledEncoder(EncoderGraph(model), model),
-        decoder=CompiledDecoder(*graphs, model, shortlist),
+        encoder=CompiledEncoder(encoder, model),
+        decoder=CompiledDecoder(first, later, model, shortlist),
     )
     for sizes in TRACED + COMPARED:
         steps = list(zip(searched(model, sizes, shortlist), searched(same, sizes, shortlist), strict=True))
