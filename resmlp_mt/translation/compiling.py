@@ -76,14 +76,20 @@ class CompiledModel:
         if min(model.encoder.limit, model.decoder.limit) < LEAST:
             raise UserError(f"engine compiled: is for models of {LEAST} positions or more: choose the engine pytorch")
         place = own_cache() / name_of(model, shortlist)
-        with _locked(place.parent), _readable_errors(place):
+        with _readable_errors(place):
             if not place.is_dir():
-                print("compiling the model for this processor: about two minutes, once", file=sys.stderr)
-                with atomic_folder(place) as new:
-                    compile_(model, shortlist, new)
-                    self._load(model, shortlist, new)
-                    self._compare(model, shortlist, TOLERANCE[precision])
+                self._make(model, precision, shortlist, place)
             self._load(model, shortlist, place)
+
+    def _make(self, model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -> None:
+        with _locked(place):
+            if place.is_dir():  # another process was quicker
+                return
+            print("compiling the model for this processor: about two minutes, once", file=sys.stderr)
+            with atomic_folder(place) as new:
+                compile_(model, shortlist, new)
+                self._load(model, shortlist, new)
+                self._compare(model, shortlist, TOLERANCE[precision])
 
     def _load(self, model: EncoderDecoder, shortlist: bool, place: Path) -> None:
         # their loaders, since a call of the whole parses at each time what the structure of its inputs is
@@ -179,7 +185,7 @@ def name_of(model: EncoderDecoder, shortlist: bool) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.contiguous().view(torch.uint8).numpy())
     modules = Path(resmlp_mt.modules.__file__).parent.glob("*.py")
-    for path in sorted([*modules, *(Path(str(each.__file__)) for each in (precisions, compiled))]):
+    for path in sorted([*modules, *(Path(str(each)) for each in (__file__, precisions.__file__, compiled.__file__))]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
 
@@ -213,16 +219,18 @@ def own_cache() -> Path:
 
 
 @contextlib.contextmanager
-def _locked(cache: Path) -> Iterator[None]:
-    """One process at a time compiles; the others wait, and find what it made."""
+def _locked(place: Path) -> Iterator[None]:
+    """One process at a time makes a folder; the others wait."""
+    path = place.with_suffix(".lock")
     try:
-        lock = os.open(cache / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+        lock = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     except OSError as error:
-        raise UserError(f"{cache}: cannot be written: {error.strerror or error}: set XDG_CACHE_HOME") from error
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}: set XDG_CACHE_HOME") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
+        path.unlink(missing_ok=True)  # who waits for it finds the folder
         os.close(lock)
 
 

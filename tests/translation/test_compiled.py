@@ -146,7 +146,7 @@ def test_what_was_compiled_wrongly_is_not_kept(tmp_path: Path, monkeypatch: pyte
     folder = make(tmp_path / "folder", **GATED)
     with pytest.raises(UserError, match="the compiled model computes something else than the model"):
         Translator(folder, engine="compiled")
-    assert [path.name for path in (tmp_path / "cache" / "resmlp_mt" / "compiled").iterdir()] == ["lock"]
+    assert list((tmp_path / "cache" / "resmlp_mt" / "compiled").iterdir()) == []
 
 
 def test_without_a_compiler(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
