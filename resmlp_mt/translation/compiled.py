@@ -36,7 +36,8 @@ class CompiledEncoder:
         tokens, _ = self.encoder.packed(source)
         if tokens.size(1) > self.encoder.limit:
             raise ValueError(f"a sentence of {tokens.size(1)} positions, but the model has {self.encoder.limit}")
-        return sources_of(called(self.graph, tokens)), tokens.eq(self.encoder.pad)
+        made = [tensor.contiguous() for tensor in called(self.graph, tokens)]  # once, not at every step
+        return sources_of(made), tokens.eq(self.encoder.pad)
 
 
 class CompiledDecoder:
