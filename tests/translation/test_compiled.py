@@ -35,7 +35,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         home = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(home))
-        yield home / "resmlp_mt" / "compiled"
+        yield home / "resmlp_mt"
 
 
 @pytest.fixture(scope="module")
@@ -138,15 +138,28 @@ def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled:
     assert compiling.name_of(model, False) != name
 
 
-def test_what_was_compiled_wrongly_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_what_is_kept_is_also_of_what_was_folded(tmp_path: Path) -> None:
+    names = set()
+    for change in 0.0, 1e-3:
+        model, _, _ = load(make(tmp_path / str(change)))
+        with torch.no_grad():
+            model.decoder.layers[0].mixing.post_affine.beta[3] += change
+        model.fold_()
+        names.add(compiling.name_of(model, False))
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("value", [0.5, float("nan")])
+def test_what_was_compiled_wrongly_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    wrong, _, _ = load(make(tmp_path / "other", seed=1, **GATED))
+    wrong, _, _ = load(make(tmp_path / "other", **GATED))
+    torch.nn.init.constant_(wrong.decoder.layers[0].mlp.fc1.weight, value)
     monkeypatch.setattr(compiling, "compile_", lambda model, shortlist, place: None)
     monkeypatch.setattr(CompiledModel, "_load", lambda self, model, *_: vars(self).update(vars(wrong)["_modules"]))
     folder = make(tmp_path / "folder", **GATED)
     with pytest.raises(UserError, match="the compiled model computes something else than the model"):
         Translator(folder, engine="compiled")
-    assert list((tmp_path / "cache" / "resmlp_mt" / "compiled").iterdir()) == []
+    assert list((tmp_path / "cache" / "resmlp_mt").iterdir()) == []
 
 
 def test_without_a_compiler(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,15 +189,15 @@ def test_what_is_kept_is_broken(folder: Path, compiled: Translator, cache: Path)
 
 
 def test_a_cache_that_is_not_the_user_s_alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "resmlp_mt" / "compiled"
-    place.mkdir(parents=True)
+    place = tmp_path / "resmlp_mt"
+    place.mkdir()
     place.chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(UserError, match=r"compiled: others can write there, and what it holds would run: chmod 700"):
+    with pytest.raises(UserError, match=r"resmlp_mt: others can write there, and what it holds would run: chmod 700"):
         Translator(folder, engine="compiled")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"compiled: cannot be made: .*: set XDG_CACHE_HOME$"):
+    with pytest.raises(UserError, match=r"resmlp_mt: cannot be made: .*: set XDG_CACHE_HOME$"):
         Translator(folder, engine="compiled")
 
 
