@@ -16,6 +16,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import PathLike
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translation.compiling import CompiledModel
 from resmlp_mt.translation.model_folder import load
 from resmlp_mt.translation.onnx import OnnxModel
 from resmlp_mt.translation.options import ENGINES, THREADS, Options
@@ -114,8 +115,6 @@ class Translator:
         if engine == "onnx":
             self._searched, self.shortlist = OnnxModel(place, self.model, torch.get_num_threads()), None
         elif engine == "compiled":
-            from resmlp_mt.translation.compiling import CompiledModel  # what compiles takes seconds to import
-
             self._searched = CompiledModel(self.model, precision, self.shortlist is not None)
         elif self.device.type == "cpu":
             pack_(self.model, leave)
