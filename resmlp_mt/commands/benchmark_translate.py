@@ -11,7 +11,7 @@ engines:
   resmlp.pt:inference_precision=bf16      with options in the place of its own; batch_size=64 unless given
   ctranslate2/transformer.pt:compute_type=int8
                                           the same Transformer in CTranslate2; max_batch_size=64 unless given, vmap=FILE
-  FOLDER, FOLDER:precision=bf16           made by resmlp-mt export, in Translator; also batch_tokens=1024, engine=compiled
+  FOLDER, FOLDER:precision=bf16           made by resmlp-mt export, in Translator; also engine=compiled
 
 Each runs in a process of its own, and they take turns. The first one is what the others are compared with. A text is
 SOURCE or SOURCE:REFERENCE, a sentence a line.

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from translation.engines import OPTIONS, check_same_alignments, check_same_translations
 from translation.small_folder import POSITIONS, SYMBOLS, make
 
 from resmlp_mt import Translator
@@ -20,7 +21,6 @@ from resmlp_mt.translation.compiling import COMPARED, TRACED, CompiledModel, sea
 from resmlp_mt.translation.model_folder import load
 from resmlp_mt.translation.search import SearchOptions, search
 
-TEXTS = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!", "No."]
 GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 KINDS = [
     {},
@@ -48,18 +48,11 @@ def compiled(folder: Path) -> Translator:
     return Translator(folder, engine="compiled")
 
 
-@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max_len_b": 4}])
+@pytest.mark.parametrize("options", OPTIONS)
 def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(
     folder: Path, compiled: Translator, options: dict
 ) -> None:
-    expected = Translator(folder).translate(TEXTS, **options)
-    together, alone = compiled.translate(TEXTS, **options), [compiled.translate(text, **options) for text in TEXTS]
-    for found in together, alone:
-        for one, other in zip(found, expected, strict=True):
-            pairs = [(one, other)] if "n_best" not in options else zip(one, other, strict=True)
-            for first, second in pairs:
-                assert first.tokens == second.tokens
-                assert first.score == pytest.approx(second.score, abs=1e-4)
+    check_same_translations(compiled, Translator(folder), options)
 
 
 def test_many_sentences_that_end_one_after_another(folder: Path, compiled: Translator) -> None:
@@ -76,10 +69,7 @@ def test_many_sentences_that_end_one_after_another(folder: Path, compiled: Trans
 
 
 def test_what_is_not_compiled_is_computed_by_the_modules(folder: Path, compiled: Translator) -> None:
-    expected = Translator(folder).translate(TEXTS, alignment=True)
-    for one, other in zip(compiled.translate(TEXTS, alignment=True), expected, strict=True):
-        for row, weights in zip(one.alignment, other.alignment, strict=True):
-            assert row == pytest.approx(weights, abs=1e-4)
+    check_same_alignments(compiled, Translator(folder))
 
 
 def test_a_text_that_is_too_long_is_an_error(compiled: Translator) -> None:

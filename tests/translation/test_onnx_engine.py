@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from translation.engines import OPTIONS, TEXTS, check_same_alignments, check_same_translations
 from translation.small_folder import POSITIONS, make
 
 from resmlp_mt import Translator
@@ -14,8 +15,6 @@ from resmlp_mt.translation.model_folder import load
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
-
-TEXTS = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!", "No."]
 
 
 def add_graphs(folder: Path) -> Path:
@@ -35,25 +34,13 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return add_graphs(make(tmp_path_factory.mktemp("model") / "folder", **request.param))
 
 
-@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max_len_b": 4}])
+@pytest.mark.parametrize("options", OPTIONS)
 def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(folder: Path, options: dict) -> None:
-    expected = Translator(folder).translate(TEXTS, **options)
-    onnx = Translator(folder, engine="onnx")
-    together, alone = onnx.translate(TEXTS, **options), [onnx.translate(text, **options) for text in TEXTS]
-    for found in together, alone:
-        for one, other in zip(found, expected, strict=True):
-            pairs = [(one, other)] if "n_best" not in options else zip(one, other, strict=True)
-            for first, second in pairs:
-                assert first.tokens == second.tokens
-                assert first.score == pytest.approx(second.score, abs=1e-4)
+    check_same_translations(Translator(folder, engine="onnx"), Translator(folder), options)
 
 
 def test_alignments_are_those_of_pytorch(folder: Path) -> None:
-    both = [Translator(folder, engine=name).translate(TEXTS, alignment=True) for name in ("onnx", "pytorch")]
-    for one, other in zip(*both, strict=True):
-        assert len(one.alignment) == len(other.alignment) == len(one.tokens)
-        for row, expected in zip(one.alignment, other.alignment, strict=True):
-            assert row == pytest.approx(expected, abs=1e-4)
+    check_same_alignments(Translator(folder, engine="onnx"), Translator(folder))
 
 
 def test_a_translation_without_an_end_has_the_model_s_positions(tmp_path: Path) -> None:
