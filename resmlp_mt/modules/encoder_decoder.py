@@ -165,6 +165,15 @@ class Stack(nn.Module):
         longest = int((~padding).sum(1).max())  # a batch may be padded beyond the model's positions
         return to_left(tokens, shift, max(self.limit, longest)), shift
 
+    def check_positions(self, positions: int) -> None:
+        """Refuse a sentence with more positions than the model has.
+
+        Raises:
+            ValueError: so it is
+        """
+        if positions > self.limit:
+            raise ValueError(f"a sentence of {positions} positions, but the model has {self.limit}: split it")
+
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         """``B x T -> T x B x C``, of positions from ``start`` on.
 
@@ -172,8 +181,7 @@ class Stack(nn.Module):
             ValueError: more positions than the mixing has
         """
         end = start + tokens.size(1)
-        if end > self.limit:
-            raise ValueError(f"a sentence of {end} positions, but the model has {self.limit}: split it")
+        self.check_positions(end)
         x = self.embed_scale * self.embed_tokens(tokens.t())
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)

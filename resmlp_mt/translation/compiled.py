@@ -34,8 +34,7 @@ class CompiledEncoder:
 
     def __call__(self, source: Tensor) -> tuple[list[Source], Tensor]:
         tokens, _ = self.encoder.packed(source)
-        if tokens.size(1) > self.encoder.limit:
-            raise ValueError(f"a sentence of {tokens.size(1)} positions, but the model has {self.encoder.limit}")
+        self.encoder.check_positions(tokens.size(1))  # what is compiled checks nothing
         made = [tensor.contiguous() for tensor in called(self.graph, tokens)]  # once, not at every step
         return sources_of(made), tokens.eq(self.encoder.pad)
 
@@ -73,6 +72,7 @@ class CompiledDecoder:
         """
         if need_weights or (state.among is not None) != self.shortlist:
             return self.decoder.step(tokens, state, need_weights)
+        self.decoder.check_positions(state.length + 1)
         known = [*flat(state.sources), *(state.among or ())]
         if state.length == 0:
             logits, *pasts = called(self.first, tokens, *known)

@@ -114,6 +114,9 @@ def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path: Path,
         assert len(steps) == sizes.steps
         for expected, found in steps:
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match=rf"^a sentence of {POSITIONS + 1} positions, but the model has {POSITIONS}"):
+        state = same.decoder.start(*same.encoder(torch.tensor([[END]])), torch.tensor([[END]]) if shortlist else None)
+        same.decoder.step(torch.tensor([[END]]), state._replace(length=POSITIONS))
 
 
 def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled: Translator, cache: Path) -> None:
