@@ -67,6 +67,8 @@ def whole(past: list[Tensor]) -> Tensor:
 
 def weighted_sum(past: list[Tensor], weights: Tensor) -> Tensor:
     """The positions so far summed by weights, B x H x T for H groups of channels: B x C, without a copy."""
+    if not torch.jit.is_scripting() and torch.compiler.is_exporting():  # type: ignore[attr-defined]
+        return weighted_sum_by_one_loop(past, weights)
     buffer, rows = past[0], past[1]
     beams, length, channels = rows.size(0), rows.size(1), buffer.size(2)
     heads = weights.size(1)
@@ -75,6 +77,16 @@ def weighted_sum(past: list[Tensor], weights: Tensor) -> Tensor:
     rows, weights = rows.view(beams * heads, length), weights.reshape(beams * heads, length)
     y = F.embedding_bag(rows, buffer.view(-1, channels // heads), per_sample_weights=weights, mode="sum")
     return y.view(beams, channels)
+
+
+def weighted_sum_by_one_loop(past: list[Tensor], weights: Tensor) -> Tensor:
+    """``weighted_sum``, with a copy if it is not compiled; a compiler makes one loop of it."""
+    buffer, rows = past[0], past[1]
+    channels, heads = buffer.size(2), weights.size(1)
+    values = F.embedding(rows, buffer.view(-1, channels)).unflatten(2, (heads, channels // heads))
+    weights = weights.transpose(1, 2).contiguous()
+    weights = weights.as_strided(weights.shape, weights.stride())  # so they are computed once, not for each channel
+    return (values * weights.unsqueeze(3)).sum(1).flatten(1)
 
 
 def reorder(past: list[Tensor], order: Tensor) -> list[Tensor]:

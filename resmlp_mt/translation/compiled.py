@@ -18,8 +18,10 @@ from resmlp_mt.modules.encoder_decoder import EncoderDecoder, State
 from resmlp_mt.modules.past import with_room
 from resmlp_mt.modules.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translation.ranking import Continuations, Wanted, barred_places, continuations, ranked
 
 Graph = Callable[[list[Tensor]], list[Tensor]]
+RANKED = len(Continuations._fields)
 
 
 class CompiledEncoder:
@@ -50,7 +52,7 @@ class CompiledDecoder:
 
     def __init__(self, first: Graph, later: Graph, model: EncoderDecoder, shortlist: bool):
         self.first, self.later, self.decoder, self.shortlist = first, later, model.decoder, shortlist
-        self.kept = kept_by(model)
+        self.kept, self.symbols = kept_by(model), model.cfg.target_symbols
 
     @property
     def limit(self) -> int:
@@ -64,23 +66,28 @@ class CompiledDecoder:
             some = among(candidates, self.decoder.output_projection.weight, self.decoder.pad, sources[0].keys.dtype)
         return State(list(sources), [[] for _ in self.kept], 0, some)
 
-    def step(self, tokens: Tensor, state: State, need_weights: bool = False) -> tuple[Tensor, Tensor | None, State]:
-        """The last token of each row to the scores of the next; as that of ``Decoder``.
-
-        Args:
-            tokens: BK x 1
-        """
-        if need_weights or (state.among is not None) != self.shortlist:
-            return self.decoder.step(tokens, state, need_weights)
+    def continuations(
+        self, tokens: Tensor, state: State, scores: Tensor, wanted: Wanted
+    ) -> tuple[Continuations, Tensor | None, State]:
+        """Take a step and rank what may follow; as ``ranking.continuations``."""
+        if wanted.attention or (state.among is not None) != self.shortlist or self._few(state, wanted.beam):
+            return continuations(self.decoder, tokens, state, scores, wanted)
         self.decoder.check_positions(state.length + 1)
-        known = [*flat(state.sources), *(state.among or ())]
+        sizes = tokens.new_empty(wanted.beam), tokens.new_empty(state.length)
+        known = [scores, *sizes, *flat(state.sources), *(state.among or ())]
         if state.length == 0:
-            logits, *pasts = called(self.first, tokens, *known)
+            found = called(self.first, tokens, *known)
         else:
             layers = zip(self.decoder.layers, state.pasts, strict=True)
             past = flat(past_with_room(layer, past) for layer, past in layers)
-            logits, *pasts = called(self.later, tokens, tokens.new_empty(state.length), *known, *past)
-        return logits, None, State(state.sources, grouped(pasts, self.kept), state.length + 1, state.among)
+            found = called(self.later, tokens[:, -1:], *known, *past)
+        best, pasts = Continuations(*found[:RANKED]), grouped(found[RANKED:], self.kept)
+        return best, None, State(state.sources, pasts, state.length + 1, state.among)
+
+    def _few(self, state: State, beam: int) -> bool:
+        """Whether there is less to choose from than what is compiled takes for granted."""
+        width = self.symbols if state.among is None else state.among.numbers.size(1)
+        return width < (2 * beam if state.length == 0 else 2)
 
     def reorder(self, state: State, rows: Tensor, sentences: Tensor | None = None) -> State:
         """Give each beam the state of the beam that it continues; as that of ``Decoder``."""
@@ -101,37 +108,48 @@ class EncoderGraph(nn.Module):
 
 
 class StepGraph(nn.Module):
-    """A step of the decoder as a function of tensors alone.
+    """A step of the decoder, and the ranking of what may follow, as a function of tensors alone.
 
     Args:
         shortlist: it scores some target tokens, not all
         first: without a past
     """
 
+    barred: Tensor
+
     def __init__(self, model: EncoderDecoder, shortlist: bool, first: bool):
         super().__init__()
-        self.decoder, self.shortlist = model.decoder, shortlist
+        self.decoder, self.shortlist, self.first = model.decoder, shortlist, first
         self.kept = [] if first else kept_by(model)
+        self.wanted = Wanted(0, model.cfg.pad, END)
+        places = torch.arange(model.cfg.target_symbols)
+        self.register_buffer("barred", barred_places(places, self.wanted, False, first))
 
     def forward(self, tokens: Tensor, *known: Tensor) -> list[Tensor]:
         """A position of each beam.
 
         Args:
-            tokens: BK x 1
-            known: with a past, any T numbers for the T positions so far; keys, values and mask of each layer; what
-                ``Among`` has, if there is a shortlist; the past of each layer
+            tokens: the last of each beam, BK x 1
+            known: the scores of the beams, B x K, at first B x 1; any K numbers, for the K of the next step; any T, for
+                the T positions so far; keys, values and mask of each layer; what ``Among`` has, if there is a
+                shortlist; the past of each layer, if there is one
 
         Returns:
-            the scores, BK x 1 x V, and the longer past of each layer
+            what ``Continuations`` has, and the longer past of each layer
         """
         left = iter(known)
-        length = next(left).size(0) if self.kept else 0
+        scores, beam, length = next(left), next(left).size(0), next(left).size(0)
         layers = len(self.decoder.layers)
         sources = sources_of(list(islice(left, 3 * layers)))
         some = Among(*islice(left, 4)) if self.shortlist else None
         pasts = grouped(left, self.kept or [0] * layers)
         logits, _, state = self.decoder.step(tokens, State(list(sources), pasts, length, some))
-        return [logits, *flat(state.pasts)]
+        barred, numbers = self.barred, None
+        if some is not None:
+            numbers = some.numbers
+            barred = barred_places(torch.arange(logits.size(2)), self.wanted, True, self.first)
+        best = ranked(logits[:, -1], scores, self.wanted._replace(beam=beam), barred, numbers, self.first)
+        return [*best, *flat(state.pasts)]
 
 
 def called(graph: Graph, *tensors: Tensor) -> list[Tensor]:

@@ -4,6 +4,7 @@ Compiled code is kept in the user's own cache, never in a model's folder: it run
 """
 
 import contextlib
+import copy
 import fcntl
 import hashlib
 import os
@@ -20,21 +21,25 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 import resmlp_mt.modules
+from resmlp_mt.cpu import compiled_int8
 from resmlp_mt.cpu import precision as precisions
+from resmlp_mt.cpu.compiled_int8 import can_compile_products, products, shape_of_packed, with_compiled_products_
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import atomic_folder
 from resmlp_mt.modules.encoder_decoder import EncoderDecoder, ModelConfig
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translation import compiled
+from resmlp_mt.translation import compiled, ranking, topk
 from resmlp_mt.translation.compiled import CompiledDecoder, CompiledEncoder, EncoderGraph, StepGraph
+from resmlp_mt.translation.ranking import Continuations, Wanted, following
 
 NAMES = "encoder", "first", "later"
 TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "int8": 0.1}
 """Of log-probabilities, on average: a number near the middle between two may be rounded to the other one."""
 LEAST = 8
 """Positions: a smaller model has no room for the examples that show which sizes are free."""
-SETTINGS = {
+SETTINGS: dict[str, object] = {
     "cpp.dynamic_threads": True,  # as many as PyTorch has when it runs
+    "realize_opcount_threshold": 10,  # what takes so many operations is computed once, not wherever it is read
     "scalar_asserts": False,  # they forbid a batch of one sentence, though it is computed like any other
 }
 
@@ -75,7 +80,7 @@ class CompiledModel:
             raise UserError("engine compiled: a decoder layer has no cross-attention: choose the engine pytorch")
         if min(model.encoder.limit, model.decoder.limit) < LEAST:
             raise UserError(f"engine compiled: is for models of {LEAST} positions or more: choose the engine pytorch")
-        place = own_cache() / name_of(model, shortlist)
+        place = own_cache() / name_of(model, precision, shortlist)
         with _readable_errors(place):
             if not place.is_dir():
                 self._make(model, precision, shortlist, place)
@@ -87,7 +92,7 @@ class CompiledModel:
                 return
             print("compiling the model for this processor: about two minutes, once", file=sys.stderr)
             with atomic_folder(place) as new:
-                compile_(model, shortlist, new)
+                compile_(model, precision, shortlist, new)
                 self._load(model, shortlist, new)
                 self._compare(model, shortlist, TOLERANCE[precision])
 
@@ -100,16 +105,23 @@ class CompiledModel:
 
     def _compare(self, model: EncoderDecoder, shortlist: bool, tolerance: float) -> None:
         for sizes in COMPARED:
-            steps = zip(searched(model, sizes, shortlist), searched(self, sizes, shortlist), strict=True)
-            for expected, found in steps:
-                known = expected.log_softmax(-1)
-                difference = (found.log_softmax(-1) - known)[known.isfinite()].abs().mean()
-                if not difference <= tolerance:  # nor is nan
-                    raise UserError("engine compiled: the compiled model computes something else than the model")
+            for found, expected, own in compared(self, model, sizes, shortlist):
+                for known in expected, own:
+                    difference = (found - known)[known.isfinite()].abs().mean()
+                    if not difference <= tolerance:  # nor is nan
+                        raise UserError("engine compiled: the compiled model computes something else than the model")
 
 
-def compile_(model: EncoderDecoder, shortlist: bool, place: Path) -> None:
+def settings(precision: str) -> dict[str, object]:
+    """What PyTorch is told for a model in this precision."""
+    return SETTINGS | (products() if precision == "int8" and can_compile_products() else {})
+
+
+def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -> None:
     """Write what ``NAMES`` has, compiled, into a folder."""
+    if precision == "int8" and can_compile_products():
+        model = copy.deepcopy(model)
+        with_compiled_products_(model)
     graphs = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     calls: dict[str, tuple[Tensor, ...]] = {}
 
@@ -128,11 +140,12 @@ def compile_(model: EncoderDecoder, shortlist: bool, place: Path) -> None:
         for _ in searched(traced, sizes, shortlist):
             pass
         examples.append(dict(calls))
-    for name, graph in zip(NAMES, graphs, strict=True):
-        program = exported(graph, *(example[name] for example in examples))
-        torch._inductor.aoti_compile_and_package(
-            program, package_path=str(place / f"{name}.pt2"), inductor_configs=SETTINGS
-        )
+    with shape_of_packed():
+        for name, graph in zip(NAMES, graphs, strict=True):
+            program = exported(graph, *(example[name] for example in examples))
+            torch._inductor.aoti_compile_and_package(
+                program, package_path=str(place / f"{name}.pt2"), inductor_configs=settings(precision)
+            )
 
 
 def exported(graph: nn.Module, one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> ExportedProgram:
@@ -147,9 +160,18 @@ def exported(graph: nn.Module, one: tuple[Tensor, ...], other: tuple[Tensor, ...
     )
 
 
+class Step(NamedTuple):
+    """Of a search: what was known before the step, and what was found."""
+
+    tokens: Tensor
+    state: Any
+    scores: Tensor
+    best: Continuations
+
+
 @torch.no_grad()
-def searched(model: Any, sizes: Sizes, shortlist: bool) -> Iterator[Tensor]:
-    """The scores of each step of a search for sentences and continuations drawn by lot, always the same ones.
+def searched(model: Any, sizes: Sizes, shortlist: bool) -> Iterator[Step]:
+    """A search for sentences drawn by lot, always the same, which goes on with what is drawn too.
 
     The last sentence is finished after the first step.
     """
@@ -160,33 +182,53 @@ def searched(model: Any, sizes: Sizes, shortlist: bool) -> Iterator[Tensor]:
     source[:, -1] = END
     candidates = None
     if shortlist:
-        candidates = torch.randint(END + 1, cfg.target_symbols, (batch, sizes.length + 2), generator=generator)
+        wide = batch, 2 * beam + sizes.length
+        candidates = torch.randint(END + 1, cfg.target_symbols, wide, generator=generator)
         candidates[:, 0] = END
     if batch > 1:  # one is shorter
         source[0, -2], source[0, -1] = END, cfg.pad
         if candidates is not None:
             candidates[0, -1] = cfg.pad
     state = model.decoder.start(*model.encoder(source), candidates)
-    previous = torch.full((batch, 1), END)
+    tokens, scores = torch.full((batch, 1), END), torch.zeros(batch, 1)
     left = torch.arange(max(batch - 1, 1))
+    follow = following(model.decoder)
     for step in range(min(sizes.steps, cfg.decoder.positions)):
-        logits, _, state = model.decoder.step(previous, state)
-        yield logits
+        best, _, longer = follow(tokens, state, scores, Wanted(beam, cfg.pad, END))
+        yield Step(tokens, state, scores, best)
         rows = left.repeat_interleave(beam)
         if step > 0:
             rows = rows * beam + torch.randint(beam, (len(rows),), generator=generator)
-        state = model.decoder.reorder(state, rows, left if step == 0 and batch > 1 else None)
-        previous = torch.randint(END, cfg.target_symbols, (len(rows), 1), generator=generator)
+        state = model.decoder.reorder(longer, rows, left if step == 0 and batch > 1 else None)
+        drawn = torch.randint(END, cfg.target_symbols, (len(rows), 1), generator=generator)
+        tokens = torch.cat([tokens[rows], drawn], 1)
+        scores = -torch.rand(len(left), beam, generator=generator)
 
 
-def name_of(model: EncoderDecoder, shortlist: bool) -> str:
+def compared(
+    model: Any, known: EncoderDecoder, sizes: Sizes, shortlist: bool
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Of each step: the best totals that a model found, those of a known model, and what that gives the same tokens."""
+    steps = zip(searched(model, sizes, shortlist), searched(known, sizes, shortlist), strict=True)
+    for found, expected in steps:
+        logits, _, state = known.decoder.step(expected.tokens[:, -1:], expected.state)
+        own = logits[:, -1].log_softmax(1) + expected.scores.view(-1, 1)
+        if state.among is not None:
+            numbers = state.among.numbers.repeat_interleave(len(own) // len(state.among.numbers), 0)
+            own = own.new_full((len(own), known.cfg.target_symbols), -torch.inf).scatter(1, numbers, own)
+        totals, rows, symbols = found.best[:3]
+        yield totals, expected.best.totals, own[rows, symbols].masked_fill(totals.isinf(), -torch.inf)
+
+
+def name_of(model: EncoderDecoder, precision: str, shortlist: bool) -> str:
     """Of all that compiled code depends on: weights, sizes, precision, this code, PyTorch and the processor."""
-    digest = hashlib.sha256(f"{model} {model.cfg} {shortlist} {torch.__version__} {processor()}".encode())
+    known = model, model.cfg, shortlist, settings(precision), torch.__version__, processor()
+    digest = hashlib.sha256(" ".join(map(str, known)).encode())
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):  # some are not in the state_dict
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().data)
-    modules = Path(resmlp_mt.modules.__file__).parent.glob("*.py")
-    for path in sorted([*modules, *(Path(str(each)) for each in (__file__, precisions.__file__, compiled.__file__))]):
+    own = __file__, *(each.__file__ for each in (compiled, compiled_int8, precisions, ranking, topk))
+    for path in sorted([*Path(resmlp_mt.modules.__file__).parent.glob("*.py"), *(Path(str(each)) for each in own)]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resmlp_mt.translation.topk import topk
+from resmlp_mt.translation.ranking import Continuations, Wanted, at_end, following
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def search(
     Raises:
         ValueError: a sentence has more positions than the model
     """
-    decoder, beam, pad = model.decoder, options.beam, model.cfg.pad
+    decoder, beam = model.decoder, options.beam
     memory, padding = model.encoder(source)
     state = decoder.start(memory, padding, candidates)
     lengths = (~padding).sum(1)
@@ -88,30 +88,23 @@ def search(
     tokens = sentences.new_full((source.size(0), 1), eos)  # a row a beam
     attention: Tensor | None = None  # the same rows, x T x S
     ended: list[_Ended] = []
+    wanted = Wanted(beam, model.cfg.pad, eos, options.attention)
+    follow = following(decoder)
     for step in range(int(longest.max()) + 1):
-        logits, weights, state = decoder.step(tokens[:, -1:], state, options.attention)
+        best, weights, state = follow(tokens, state, scores, wanted)
+        if step >= longest.min():
+            best = at_end(best, longest == step, eos)
         if weights is not None:
             mean = weights.mean(0)
             attention = mean if attention is None else torch.cat([attention, mean], 1)
-        at_end = None if step < longest.min() else (longest == step).repeat_interleave(scores.size(1))
-        numbers = None if state.among is None else state.among.numbers
-        follow = _follow(logits[:, -1], pad, eos, step == 0, at_end, numbers)
-
-        # the best 2K continuations of each sentence; K of them at least do not end
-        totals, which = topk(follow.add_(scores.view(-1, 1)).view(len(sentences), -1), 2 * beam)
-        first_rows = torch.arange(len(sentences), device=source.device).unsqueeze(1) * scores.size(1)
-        rows, symbols = which // follow.size(1) + first_rows, which % follow.size(1)
-        if numbers is not None:
-            symbols = numbers.gather(1, symbols)
-        ends = symbols.eq(eos) & totals.isfinite()
 
         # those among the best K that end, as long as there is room for them
-        ending = ends[:, :beam] & (found.unsqueeze(1) + ends[:, :beam].cumsum(1) <= beam)
+        ending = best.ends[:, :beam] & (found.unsqueeze(1) + best.ends[:, :beam].cumsum(1) <= beam)
         if ending.any():
-            chosen = rows[:, :beam][ending]
+            chosen = best.rows[:, :beam][ending]
             # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
             weight = float(step + 1) ** options.length_penalty
-            ranked = [total / weight for total in totals[:, :beam][ending].tolist()]
+            ranked = [total / weight for total in best.totals[:, :beam][ending].tolist()]
             owners = sentences.unsqueeze(1).expand_as(ending)[ending]
             ended.append(
                 _Ended(
@@ -128,41 +121,15 @@ def search(
         if left is not None:
             if len(left) == 0:
                 break
-            rows, symbols, totals, ends = rows[left], symbols[left], totals[left], ends[left]
+            best = Continuations(*(each[left] for each in best))
             sentences, found, longest = sentences[left], found[left], longest[left]
-        # the best K that do not end, in their order; nothing follows </s> where there are fewer
-        kept = ends.sort(dim=1, stable=True).indices[:, :beam]
-        chosen = rows.gather(1, kept).flatten()
-        scores = totals.masked_fill(ends, -torch.inf).gather(1, kept)
-        tokens = torch.cat([tokens[chosen], symbols.gather(1, kept).view(-1, 1)], 1)
+        chosen = best.rows.gather(1, best.kept).flatten()
+        scores = best.totals.masked_fill(best.ends, -torch.inf).gather(1, best.kept)  # nothing follows </s>
+        tokens = torch.cat([tokens[chosen], best.symbols.gather(1, best.kept).view(-1, 1)], 1)
         if attention is not None:
             attention = attention[chosen]
         state = decoder.reorder(state, chosen, left)
     return _ranked(ended, source.size(0), lengths.tolist())
-
-
-def _follow(logits: Tensor, pad: int, eos: int, first: bool, at_end: Tensor | None, numbers: Tensor | None) -> Tensor:
-    """The log-probability of each token that may follow a row, R x V; minus infinity of those that may not.
-
-    Args:
-        logits: R x V
-        first: ``</s>`` may not come yet
-        at_end: of each row, whether nothing but ``</s>`` may come; None: of none
-        numbers: of the tokens that are scored, B x V for the sentences that the rows are of, ``</s>`` first and padding
-            scored minus infinity; None: all in their order
-    """
-    found = logits.log_softmax(1)
-    if numbers is None:
-        found[:, pad] = -torch.inf
-    else:
-        eos = 0
-    if first:
-        found[:, eos] = -torch.inf
-    if at_end is not None:
-        ended = found[at_end, eos]
-        found[at_end] = -torch.inf
-        found[at_end, eos] = ended
-    return found
 
 
 def _ranked(ended: list[_Ended], batch: int, lengths: list[int]) -> list[list[Hypothesis]]:

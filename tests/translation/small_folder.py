@@ -15,18 +15,20 @@ SYMBOLS = [*SPECIAL, *CHARACTERS, *(f"{character}@@" for character in CHARACTERS
 CODES = b"#version: 0.2\nt h\ni n</w>\ne r\nth e</w>\n"
 
 
-def make(folder: Path, seed: int = 0, ending: float = 3.0, **options: object) -> Path:
+def make(folder: Path, seed: int = 0, ending: float = 3.0, more: int = 0, **options: object) -> Path:
     """Write a folder.
 
     Args:
         ending: how much the model likes to end a translation
+        more: symbols beside those of the text
         options: of the layers
     """
+    symbols = [*SYMBOLS, *(f"<{number}>" for number in range(more))]
     sizes = {"dim": 32, "hidden_dim": 48, "positions": POSITIONS}
     layer: dict[str, object] = {**sizes, "mixing_heads": 4, "layerscale_init": 1.0, **options}
     cfg = ModelConfig(
-        source_symbols=len(SYMBOLS),
-        target_symbols=len(SYMBOLS),
+        source_symbols=len(symbols),
+        target_symbols=len(symbols),
         encoder=LayerConfig(**layer),  # type: ignore[arg-type]
         decoder=LayerConfig(**layer, causal=True, source_dim=32, attention_heads=4),  # type: ignore[arg-type]
         encoder_layers=2,
@@ -43,5 +45,5 @@ def make(folder: Path, seed: int = 0, ending: float = 3.0, **options: object) ->
         model.decoder.layer_norm.beta.add_(ending * end / end.norm())
     folder.mkdir(parents=True)
     generation = {"num_beams": 4, "length_penalty": 1.0, "max_length": 200}
-    model_folder.write(folder, model, TextSettings("en", "de"), CODES, (SYMBOLS, SYMBOLS), generation)
+    model_folder.write(folder, model, TextSettings("en", "de"), CODES, (symbols, symbols), generation)
     return folder

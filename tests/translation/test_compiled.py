@@ -17,9 +17,11 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translation import compiling
 from resmlp_mt.translation.compiled import CompiledDecoder, CompiledEncoder, EncoderGraph, StepGraph
-from resmlp_mt.translation.compiling import COMPARED, TRACED, CompiledModel, searched
+from resmlp_mt.translation.compiling import COMPARED, TRACED, CompiledModel, compared
 from resmlp_mt.translation.model_folder import load
+from resmlp_mt.translation.ranking import Wanted
 from resmlp_mt.translation.search import SearchOptions, search
+from resmlp_mt.translation.topk import LEAST
 
 GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 KINDS = [
@@ -40,7 +42,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make(tmp_path_factory.mktemp("model") / "folder", **GATED)
+    return make(tmp_path_factory.mktemp("model") / "folder", more=LEAST, **GATED)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,7 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(folder: Path) -
 @pytest.mark.parametrize("shortlist", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())) or "linear")
 def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path: Path, kind: dict, shortlist: bool) -> None:
-    model, _, _ = load(make(tmp_path / "folder", **kind))
+    model, _, _ = load(make(tmp_path / "folder", more=LEAST, **kind))
     graphs = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     encoder, first, later = (lambda tensors, graph=graph: graph(*tensors) for graph in graphs)
     same = SimpleNamespace(
@@ -110,25 +112,40 @@ def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path: Path,
         decoder=CompiledDecoder(first, later, model, shortlist),
     )
     for sizes in TRACED + COMPARED:
-        steps = list(zip(searched(model, sizes, shortlist), searched(same, sizes, shortlist), strict=True))
+        steps = list(compared(same, model, sizes, shortlist))
         assert len(steps) == sizes.steps
-        for expected, found in steps:
+        for found, expected, own in steps:
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(found, own, rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match=rf"^a sentence of {POSITIONS + 1} positions, but the model has {POSITIONS}"):
-        state = same.decoder.start(*same.encoder(torch.tensor([[END]])), torch.tensor([[END]]) if shortlist else None)
-        same.decoder.step(torch.tensor([[END]]), state._replace(length=POSITIONS))
+        candidates = torch.arange(END, END + 9).unsqueeze(0)
+        state = same.decoder.start(*same.encoder(torch.tensor([[END]])), candidates if shortlist else None)
+        state, wanted = state._replace(length=POSITIONS), Wanted(4, model.cfg.pad, END)
+        same.decoder.continuations(torch.full((1, POSITIONS + 1), END), state, torch.zeros(1, 1), wanted)
+
+
+@pytest.mark.parametrize("beam", [2, 40])
+def test_a_wide_beam_has_less_to_choose_from_at_first(folder: Path, compiled: Translator, beam: int) -> None:
+    text, options = "Well, no one sings here!", {"beam": beam, "n_best": beam, "max_len_b": 6}
+    expected, found = (each.translate(text, **options) for each in (Translator(folder), compiled))
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+    symbols = len(SYMBOLS) + LEAST
+    state = compiled._searched.decoder.start(*compiled._searched.encoder(torch.tensor([[END]])))
+    assert not compiled._searched.decoder._few(state, symbols // 2)
+    assert compiled._searched.decoder._few(state, symbols // 2 + 1)
+    assert not compiled._searched.decoder._few(state._replace(length=1), symbols // 2 + 1)
 
 
 def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled: Translator, cache: Path) -> None:
     model, _, _ = load(folder)
     model.fold_()
-    name = compiling.name_of(model, False)
+    name = compiling.name_of(model, "fp32", False)
     assert sorted(path.name for path in (cache / name).iterdir()) == ["encoder.pt2", "first.pt2", "later.pt2"]
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-    assert compiling.name_of(model, True) != name
+    assert compiling.name_of(model, "fp32", True) != name
     with torch.no_grad():
         model.decoder.embed_tokens.weight[5, 5] += 1e-3
-    assert compiling.name_of(model, False) != name
+    assert compiling.name_of(model, "fp32", False) != name
 
 
 def test_the_name_of_what_is_kept_is_also_of_what_was_folded(tmp_path: Path) -> None:
@@ -138,7 +155,7 @@ def test_the_name_of_what_is_kept_is_also_of_what_was_folded(tmp_path: Path) -> 
         with torch.no_grad():
             model.decoder.layers[0].mixing.post_affine.beta[3] += change
         model.fold_()
-        names.add(compiling.name_of(model, False))
+        names.add(compiling.name_of(model, "fp32", False))
     assert len(names) == 2
 
 
@@ -147,7 +164,7 @@ def test_what_was_compiled_wrongly_is_not_kept(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wrong, _, _ = load(make(tmp_path / "other", **GATED))
     torch.nn.init.constant_(wrong.decoder.layers[0].mlp.fc1.weight, value)
-    monkeypatch.setattr(compiling, "compile_", lambda model, shortlist, place: None)
+    monkeypatch.setattr(compiling, "compile_", lambda *_: None)
     monkeypatch.setattr(CompiledModel, "_load", lambda self, model, *_: vars(self).update(vars(wrong)["_modules"]))
     folder = make(tmp_path / "folder", **GATED)
     with pytest.raises(UserError, match="the compiled model computes something else than the model"):
@@ -171,7 +188,7 @@ def test_without_a_compiler(folder: Path, tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_is_kept_is_broken(folder: Path, compiled: Translator, cache: Path) -> None:
     model, _, _ = load(folder)
     model.fold_()
-    place = cache / compiling.name_of(model, False) / "later.pt2"
+    place = cache / compiling.name_of(model, "fp32", False) / "later.pt2"
     content = place.read_bytes()
     try:
         place.write_bytes(content[: len(content) // 2])
