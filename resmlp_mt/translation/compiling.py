@@ -80,6 +80,8 @@ class CompiledModel:
             raise UserError("engine compiled: a decoder layer has no cross-attention: choose the engine pytorch")
         if min(model.encoder.limit, model.decoder.limit) < LEAST:
             raise UserError(f"engine compiled: is for models of {LEAST} positions or more: choose the engine pytorch")
+        if self.cfg.target_symbols < 2 * TRACED[1].beam:
+            raise UserError("engine compiled: is for models of 12 target symbols or more: choose the engine pytorch")
         place = own_cache() / name_of(model, precision, shortlist)
         with _readable_errors(place):
             if not place.is_dir():

@@ -3,6 +3,7 @@
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -214,5 +215,9 @@ def test_a_cache_that_is_not_the_user_s_alone(folder: Path, tmp_path: Path, monk
 def test_models_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^engine compiled: is for models of 8 positions or more"):
         Translator(make(tmp_path / "short", positions=7), engine="compiled")
+    few, _, _ = load(make(tmp_path / "few"))
+    few.cfg = replace(few.cfg, target_symbols=11)
+    with pytest.raises(UserError, match=r"^engine compiled: is for models of 12 target symbols or more"):
+        CompiledModel(few, "fp32", shortlist=False)
     with pytest.raises(UserError, match=r"^engine compiled: is for the device cpu, not cuda"):
         Translator(tmp_path / "short", engine="compiled", device="cuda")
