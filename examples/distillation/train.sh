@@ -28,6 +28,7 @@ case $student in
     --arch transformer "${shallow[@]}"
     --encoder-embed-dim 256 --encoder-ffn-embed-dim 512 # the decoder's follow them
     --encoder-attention-heads 4 --decoder-attention-heads 4
+    --encoder-normalize-before --decoder-normalize-before # with its norms behind the branches it does not learn at this rate
   ) ;;
   *) die "no student $student: give distilled, both, shallow or shallow-transformer" ;;
 esac
