@@ -67,7 +67,7 @@ def whole(past: list[Tensor]) -> Tensor:
 
 def weighted_sum(past: list[Tensor], weights: Tensor) -> Tensor:
     """The positions so far summed by weights, B x H x T for H groups of channels: B x C, without a copy."""
-    if not torch.jit.is_scripting() and torch.compiler.is_exporting():  # type: ignore[attr-defined]
+    if not torch.jit.is_scripting() and torch.compiler.is_compiling():  # type: ignore[attr-defined]
         return weighted_sum_by_one_loop(past, weights)
     buffer, rows = past[0], past[1]
     beams, length, channels = rows.size(0), rows.size(1), buffer.size(2)
