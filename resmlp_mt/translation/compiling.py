@@ -107,11 +107,10 @@ class CompiledModel:
 
     def _compare(self, model: EncoderDecoder, shortlist: bool, tolerance: float) -> None:
         for sizes in COMPARED:
-            for found, expected, own in compared(self, model, sizes, shortlist):
-                for known in expected, own:
-                    difference = (found - known)[known.isfinite()].abs().mean()
-                    if not difference <= tolerance:  # nor is nan
-                        raise UserError("engine compiled: the compiled model computes something else than the model")
+            for found, known in compared(self, model, sizes, shortlist):
+                difference = (found - known)[known.isfinite()].abs().mean()
+                if not difference <= tolerance:  # nor is nan
+                    raise UserError("engine compiled: the compiled model computes something else than the model")
 
 
 def settings(precision: str) -> dict[str, object]:
@@ -121,7 +120,7 @@ def settings(precision: str) -> dict[str, object]:
 
 def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -> None:
     """Write what ``NAMES`` has, compiled, into a folder."""
-    if precision == "int8" and can_compile_products():
+    if can_compile_products():
         model = copy.deepcopy(model)
         with_compiled_products_(model)
     graphs = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
@@ -207,10 +206,12 @@ def searched(model: Any, sizes: Sizes, shortlist: bool) -> Iterator[Step]:
         scores = -torch.rand(len(left), beam, generator=generator)
 
 
-def compared(
-    model: Any, known: EncoderDecoder, sizes: Sizes, shortlist: bool
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Of each step: the best totals that a model found, those of a known model, and what that gives the same tokens."""
+def compared(model: Any, known: EncoderDecoder, sizes: Sizes, shortlist: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    """Of each step log-probabilities that a model found and the same of a known model, B x 5K.
+
+    They are the totals of the best, as the known model ranks them and as it scores those that were found, and those of
+    beams that would have ended.
+    """
     steps = zip(searched(model, sizes, shortlist), searched(known, sizes, shortlist), strict=True)
     for found, expected in steps:
         logits, _, state = known.decoder.step(expected.tokens[:, -1:], expected.state)
@@ -219,7 +220,11 @@ def compared(
             numbers = state.among.numbers.repeat_interleave(len(own) // len(state.among.numbers), 0)
             own = own.new_full((len(own), known.cfg.target_symbols), -torch.inf).scatter(1, numbers, own)
         totals, rows, symbols = found.best[:3]
-        yield totals, expected.best.totals, own[rows, symbols].masked_fill(totals.isinf(), -torch.inf)
+        own = own[rows, symbols].masked_fill(totals.isinf(), -torch.inf)
+        yield (
+            torch.cat([totals, totals, found.best.if_ended], 1),
+            torch.cat([expected.best.totals, own, expected.best.if_ended], 1),
+        )
 
 
 def name_of(model: EncoderDecoder, precision: str, shortlist: bool) -> str:
