@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.cpu.precision import Int8Linear
+from resmlp_mt.cpu.precision import Int8Linear, replace_
 
 OFFSET = 128
 """The compiler multiplies unsigned numbers by signed ones: what is added to the rows is taken out of the product."""
@@ -68,10 +68,7 @@ class CompiledInt8Linear(nn.Module):
 
 def with_compiled_products_(model: nn.Module) -> None:
     """Replace each ``Int8Linear``, in place."""
-    for parent in list(model.modules()):
-        for name, child in parent.named_children():
-            if isinstance(child, Int8Linear):
-                setattr(parent, name, CompiledInt8Linear(child))
+    replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from resmlp_mt.cpu.precision import BFloat16Linear
+from resmlp_mt.cpu.precision import BFloat16Linear, replace_
 
 ROWS = 32
 """Beyond so many, rows are filled up to a multiple of it: oneDNN makes a kernel for each number of rows, of half a
@@ -29,10 +29,11 @@ def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
         types.add(torch.float32)
         if torch.ops.mkldnn._is_mkldnn_bf16_supported():
             types.add(torch.bfloat16)
-    for parent in list(model.modules()):
-        for name, child in parent.named_children():
-            if isinstance(child, nn.Linear | BFloat16Linear) and name not in leave and child.weight.dtype in types:
-                setattr(parent, name, PackedLinear(child))
+
+    def packable(name: str, child: nn.Module) -> bool:
+        return isinstance(child, nn.Linear | BFloat16Linear) and name not in leave and child.weight.dtype in types
+
+    replace_(model, packable, PackedLinear)
 
 
 class PackedLinear(nn.Module):

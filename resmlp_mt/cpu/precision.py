@@ -5,7 +5,8 @@ than its rounding; what that does to BLEU has to be measured.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -34,10 +35,16 @@ def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = 
         raise ValueError(f"inference precision {precision} is for fp32 on a CPU")
     if precision == "bf16":
         warn_without_bfloat16(", int8 may be faster")
+    layer = BFloat16Linear if precision == "bf16" else Int8Linear
+    replace_(model, lambda name, child: isinstance(child, nn.Linear) and name not in leave, layer)
+
+
+def replace_(model: nn.Module, chosen: Callable[[str, nn.Module], bool], make: Callable[[Any], nn.Module]) -> None:
+    """Put in the place of each layer that is chosen, by its name within its parent and itself, what is made of it."""
     for parent in list(model.modules()):
         for name, child in parent.named_children():
-            if isinstance(child, nn.Linear) and name not in leave:
-                setattr(parent, name, BFloat16Linear(child) if precision == "bf16" else Int8Linear(child))
+            if chosen(name, child):
+                setattr(parent, name, make(child))
 
 
 def warn_without_bfloat16(instead: str = "") -> None:
