@@ -1,15 +1,15 @@
 """Translation without self-attention: ResMLP encoder-decoders, trained by fairseq and used with or without it.
 
 ``--user-dir resmlp_mt`` imports this package once fairseq is loaded: that registers the models and installs what is
-changed of fairseq (``resmlp_mt.fairseq_patches``). Without fairseq loaded, importing it imports nothing else.
+changed of fairseq (``resmlp_mt.fairseq_plugin.patches``). Without fairseq loaded, importing it imports nothing else.
 """
 
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resmlp_mt.models import ResMLPTransformerModel
-    from resmlp_mt.translation.translator import Translator
+    from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+    from resmlp_mt.translate.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = ["ResMLPTransformerModel", "Translator"]
@@ -17,15 +17,15 @@ __all__ = ["ResMLPTransformerModel", "Translator"]
 
 def __getattr__(name: str) -> Any:
     if name == "ResMLPTransformerModel":
-        from resmlp_mt.models import ResMLPTransformerModel
+        from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 
         return ResMLPTransformerModel
     if name == "Translator":
-        from resmlp_mt.translation.translator import Translator
+        from resmlp_mt.translate.translator import Translator
 
         return Translator
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 if "fairseq" in sys.modules:
-    import resmlp_mt.models  # noqa: F401
+    import resmlp_mt.fairseq_plugin  # noqa: F401

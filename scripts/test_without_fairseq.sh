@@ -21,4 +21,4 @@ if venv/bin/python -c 'import fairseq' 2>/dev/null; then
     exit 1
 fi
 venv/bin/resmlp-mt translate --help >/dev/null
-venv/bin/python -m pytest -q -p no:cacheprovider "$root"/tests/translation/test_{translator,compiled}.py
+venv/bin/python -m pytest -q -p no:cacheprovider "$root"/tests/translate/test_{translator,compiled}.py

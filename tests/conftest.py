@@ -33,7 +33,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Their files from Z to A: test_generating.py and test_looking.py would both begin by waiting for the trained model.
     """
     items.sort(key=lambda item: item.path.name, reverse=True)
-    order = {name: number for number, name in enumerate(("end_to_end", "corpora", "models", "ablations", "examples"))}
+    order = {
+        name: number for number, name in enumerate(("end_to_end", "corpora", "fairseq_plugin", "ablations", "examples"))
+    }
     items.sort(key=lambda item: order.get(item.path.parent.name, len(order)))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from resmlp_mt.analysis.flops import Transformer
 from resmlp_mt.commands import cost
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from scripts import SCRIPTS, printed
 
 

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from resmlp_mt.files import PathLike
+from resmlp_mt.common.files import PathLike
 
 ROOT = Path(__file__).resolve().parent.parent
 

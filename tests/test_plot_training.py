@@ -2,7 +2,7 @@
 
 import pytest
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from scripts import printed
 
 pytest.importorskip("matplotlib")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from scripts import printed
 
 

@@ -20,9 +20,9 @@ import torch.nn.functional as F
 
 from resmlp_mt.benchmarks.machine import describe, now
 from resmlp_mt.benchmarks.timing import Spread, measure
-from resmlp_mt.cpu.precision import BFloat16Linear
-from resmlp_mt.files import write_json
-from resmlp_mt.tables import text_table
+from resmlp_mt.common.files import write_json
+from resmlp_mt.common.tables import text_table
+from resmlp_mt.translate.precision import BFloat16Linear
 
 WIDTH, HIDDEN, SYMBOLS, BEAM = 256, 512, 4128, 4
 ROUNDS = 50

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     import torch
@@ -16,7 +16,7 @@ with told_in_one_line():  # the imports take a second
     from torch import Tensor
 
     from resmlp_mt.commands.arguments import command_parser
-    from resmlp_mt.files import atomic_write, check_outputs
+    from resmlp_mt.common.files import atomic_write, check_outputs
 
 WHOSE = "ours", "timm", "authors"
 NAMES = [

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.modules import EncoderLayer, LayerConfig, Mixing, TokenMixing
-from resmlp_mt.modules.layers import ChannelMLPBranch, ResidualBranch, TokenMixingBranch
-from resmlp_mt.modules.norm import NORMS
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.nn import EncoderLayer, LayerConfig, Mixing, TokenMixing
+from resmlp_mt.nn.layers import ChannelMLPBranch, ResidualBranch, TokenMixingBranch
+from resmlp_mt.nn.norm import NORMS
 
 
 @dataclass(frozen=True)

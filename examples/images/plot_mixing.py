@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     import torch
@@ -12,7 +12,7 @@ with told_in_one_line():  # the imports take a second
     from models import ImageModel
 
     from resmlp_mt.commands.arguments import command_parser
-    from resmlp_mt.files import atomic_write, check_outputs
+    from resmlp_mt.common.files import atomic_write, check_outputs
 
 MOST_ROWS, MOST_LAYERS = 14, 6
 """Of pictures in a column, and of panels; of more, every second or third one is shown."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     import numpy as np
@@ -12,7 +12,7 @@ with told_in_one_line():  # the imports take a second
     from PIL import Image, ImageOps
 
     from resmlp_mt.commands.arguments import command_parser
-    from resmlp_mt.files import read_lines
+    from resmlp_mt.common.files import read_lines
 
 MARGIN = 0.0625  # of each side is not looked at, as in timm
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     import numpy as np
@@ -17,7 +17,7 @@ with told_in_one_line():  # the imports take a second
 
     from resmlp_mt.benchmarks.machine import commit, describe
     from resmlp_mt.commands.arguments import command_parser
-    from resmlp_mt.files import JsonFile
+    from resmlp_mt.common.files import JsonFile
 
 SEEDS = 5
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     import numpy as np
@@ -24,7 +24,7 @@ with told_in_one_line():  # the imports take a second
     from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
     from resmlp_mt.commands.arguments import command_parser, positive
-    from resmlp_mt.files import check_can_be_written
+    from resmlp_mt.common.files import check_can_be_written
 
 METHODS = "supervised", "distilled", "dino"
 NEIGHBORS = 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.errors import told_in_one_line
+from resmlp_mt.common.errors import told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     from resmlp_mt.commands import named

@@ -19,8 +19,8 @@ from sentences import KINDS, Sampler, Sentence
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.commands import named
-from resmlp_mt.errors import UserError, told_in_one_line
-from resmlp_mt.files import atomic_write, read_lines, read_parallel
+from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.files import atomic_write, read_lines, read_parallel
 
 HELD_OUT_SHARE = 0.08  # of the pairs of a verb or adjective and a noun that make sense together
 ATTEMPTS = 200  # how often in a row a sentence may be refused before the grammar counts as exhausted

@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.errors import UserError, told_in_one_line
-from resmlp_mt.files import atomic_write, check_outputs, read_lines, read_parallel
+from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, read_parallel
 
 WORD = re.compile(r"[\w-]+")
 

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-import resmlp_mt.models  # noqa: F401  (registers --arch resmlp_transformer and its presets)
-from resmlp_mt.modules import LayerConfig, TokenMixing, register_mixing
+import resmlp_mt.fairseq_plugin  # noqa: F401  (registers --arch resmlp_transformer and its presets)
+from resmlp_mt.nn import LayerConfig, TokenMixing, register_mixing
 
 
 @register_mixing("window")

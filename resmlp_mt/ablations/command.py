@@ -15,9 +15,9 @@ from resmlp_mt.ablations.running import RowFolder, TrainingFolder, digests, fini
 from resmlp_mt.ablations.table import Table, duration, make_table
 from resmlp_mt.ablations.training_log import read_curves
 from resmlp_mt.benchmarks.machine import describe
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_outputs, write_json
 from resmlp_mt.evaluation.bleu import sacre_bleu
-from resmlp_mt.files import atomic_write, check_outputs, write_json
 
 
 def known(rows: Collection[str], names: list[str], what: str = "row") -> frozenset[str]:

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.ablations.training_log import Curves
-from resmlp_mt.colors import colors_of
-from resmlp_mt.files import PathLike, atomic_write
+from resmlp_mt.common.colors import colors_of
+from resmlp_mt.common.files import PathLike, atomic_write
 
 PANELS = [
     ("training", "loss", "training loss (bits a subword)"),

@@ -10,9 +10,9 @@ from typing import IO
 
 import psutil
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike
-from resmlp_mt.locks import lock
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike
+from resmlp_mt.common.locks import lock
 
 PAUSE = 3.0  # seconds after which a command's processor time is told again
 BEAT = 0.2  # seconds between two looks at a command

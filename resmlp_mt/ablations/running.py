@@ -21,10 +21,10 @@ import resmlp_mt
 from resmlp_mt.ablations.processes import locked, run
 from resmlp_mt.ablations.recipe import Recipe
 from resmlp_mt.ablations.training_log import check_updates
-from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import JsonFile, PathLike
 from resmlp_mt.corpora.checksums import sha256_of
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import JsonFile, PathLike
+from resmlp_mt.fairseq_plugin.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
 
 USER_DIR = Path(resmlp_mt.__file__).parent
 
@@ -44,7 +44,7 @@ def digests(folder: Path) -> dict[str, str]:
 def code_digest() -> str:
     """The first digits of a checksum of the models' code, which shows rows that other code has trained."""
     code = hashlib.sha256()
-    for room in "models", "modules":
+    for room in "fairseq_plugin", "nn":
         for path in sorted((USER_DIR / room).glob("*.py")):
             code.update(path.read_bytes())
     return code.hexdigest()[:8]

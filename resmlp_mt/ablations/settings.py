@@ -17,9 +17,9 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, read_lines
 from resmlp_mt.corpora.languages import check_code
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, read_lines
 
 MOST = 10**9
 """The largest number that a file may have."""

@@ -10,12 +10,12 @@ from resmlp_mt.ablations.recipe import Recipe
 from resmlp_mt.ablations.running import RowFolder
 from resmlp_mt.ablations.seeds import CONFIDENCE, Difference, SeedSpread, difference, spread
 from resmlp_mt.ablations.training_log import TrainingFigures, check_updates, read_training
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import read_lines
+from resmlp_mt.common.tables import facts, markdown_table, text_table
 from resmlp_mt.evaluation.bleu import Score, detokenized_scores, paired_bootstrap
 from resmlp_mt.evaluation.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.evaluation.generate_output import in_order, read_generate_output
-from resmlp_mt.files import read_lines
-from resmlp_mt.tables import facts, markdown_table, text_table
 
 SIGNIFICANT = 0.05
 """The largest p-value that is marked, sacrebleu's own."""

@@ -9,8 +9,8 @@ import re
 import statistics
 from dataclasses import dataclass
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, read_lines
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, read_lines
 
 _STATISTICS = re.compile(r"\| INFO \| (train_inner|train|valid) \| (\{.*\})$")
 _FIGURES: dict[str, dict[str, type[int] | type[float]]] = {

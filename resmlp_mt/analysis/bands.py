@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from resmlp_mt.analysis.matrices import layers_of
-from resmlp_mt.errors import UserError
-from resmlp_mt.models import ResMLPTransformerModel
-from resmlp_mt.modules.band import Band
-from resmlp_mt.modules.gated_mixing import GatedTokenMixing
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.nn.band import Band
+from resmlp_mt.nn.gated_mixing import GatedTokenMixing
 
 MOST_SENTENCES = 1000
 """Of a text, to be read."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 TRAINING = 3
 """A forward and a backward pass over a forward pass alone."""

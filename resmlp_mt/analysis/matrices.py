@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.models import ResMLPTransformerModel
-from resmlp_mt.modules import TokenMixing
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.nn import TokenMixing
 
 SIDES = "encoder", "decoder"
 

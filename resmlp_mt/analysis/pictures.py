@@ -19,7 +19,7 @@ from resmlp_mt.analysis.bands import TextBand
 from resmlp_mt.analysis.matrices import MixingMatrix
 from resmlp_mt.analysis.profile import profiles
 from resmlp_mt.analysis.sparsity import Sparsity
-from resmlp_mt.colors import PLAIN
+from resmlp_mt.common.colors import PLAIN
 
 MOST_COLUMNS = 6
 UNREAD = "0.85"  # what a causal A does not read

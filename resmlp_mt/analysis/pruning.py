@@ -8,9 +8,9 @@ from torch import Tensor
 
 from resmlp_mt.analysis.matrices import MixingMatrix, matrix, mixing_matrices
 from resmlp_mt.analysis.used_part import UsedPart
-from resmlp_mt.errors import UserError
-from resmlp_mt.models import ResMLPTransformerModel
-from resmlp_mt.modules import TokenMixing
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.nn import TokenMixing
 
 
 def pruned(

@@ -11,11 +11,11 @@ from resmlp_mt.analysis import sparsity, used_part
 from resmlp_mt.analysis.matrices import MixingMatrix, dense_matrices, mixing_matrices
 from resmlp_mt.analysis.sparsity import Sparsity
 from resmlp_mt.analysis.used_part import Lengths
-from resmlp_mt.checkpoints.loading import architecture_of, load_checkpoint
-from resmlp_mt.checkpoints.model import model_of
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike
-from resmlp_mt.models import ResMLPTransformerModel
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike
+from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.checkpoints.loading import architecture_of, load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from fairseq.data.language_pair_dataset import collate
 from torch import Tensor
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 LARGEST = 1 << 22
 """Tokens of a batch beyond which it is a slip of the hand."""

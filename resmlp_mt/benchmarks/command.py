@@ -16,9 +16,9 @@ from resmlp_mt.benchmarks.generation import RealText
 from resmlp_mt.benchmarks.jobs import FULL, QUICK, SIZES, Job
 from resmlp_mt.benchmarks.processes import quiet
 from resmlp_mt.benchmarks.systems import Conditions, System
-from resmlp_mt.cpu import matmul
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs, write_json
+from resmlp_mt.common import matmul
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, write_json
 
 
 def jobs(args: argparse.Namespace) -> list[Job]:

@@ -11,7 +11,7 @@ from resmlp_mt.analysis import flops
 from resmlp_mt.benchmarks.profiling import operations
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
 from resmlp_mt.benchmarks.timing import Spread, Times, measure, per_second, speed_ratio
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 
 @dataclass(frozen=True)

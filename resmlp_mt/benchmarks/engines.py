@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 CTRANSLATE2 = "ctranslate2/"
 
@@ -60,7 +60,7 @@ class FairseqEngine:
         from fairseq import hub_utils
 
         from resmlp_mt.benchmarks.processes import quiet
-        from resmlp_mt.models.hub import TextTranslator
+        from resmlp_mt.fairseq_plugin.hub import TextTranslator
 
         quiet()
         torch.set_num_threads(setting.threads)
@@ -92,9 +92,9 @@ class CTranslate2Engine:
             ) from error
         import torch
 
-        from resmlp_mt.checkpoints.loading import load_checkpoint, options_of
         from resmlp_mt.corpora.dictionaries import read_dictionary
         from resmlp_mt.corpora.raw_text import RawText
+        from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint, options_of
         from resmlp_mt.text.tokenizer import Tokenizer
 
         vmap = options.pop("vmap", None)
@@ -134,7 +134,7 @@ class FolderEngine:
     """
 
     def __init__(self, folder: str, setting: Setting, options: dict[str, Any]):
-        from resmlp_mt.translation.translator import Translator
+        from resmlp_mt.translate.translator import Translator
 
         own = {name: options.pop(name) for name in ("precision", "engine") if name in options}
         self._translator = Translator(folder, threads=setting.threads, **own)

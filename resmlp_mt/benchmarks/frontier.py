@@ -6,8 +6,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from resmlp_mt.benchmarks.real_text import Row
-from resmlp_mt.colors import colors_of
-from resmlp_mt.files import atomic_write
+from resmlp_mt.common.colors import colors_of
+from resmlp_mt.common.files import atomic_write
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -22,9 +22,9 @@ from resmlp_mt.benchmarks.batches import Shape, batch, random_sentences, spread_
 from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
 from resmlp_mt.benchmarks.processes import fresh_processes
 from resmlp_mt.benchmarks.systems import TINY, System, load_model
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.matmul import matmul
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
-from resmlp_mt.cpu.matmul import matmul
-from resmlp_mt.errors import UserError
 
 
 @dataclass(frozen=True)

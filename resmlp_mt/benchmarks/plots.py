@@ -12,8 +12,8 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.benchmarks.comparison import Measurement, Section
 from resmlp_mt.benchmarks.timing import Spread
-from resmlp_mt.colors import colors_of
-from resmlp_mt.files import atomic_write
+from resmlp_mt.common.colors import colors_of
+from resmlp_mt.common.files import atomic_write
 
 
 def draw(section: Section, path: Path) -> None:

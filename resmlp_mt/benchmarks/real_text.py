@@ -21,10 +21,10 @@ from resmlp_mt.benchmarks.engines import Engine, Setting, build
 from resmlp_mt.benchmarks.machine import describe, now
 from resmlp_mt.benchmarks.profiling import operations, profile_table
 from resmlp_mt.benchmarks.timing import Spread, turns
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, read_lines, write_json
+from resmlp_mt.common.tables import facts, markdown_table, text_table
 from resmlp_mt.evaluation.bleu import Score, detokenized_scores, sacre_bleu
-from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs, read_lines, write_json
-from resmlp_mt.tables import facts, markdown_table, text_table
 
 ALONE = 100
 """Sentences that are translated one at a time, for the latency."""

@@ -7,7 +7,7 @@ from typing import Any
 from resmlp_mt.benchmarks.comparison import Measurement, Section
 from resmlp_mt.benchmarks.profiling import profile_table
 from resmlp_mt.benchmarks.timing import Spread
-from resmlp_mt.tables import facts, markdown_table, text_table
+from resmlp_mt.common.tables import facts, markdown_table, text_table
 
 EXPLANATION = """\
 Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a

@@ -15,9 +15,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, BaseFairseqModel
 from fairseq.tasks.translation import TranslationTask
 
-import resmlp_mt.models  # noqa: F401  (registers the models)
-from resmlp_mt.cpu.matmul import LIBRARIES
-from resmlp_mt.errors import UserError
+import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.matmul import LIBRARIES
 
 _BOTH_SIDES = (
     "encoder_embed_dim={size.width},decoder_embed_dim={size.width}"

@@ -13,8 +13,8 @@ from resmlp_mt.benchmarks import memory
 from resmlp_mt.benchmarks.batches import Shape, random_batch
 from resmlp_mt.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
 from resmlp_mt.benchmarks.systems import TINY, Conditions, Size, System, build_model
+from resmlp_mt.common.matmul import matmul
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
-from resmlp_mt.cpu.matmul import matmul
 
 
 class Training:

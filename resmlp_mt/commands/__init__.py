@@ -7,7 +7,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from resmlp_mt.errors import told_in_one_line
+from resmlp_mt.common.errors import told_in_one_line
 
 COMMANDS = {
     # subcommand: what it is for

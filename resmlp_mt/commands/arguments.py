@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Callable
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.translation.options import ENGINES, THREADS
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.translate.options import ENGINES, THREADS
 
 
 def command_parser(description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser
-from resmlp_mt.files import check_outputs
+from resmlp_mt.common.files import check_outputs
 
 TRAININGS = re.compile(r"checkpoint([0-9]+|_[0-9]+_[0-9]+|_last|_best|\.best_.*)\.pt")
 """Names that fairseq-train gives."""
@@ -49,7 +49,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def find_inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Path]:
-    from resmlp_mt.checkpoints.averaging import last_checkpoints
+    from resmlp_mt.fairseq_plugin.checkpoints.averaging import last_checkpoints
 
     inputs = [Path(path) for path in args.inputs]
     kind = "epoch" if args.num_epoch_checkpoints is not None else "update"
@@ -72,7 +72,7 @@ def find_inputs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> li
 def main() -> None:
     parser = get_parser()
     args = parser.parse_args()
-    from resmlp_mt.checkpoints.averaging import average_checkpoints, save_checkpoint
+    from resmlp_mt.fairseq_plugin.checkpoints.averaging import average_checkpoints, save_checkpoint
 
     inputs = find_inputs(parser, args)
     trainings = [path for path in Path(args.inputs[0]).glob("checkpoint*") if TRAININGS.fullmatch(path.name)]

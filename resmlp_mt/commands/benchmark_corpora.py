@@ -44,15 +44,22 @@ import psutil
 from resmlp_mt.benchmarks import machine
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser, positive
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import (
+    atomic_write,
+    check_can_be_written,
+    check_outputs,
+    read_lines,
+    read_parallel,
+    write_json,
+)
+from resmlp_mt.common.tables import text_table
 from resmlp_mt.corpora.cluster import Cluster
 from resmlp_mt.corpora.learning import write_counts
 from resmlp_mt.corpora.parallel import Jobs
 from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_can_be_written, check_outputs, read_lines, read_parallel, write_json
-from resmlp_mt.tables import text_table
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.commands.arguments import command_parser
-from resmlp_mt.errors import UserError
-from resmlp_mt.tables import markdown_table, text_table
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.tables import markdown_table, text_table
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEMS = ("lstm", "convs2s", "transformer", "resmlp6", "resmlp12", "gated6", "gated12")
@@ -56,7 +56,7 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
     """The options of fairseq-train, architecture applied, that the recipe trains a system with."""
     from fairseq import options
 
-    import resmlp_mt.models  # noqa: F401  (registers the model)
+    import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the model)
 
     script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
     if not (ROOT / script).is_file():

@@ -7,7 +7,7 @@ from typing import Any
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 EPILOG = """
 written to --out, which must not exist yet and appears whole:

@@ -9,8 +9,8 @@ from typing import Any
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import add_user_dir, command_parser, import_user_dir, positive
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_outputs
 
 EPILOG = """
 written to --out:
@@ -118,9 +118,9 @@ def main() -> None:
     from resmlp_mt.analysis.pruning import pruned
     from resmlp_mt.analysis.reading import read_series
     from resmlp_mt.analysis.report import Report
-    from resmlp_mt.checkpoints.averaging import save_checkpoint
-    from resmlp_mt.checkpoints.loading import load_checkpoint
-    from resmlp_mt.checkpoints.model import model_of
+    from resmlp_mt.fairseq_plugin.checkpoints.averaging import save_checkpoint
+    from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+    from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
 
     out = args.out
     if os.path.lexists(out) and not out.is_dir():

@@ -8,8 +8,8 @@ from pathlib import Path
 from resmlp_mt.ablations.training_log import read_curves
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_outputs
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import check_outputs
 
 EPILOG = """
 A log is what fairseq-train printed with --log-format simple or json, of a training that is finished or still runs. To

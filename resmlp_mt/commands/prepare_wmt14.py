@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora import catalog, pipeline, published_subwords
 from resmlp_mt.corpora.archives import ArchivedText
 from resmlp_mt.corpora.cluster import HELP as HELP_CLUSTER
@@ -19,7 +20,6 @@ from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, check_number
 from resmlp_mt.corpora.preparation_plan import PreparationPlan
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary, how_to_translate
-from resmlp_mt.errors import UserError
 from resmlp_mt.text.characters import FATES
 from resmlp_mt.text.words import Words
 

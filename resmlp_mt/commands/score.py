@@ -9,12 +9,12 @@ from typing import Any
 import sacrebleu
 
 from resmlp_mt.commands.arguments import command_parser
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_outputs, read_lines
 from resmlp_mt.corpora.languages import check_code
-from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.bleu import UNSPACED, detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
 from resmlp_mt.evaluation.detokenize import SUBWORDS, Moses, check_spaces, check_tokenization, undo_subwords
 from resmlp_mt.evaluation.generate_output import check_translated, in_order, is_sentence_line, read_generate_output
-from resmlp_mt.files import atomic_write, check_outputs, read_lines
 
 LABELS = {
     "sacrebleu": "sacreBLEU (detokenized)",

@@ -9,8 +9,8 @@ import socket
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import add_speed, command_parser, positive
-from resmlp_mt.errors import UserError
-from resmlp_mt.translation.protocol import Limits
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.serve.protocol import Limits
 
 TOKEN = "RESMLP_MT_TOKEN"
 SHORTEST_TOKEN = 16
@@ -133,8 +133,8 @@ def main() -> None:
     check_token(token, args.host)
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
         raise UserError("serve needs starlette and uvicorn: pip install starlette uvicorn")
-    from resmlp_mt.translation.server import THIS_MACHINE, Access, listening, server_of
-    from resmlp_mt.translation.translator import Translator
+    from resmlp_mt.serve.server import THIS_MACHINE, Access, listening, server_of
+    from resmlp_mt.translate.translator import Translator
 
     with listening(args.host, args.port) as listener:
         host = f"[{args.host}]" if ":" in args.host else args.host

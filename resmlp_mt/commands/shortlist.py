@@ -4,8 +4,8 @@ import argparse
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import command_parser, positive
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_write, check_outputs, read_parallel
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_outputs, read_parallel
 
 EPILOG = """
 Written to FOLDER/shortlist.txt: which target tokens go with which source tokens, by IBM Model 1 of the training text.
@@ -45,9 +45,9 @@ def main() -> None:
     from itertools import islice
     from pathlib import Path
 
-    from resmlp_mt.translation.lexicon import lexicon
-    from resmlp_mt.translation.model_folder import load
-    from resmlp_mt.translation.shortlist import SHORTLIST, covered, encoded, read_shortlist, shortlist_lines
+    from resmlp_mt.translate.lexicon import lexicon
+    from resmlp_mt.translate.model_folder import load
+    from resmlp_mt.translate.shortlist import SHORTLIST, covered, encoded, read_shortlist, shortlist_lines
 
     path = Path(args.folder) / SHORTLIST
     model, tokenizer, _ = load(args.folder)

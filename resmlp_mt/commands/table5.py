@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.commands.arguments import command_parser
-from resmlp_mt.errors import UserError
-from resmlp_mt.tables import markdown_table, text_table
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.tables import markdown_table, text_table
 
 PAPER: dict[str, tuple[str, float | None, float | None]] = {
     # run: name, En-De, En-Fr

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from resmlp_mt.commands import named
 from resmlp_mt.commands.arguments import add_speed, command_parser, positive
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import binary_lines, check_can_be_written, check_outputs, opened
-from resmlp_mt.translation.options import MOST, TOO_LONG, Options
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import binary_lines, check_can_be_written, check_outputs, opened
+from resmlp_mt.translate.options import MOST, TOO_LONG, Options
 
 EPILOG = """
 Without --output the translations go to standard output. With it they grow in FILE.partial, which is always of whole
@@ -136,7 +136,7 @@ def main() -> None:
     from resmlp_mt.corpora.cluster import Cluster
     from resmlp_mt.corpora.parallel import Jobs, cores, ordered_map
     from resmlp_mt.corpora.progress import Progress
-    from resmlp_mt.translation.lines import (
+    from resmlp_mt.translate.lines import (
         GrowingFile,
         Layout,
         LineTranslator,
@@ -146,7 +146,7 @@ def main() -> None:
         checksum,
         translate_lines,
     )
-    from resmlp_mt.translation.translator import place_of
+    from resmlp_mt.translate.translator import place_of
 
     threads = args.threads
     if threads is None and args.jobs > 1:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import aligned, binary_lines
 from resmlp_mt.corpora.sources import check_text
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import aligned, binary_lines
 
 BUFFER = 1 << 17  # bytes
 # What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves, for a

@@ -17,10 +17,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import LONGEST_LINE, PathLike, atomic_folder, atomic_write, read_lines
 from resmlp_mt.corpora.parallel import Chunk, Jobs, chunks, ordered_map
 from resmlp_mt.corpora.sources import PlainText
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import LONGEST_LINE, PathLike, atomic_folder, atomic_write, read_lines
 
 SPLITS = ("train", "valid", "test")
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # symbols 0 to 3 of every dictionary of fairseq, not in its file

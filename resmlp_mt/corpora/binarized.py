@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 

@@ -5,8 +5,8 @@ import os
 import time
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import JsonFile, PathLike
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import JsonFile, PathLike
 
 SETTLED = 2.0  # seconds after which, on any file system, a new change to a file gives it another time stamp
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import resmlp_mt
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import UNFINISHED, PathLike
 from resmlp_mt.corpora.parallel import Item, Jobs, Result, applied
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import UNFINISHED, PathLike
 
 HELP = (
     "work by the Dask cluster whose scheduler is at ADDRESS, such as tcp://host:8786, with the same bytes; OUT must be "

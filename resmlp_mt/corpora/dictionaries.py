@@ -4,8 +4,8 @@ from pathlib import Path
 
 from fairseq.data import Dictionary
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_lines
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import read_lines
 
 
 def read_dictionary(path: Path) -> Dictionary:

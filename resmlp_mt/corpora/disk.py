@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import UNFINISHED
 from resmlp_mt.corpora.progress import in_bytes
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import UNFINISHED
 
 # Bytes that a preparation writes, as multiples of its raw text, in the order in which it writes them. Measured on
 # Multi30k, 4,000 merges: tokenized 1.02, subwords 1.12, data-bin 0.66 (less where sentences are longer); rounded up.

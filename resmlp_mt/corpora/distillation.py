@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, atomic_folder, check_outputs, read_lines
 from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.binarized import AGAIN, check_binarized
 from resmlp_mt.corpora.dictionaries import read_dictionary
-from resmlp_mt.errors import UserError
 from resmlp_mt.evaluation.generate_output import check_translated, in_order, read_generate_output
-from resmlp_mt.files import PathLike, atomic_folder, check_outputs, read_lines
 
 _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.checksums import digest_of
 from resmlp_mt.corpora.partial_download import Differs, Part, parts_of, present
 from resmlp_mt.corpora.progress import PAUSE, in_bytes
-from resmlp_mt.errors import UserError
 
 BLOCK = 1 << 18  # bytes
 BEGINNING = 1 << 12  # bytes that tell whether it is a web page

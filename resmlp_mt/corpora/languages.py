@@ -2,7 +2,7 @@
 
 import re
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 _BY_THREE_LETTERS = """
     aar:aa abk:ab afr:af aka:ak alb:sq amh:am ara:ar arg:an arm:hy asm:as ava:av ave:ae aym:ay aze:az bak:ba

@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, atomic_write, read_lines
 from resmlp_mt.corpora.binarize import RESERVED
 from resmlp_mt.corpora.parallel import Chunk, Pair
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write, read_lines
 
 MOST_LETTERS = 1_000  # longest word that BPE is learned from: longer ones are lines without spaces, or no text
 # Merges to these would leave them as the last subword of a word: the first one would then be taken for the mark that

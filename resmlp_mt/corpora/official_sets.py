@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import unescape
 
+from resmlp_mt.common.files import atomic_write
 from resmlp_mt.corpora.archives import opened_member
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.steps import Step
-from resmlp_mt.files import atomic_write
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.locks import lock
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.locks import lock
 
 FOLDER = ".downloads"  # in the folder of the final files; nothing else there is ours
 

@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write_json
 from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.corpora.checksums import Checksums
@@ -26,8 +28,6 @@ from resmlp_mt.corpora.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.tokens import ChunkTokenizer
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import LONGEST_LINE, atomic_write, read_lines, write_json
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 

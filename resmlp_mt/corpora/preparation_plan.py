@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.archives import files_of, unpacked
 from resmlp_mt.corpora.disk import DiskWork
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.progress import in_bytes
-from resmlp_mt.errors import UserError
 
 
 @dataclass(frozen=True)

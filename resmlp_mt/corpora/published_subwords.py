@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.corpora import raw_text
 from resmlp_mt.corpora.archives import files_of, opened_member
 from resmlp_mt.corpora.binarize import RESERVED, SPLITS, Binarizing, write_dictionary
@@ -20,7 +21,6 @@ from resmlp_mt.corpora.record import Place, Record
 from resmlp_mt.corpora.sources import PairSource
 from resmlp_mt.corpora.steps import RULES, Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.files import atomic_write, write_json
 from resmlp_mt.text.words import Words
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, atomic_write, read_object, write_json
 from resmlp_mt.corpora.languages import check_name
 from resmlp_mt.corpora.steps import Step, Steps
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, atomic_write, read_object, write_json
 from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import TextSettings
 from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import JsonFile, check_outputs, check_unfinished
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import JsonFile, check_outputs, check_unfinished
 
 NAME = "steps.json"
 BESIDE = (NAME, "times.json", ".checksums.json", "summary.json")  # what every prepared folder has

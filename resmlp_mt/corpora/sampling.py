@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_folder, write_json
 from resmlp_mt.corpora.binarized import check_binarized
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import atomic_folder, write_json
 
 RECORD = "sample.json"
 """What a sample was made of, beside it."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import LONGEST_SENTENCE, aligned, binary_lines, opened
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, opened
 
 BEGINNING = 1 << 16  # bytes that tell whether it is text
 MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets

@@ -4,10 +4,10 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
+from resmlp_mt.common.files import PathLike
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.parallel import Chunk
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.files import PathLike
 
 
 @dataclass

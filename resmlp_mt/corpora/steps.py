@@ -9,11 +9,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import JsonFile, unfinished_within
+from resmlp_mt.common.locks import lock
 from resmlp_mt.corpora.checksums import Checksums
 from resmlp_mt.corpora.record import LOCK, Place, Record
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import JsonFile, unfinished_within
-from resmlp_mt.locks import lock
 
 RULES = 3  # raise it with every change of this package that changes what some step writes
 PATIENCE = 2.0  # seconds for which the worker processes of a killed run may have its lock

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike
 from resmlp_mt.text.subwords import SUBWORDS, BPESubwords, SentencePieces
 
 

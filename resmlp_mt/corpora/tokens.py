@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.parallel import Chunk
-from resmlp_mt.errors import UserError
 from resmlp_mt.text.words import LONGEST_WORD, LineTokenizer, Words
 
 

@@ -10,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 UNSPACED = frozenset(["bo", "dz", "ja", "km", "lo", "my", "th", "zh"])
 """Languages that write words without spaces between them."""

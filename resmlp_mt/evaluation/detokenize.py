@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sacremoses import MosesDetokenizer
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.moses import detokenizer
 from resmlp_mt.text.words import LineTokenizer, Words
 

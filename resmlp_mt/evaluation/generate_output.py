@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike, read_lines
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, read_lines
 
 _SENTENCE_LINE = re.compile(r"[STHDPAIE]-[0-9]+(?:_[0-9]+)?\t")
 _SCORE = re.compile(r"\t[^\t]*")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from resmlp_mt.export.batches import batches
 from resmlp_mt.export.graphs import Graphs
-from resmlp_mt.translation.onnx import Graph
+from resmlp_mt.translate.onnx import Graph
 
 TOLERANCE = 1e-3
 """Of log-probabilities. In fp32 they differ by about 1e-5; a mistake makes more of it than this."""

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.export.steps import DecoderStep, Encoder, check_exportable
-from resmlp_mt.models.plain import plain
-from resmlp_mt.modules import EncoderDecoder
+from resmlp_mt.fairseq_plugin.plain import plain
+from resmlp_mt.nn import EncoderDecoder
 
 OPSET = 17
 """of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""

@@ -1,4 +1,4 @@
-"""A trained model as a folder that transformers and ``resmlp_mt.translation`` read, without fairseq."""
+"""A trained model as a folder that transformers and ``resmlp_mt.translate`` read, without fairseq."""
 
 import math
 import re
@@ -10,25 +10,25 @@ import torch
 from torch import nn
 
 import resmlp_mt
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, atomic_folder
 from resmlp_mt.corpora.raw_text import RawText
-from resmlp_mt.errors import UserError
 from resmlp_mt.export.batches import batches
 from resmlp_mt.export.card import Card
 from resmlp_mt.export.folder import check_new, fill
 from resmlp_mt.export.graphs import Graphs
 from resmlp_mt.export.loading import Trained
-from resmlp_mt.files import PathLike, atomic_folder
-from resmlp_mt.models.plain import plain
-from resmlp_mt.modules.encoder_decoder import EncoderDecoder
+from resmlp_mt.fairseq_plugin.plain import plain
+from resmlp_mt.nn.encoder_decoder import EncoderDecoder
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
-from resmlp_mt.translation import model_folder, onnx
+from resmlp_mt.translate import model_folder, onnx
 
 TOLERANCE = 1e-4
 """Of scores. In fp32 they differ by about 1e-6; a mistake makes more of it than this."""
 BEAM = 4
 LONGEST = 200  # tokens of a translation without </s>, as in fairseq
 
-_FACE = {"configuration_resmlp": "modules", "modeling_resmlp": "modules", "tokenization_resmlp": "text"}
+_FACE = {"configuration_resmlp": "nn", "modeling_resmlp": "nn", "tokenization_resmlp": "text"}
 """Files for transformers, and the room whose files each needs."""
 _OURS = re.compile(r"^from resmlp_mt\.[\w.]*\.(\w+) import", re.MULTILINE)
 _ALONG = """
@@ -43,9 +43,9 @@ def sources() -> dict[str, str]:
     package = Path(resmlp_mt.__file__).parent
     rooms = {
         room: {path.stem: path.read_text(encoding="utf-8") for path in sorted((package / room).glob("[a-z]*.py"))}
-        for room in ("modules", "text", "export/transformers_face")
+        for room in ("nn", "text", "export/transformers_face")
     }
-    found = {**rooms["modules"], **rooms["text"]}
+    found = {**rooms["nn"], **rooms["text"]}
     for name, room in _FACE.items():
         along = "\n    ".join(f"from .{needed} import *" for needed in rooms[room])
         found[name] = _OURS.sub(r"from .\1 import", rooms["export/transformers_face"][name]) + _ALONG.format(along)
@@ -110,7 +110,7 @@ def check_known(model: nn.Module) -> None:
         UserError: such as a mixing of the user's own
     """
     for module in model.modules():
-        if not type(module).__module__.startswith(("resmlp_mt.modules.", "torch.")):
+        if not type(module).__module__.startswith(("resmlp_mt.nn.", "torch.")):
             raise UserError(
                 f"the model has a {type(module).__name__} of {type(module).__module__}: only models of the package's "
                 "own layers can be exported"

@@ -7,13 +7,13 @@ from typing import Any
 
 from fairseq.data import data_utils
 
-from resmlp_mt.checkpoints.averaging import average_checkpoints
-from resmlp_mt.checkpoints.loading import architecture_of, load_checkpoint, options_of
-from resmlp_mt.checkpoints.model import dictionary_sizes, model_of
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike
 from resmlp_mt.corpora.dictionaries import read_dictionary
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike
-from resmlp_mt.models import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.checkpoints.averaging import average_checkpoints
+from resmlp_mt.fairseq_plugin.checkpoints.loading import architecture_of, load_checkpoint, options_of
+from resmlp_mt.fairseq_plugin.checkpoints.model import dictionary_sizes, model_of
 
 
 @dataclass(frozen=True)

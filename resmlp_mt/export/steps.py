@@ -6,10 +6,10 @@ What a search keeps between its steps comes in as an argument here and goes out 
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.modules.cross_attention import Source
-from resmlp_mt.modules.encoder_decoder import EncoderDecoder
-from resmlp_mt.modules.padding import roll_rows
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.nn.cross_attention import Source
+from resmlp_mt.nn.encoder_decoder import EncoderDecoder
+from resmlp_mt.nn.padding import roll_rows
 
 
 def check_exportable(model: nn.Module) -> None:

@@ -7,9 +7,9 @@ from threading import Event
 from typing import IO
 
 from resmlp_mt.ablations.running import TrainingFolder, circumstances, digests
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import JsonFile, read_lines
 from resmlp_mt.corpora.sampling import RECORD, sample
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import JsonFile, read_lines
 from resmlp_mt.scaling.grid import Plan
 from resmlp_mt.scaling.recipe import ScalingRecipe
 

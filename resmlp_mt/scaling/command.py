@@ -10,16 +10,16 @@ from fairseq.data import Dictionary
 
 from resmlp_mt.ablations.command import check_data_path, known, train_all
 from resmlp_mt.benchmarks.machine import describe
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import check_outputs, read_lines
+from resmlp_mt.common.tables import facts, text_table
 from resmlp_mt.corpora.sampling import lengths
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_outputs, read_lines
 from resmlp_mt.scaling.cells import CellFolder, cell_folders, sampled
 from resmlp_mt.scaling.fit import differences, fit_family, fit_shared
 from resmlp_mt.scaling.grid import cells_of, plan, plan_table
 from resmlp_mt.scaling.page import FILES, Study, save
 from resmlp_mt.scaling.recipe import ScalingRecipe, read_scaling_recipe
 from resmlp_mt.scaling.runs import Run, read_run
-from resmlp_mt.tables import facts, text_table
 
 
 def run(args: argparse.Namespace) -> None:

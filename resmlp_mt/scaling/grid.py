@@ -14,8 +14,8 @@ from fairseq.tasks.translation import TranslationTask
 
 from resmlp_mt.analysis import flops
 from resmlp_mt.benchmarks.systems import build_model, training_args
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.sampling import drawn, lengths
-from resmlp_mt.errors import UserError
 from resmlp_mt.scaling.parameters import Parameters, count
 from resmlp_mt.scaling.recipe import ScalingRecipe
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from resmlp_mt.ablations.table import duration
 from resmlp_mt.analysis import page as html
-from resmlp_mt.files import atomic_write, write_json
+from resmlp_mt.common.files import atomic_write, write_json
+from resmlp_mt.common.tables import facts, markdown_table
 from resmlp_mt.scaling.estimates import CONFIDENCE, Estimate
 from resmlp_mt.scaling.findings import findings
 from resmlp_mt.scaling.fit import CHOICES, FamilyFit
 from resmlp_mt.scaling.runs import DIVERGED, Run
-from resmlp_mt.tables import facts, markdown_table
 
 FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from resmlp_mt.modules.mlp_token_mixing import MLPTokenMixing
-from resmlp_mt.modules.token_mixing import TokenMixing
+from resmlp_mt.nn.mlp_token_mixing import MLPTokenMixing
+from resmlp_mt.nn.token_mixing import TokenMixing
 
 _EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
 

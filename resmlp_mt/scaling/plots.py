@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from resmlp_mt.colors import colors_of
+from resmlp_mt.common.colors import colors_of
 from resmlp_mt.scaling.estimates import interval
 from resmlp_mt.scaling.fit import FamilyFit, best_size
 from resmlp_mt.scaling.laws import Parameters, loss_of_compute, loss_of_sizes

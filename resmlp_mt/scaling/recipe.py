@@ -16,8 +16,8 @@ from resmlp_mt.ablations.settings import (
     seeds_of,
     words_of,
 )
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import PathLike
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike
 
 NUMBERS = "updates", "validate_every", "patience", "seed", "sample_seed"
 REPEATED = "size", "pairs", "seeds"

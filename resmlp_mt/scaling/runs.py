@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resmlp_mt.ablations.training_log import Curves, read_curves
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.scaling.cells import CellFolder
 from resmlp_mt.scaling.grid import Cell
 from resmlp_mt.scaling.parameters import Parameters

@@ -15,8 +15,8 @@ from fairseq_commands import USER_DIR, become_command, start
 from forked import fork
 
 from resmlp_mt.ablations.recipe import read_recipe
-from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
 from scripts import in_process, printed
 
 EPOCHS = 8

@@ -12,7 +12,7 @@ import torch
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.ablations.seeds import difference
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.evaluation.bleu import paired_bootstrap
 from scripts import printed
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from resmlp_mt.ablations.processes import Stopped, locked, run
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 
 @pytest.fixture

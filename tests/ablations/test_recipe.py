@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
-import resmlp_mt.models  # registers the models
+import resmlp_mt.fairseq_plugin  # registers the models
 from resmlp_mt.ablations.recipe import read_recipe
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "ablations"
 TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]

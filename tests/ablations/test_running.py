@@ -9,7 +9,7 @@ import pytest
 
 from resmlp_mt.ablations.recipe import read_recipe
 from resmlp_mt.ablations.running import RowFolder, finish_rows, time_left
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 RECORD = {
     "training": {"options": ["--lr", "1"], "data": {"dict.en.txt": "0"}},

@@ -7,7 +7,7 @@ from builders import build, dictionary, pairs
 
 from resmlp_mt.analysis import findings
 from resmlp_mt.analysis.bands import bands_of, read_bands
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 BANDED = {"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}
 TEXT = [tuple(map(torch.tensor, pair)) for pair in zip(*pairs((5, 4), (3, 6), (7, 2)), strict=True)]

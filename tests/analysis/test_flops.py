@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.analysis import flops
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 VOCABULARY = 52
 SIZES = ("--encoder-embed-dim", "24", "--encoder-ffn-embed-dim", "40", "--decoder-attention-heads", "2")

@@ -3,9 +3,9 @@ import torch
 from small_models import untrained
 
 from resmlp_mt.analysis.matrices import MixingMatrix, dense_matrices, mixing_matrices
-from resmlp_mt.errors import UserError
-from resmlp_mt.modules import TokenMixing
-from resmlp_mt.modules.mlp_token_mixing import MLPTokenMixing
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.nn import TokenMixing
+from resmlp_mt.nn.mlp_token_mixing import MLPTokenMixing
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])

@@ -13,8 +13,8 @@ import torch
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from small_models import checkpoint, untrained
 
-from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
 
 pytest.importorskip("matplotlib")
 

@@ -7,9 +7,9 @@ from small_models import checkpoint, untrained
 from resmlp_mt.analysis.matrices import mixing_matrices
 from resmlp_mt.analysis.pruning import pruned
 from resmlp_mt.analysis.used_part import UsedPart
-from resmlp_mt.checkpoints.model import model_of
-from resmlp_mt.errors import UserError
-from resmlp_mt.modules import TokenMixing
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
+from resmlp_mt.nn import TokenMixing
 
 USED = UsedPart({"encoder": 10, "decoder": 12}, "")
 

@@ -4,7 +4,7 @@ from small_models import checkpoint, train, untrained
 
 from resmlp_mt.analysis import used_part
 from resmlp_mt.analysis.matrices import mixing_matrices
-from resmlp_mt.checkpoints.model import model_of
+from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
 
 
 def changed(before, after):

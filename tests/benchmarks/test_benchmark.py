@@ -11,7 +11,7 @@ from resmlp_mt.benchmarks import command, jobs, machine
 from resmlp_mt.benchmarks.jobs import FULL, QUICK
 from resmlp_mt.benchmarks.timing import per_second, speed_ratio
 from resmlp_mt.commands.benchmark import get_parser
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from scripts import in_process
 
 TINY = (

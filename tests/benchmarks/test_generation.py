@@ -25,7 +25,7 @@ from resmlp_mt.benchmarks.generation import (
 )
 from resmlp_mt.benchmarks.systems import Conditions, Size, System
 from resmlp_mt.benchmarks.training import Training
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
 NAMES = ["transformer", "resmlp_transformer", "lightconv", "fconv", "lstm"]

@@ -5,14 +5,14 @@ from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
-from translation.small_folder import make
+from translate.small_folder import make
 
 from resmlp_mt.benchmarks import real_text
 from resmlp_mt.benchmarks.engines import Setting, parse
 from resmlp_mt.benchmarks.frontier import draw, frontier
 from resmlp_mt.benchmarks.real_text import Corpus, EngineProcess, compare, table
-from resmlp_mt.errors import UserError
-from resmlp_mt.translation.translator import Translator
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.translate.translator import Translator
 from scripts import in_process
 
 LINES, SETTING = ["a b", "c d e", "f"], Setting("data", ("en", "de"))

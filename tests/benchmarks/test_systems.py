@@ -14,8 +14,8 @@ from resmlp_mt.benchmarks.systems import (
     split_options,
 )
 from resmlp_mt.benchmarks.training import Training
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.dictionaries import made_up_dictionary
-from resmlp_mt.errors import UserError
 
 SIZE = Size(width=16, mlp=24, layers=4, heads=2, vocabulary=40)
 

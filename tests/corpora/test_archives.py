@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from corpora import replicas
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.archives import ArchivedText, opened_member
-from resmlp_mt.errors import UserError
 
 
 @pytest.fixture(scope="module")

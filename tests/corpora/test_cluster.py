@@ -20,6 +20,7 @@ from typing import Any
 import distributed
 import pytest
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora import cluster as clusters
 from resmlp_mt.corpora import parallel
 from resmlp_mt.corpora.cluster import Cluster
@@ -28,7 +29,6 @@ from resmlp_mt.corpora.parallel import ordered_map
 from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.progress import Progress
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.errors import UserError
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.dictionaries import made_up_dictionary, read_dictionary
-from resmlp_mt.errors import UserError
 
 
 @pytest.mark.parametrize("entries", [4, 5, 100])

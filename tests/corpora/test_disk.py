@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.disk import WORK, DiskWork, text_bytes
-from resmlp_mt.errors import UserError
 
 
 def _sized(path: Path, size: int) -> Path:

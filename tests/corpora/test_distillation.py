@@ -10,10 +10,10 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess as fairseq_preprocess
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.distillation import DataBin, Distilled, distill
 from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.errors import UserError
 from resmlp_mt.text.words import Words
 from scripts import in_process
 

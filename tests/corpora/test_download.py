@@ -16,10 +16,10 @@ from types import SimpleNamespace
 import pytest
 from corpora.misbehaving_server import Fault, Server, running
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora import download
 from resmlp_mt.corpora.download import BLOCK, OVERLAP, RESERVE, PublicFile
 from resmlp_mt.corpora.partial_download import FOLDER
-from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 BYTES = random.Random(1).randbytes(1_024_000)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.languages import check_code, check_name
-from resmlp_mt.errors import UserError
 
 
 @pytest.mark.parametrize("code", ["en", "de", "tl", "ceb", "hsb"])

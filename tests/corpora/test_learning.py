@@ -14,6 +14,7 @@ from random import Random
 import pytest
 from sentencepiece import SentencePieceProcessor
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora import tokenizers_bpe
 from resmlp_mt.corpora.learning import (
     MOST_LETTERS,
@@ -25,7 +26,6 @@ from resmlp_mt.corpora.learning import (
 )
 from resmlp_mt.corpora.parallel import Chunk
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.errors import UserError
 
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8
 PAIRS = [(line.encode(), line.encode()) for line in TEXT]

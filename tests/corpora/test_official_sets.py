@@ -7,9 +7,9 @@ import pytest
 import sacrebleu.dataset
 from corpora import replicas
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora import catalog
 from resmlp_mt.corpora.official_sets import OfficialText
-from resmlp_mt.errors import UserError
 
 SETS = [catalog.NEWSTEST2012, catalog.NEWSTEST2013, catalog.NEWSTEST2014]
 

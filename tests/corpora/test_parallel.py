@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora import parallel
 from resmlp_mt.corpora.parallel import ordered_map
 from resmlp_mt.corpora.progress import Progress
-from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 
@@ -194,7 +194,7 @@ def test_processes_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, left_
 SLOW = """
     import os, sys, time
     from resmlp_mt.corpora import parallel
-    from resmlp_mt.errors import told_in_one_line
+    from resmlp_mt.common.errors import told_in_one_line
 
     class Slow:
         def __call__(self, item):

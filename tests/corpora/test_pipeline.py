@@ -19,15 +19,15 @@ from corpora.folders import contents
 
 from resmlp_mt import commands
 from resmlp_mt.commands import prepare_text
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import LONGEST_SENTENCE, read_lines
+from resmlp_mt.common.locks import lock
 from resmlp_mt.corpora.binarize import Binarizing, write_dictionary
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, disk_work, made_already, made_otherwise, prepare
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import format_summary
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import LONGEST_SENTENCE, read_lines
-from resmlp_mt.locks import lock
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +89,7 @@ def test_binarized_sentences_are_those_of_fairseq_interactive(
     from fairseq import options, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    import resmlp_mt.models  # noqa: F401  (as --user-dir imports it)
+    import resmlp_mt.fairseq_plugin  # noqa: F401  (as --user-dir imports it)
 
     # data-bin alone, with no other option than fairseq cannot be without
     monkeypatch.setattr(sys, "argv", ["fairseq-interactive"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.commands import benchmark_corpora as benchmark
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 MULTI30K = ROOT.parent / "shared/data/multi30k"

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 from corpora.misbehaving_server import running
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora import download
 from resmlp_mt.corpora.disk import DiskWork
 from resmlp_mt.corpora.download import PublicFile
 from resmlp_mt.corpora.partial_download import FOLDER
 from resmlp_mt.corpora.preparation_plan import PreparationPlan
-from resmlp_mt.errors import UserError
 
 MD5 = hashlib.md5(b"").hexdigest()
 ZIP = PublicFile("a.zip", "https://example.org/a.zip", md5=hashlib.md5(b"zip").hexdigest(), size=3)

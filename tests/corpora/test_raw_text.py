@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.filtering import PairFilter
 from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.corpora.sources import PlainText
 from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.corpora.summary import how_to_translate
-from resmlp_mt.errors import UserError
 from resmlp_mt.text.tokenizer import END, PAD, TextSettings, Tokenizer
 from resmlp_mt.text.words import Words
 

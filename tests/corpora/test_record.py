@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.record import Place
 from resmlp_mt.corpora.steps import Step, Steps
-from resmlp_mt.errors import UserError
 
 
 @pytest.fixture(autouse=True)

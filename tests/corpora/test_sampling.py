@@ -5,8 +5,8 @@ import pytest
 import torch
 from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.sampling import lengths, sample
-from resmlp_mt.errors import UserError
 
 LANGS = "en", "de"
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines
 from resmlp_mt.corpora.sources import PairSource, PlainText, check_text
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import LONGEST_SENTENCE, aligned, binary_lines
 
 LINE = st.binary(max_size=8).map(lambda line: line.replace(b"\n", b""))
 

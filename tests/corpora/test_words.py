@@ -7,9 +7,9 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.parallel import Chunk
 from resmlp_mt.corpora.tokens import ChunkTokenizer
-from resmlp_mt.errors import UserError
 from resmlp_mt.text.characters import CharacterCleaner
 from resmlp_mt.text.words import LineTokenizer, Words
 

@@ -8,7 +8,7 @@ from fairseq_commands import USER_DIR, start, training
 from made_up_language import TRAIN, VALID, sentence_pairs
 from shared import made_once
 
-import resmlp_mt.models  # noqa: F401  (registers the models)
+import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ import torch
 from fairseq import checkpoint_utils
 from made_up_language import VALID
 
-from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
 
 N_BEST = ("--nbest", 3, "--lenpen", 0.6, "--print-alignment", "--batch-size", 32)
 

@@ -12,8 +12,8 @@ from fairseq_commands import USER_DIR, training
 from made_up_language import sentence_pairs
 
 from resmlp_mt import ResMLPTransformerModel
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.raw_text import RawText
-from resmlp_mt.errors import UserError
 
 TYPOGRAPHIC = "It's a “good” dog – isn't it…"
 TOO_LONG = r"a source sentence has \d+ positions .* but the model has 64: .* --max-source-positions \d+ or more"

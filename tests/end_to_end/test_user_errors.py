@@ -11,7 +11,7 @@ import torch
 from fairseq_commands import USER_DIR
 
 from resmlp_mt import ResMLPTransformerModel
-from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ DELETING = """
 import sys
 from fairseq import options
 import fairseq_cli.validate
-import resmlp_mt.models
+import resmlp_mt.fairseq_plugin
 
 class Deleted:
     def __del__(self):

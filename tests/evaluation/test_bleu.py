@@ -6,7 +6,7 @@ import fairseq_cli.score
 import pytest
 from generated import REFERENCE, moses_tokens, worse
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.evaluation.bleu import (
     detokenized_scores,
     paired_bootstrap,

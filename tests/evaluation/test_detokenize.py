@@ -3,7 +3,7 @@ import re
 import pytest
 from generated import REFERENCE, moses_tokens, subwords
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.evaluation.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
 
 

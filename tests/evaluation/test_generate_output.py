@@ -5,7 +5,7 @@ from generated import CLOSING, HEADER, TRANSLATED, generate_output, sentence_lin
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.evaluation.generate_output import check_translated, in_order, read_generate_output
 
 # fairseq joins tokens by single spaces and ends a line at \n: no white space but the space, no surrogates.

@@ -7,7 +7,7 @@ import sacrebleu
 from generated import CLOSING, REFERENCE, generate_output, moses_tokens, sentence_lines, subwords, worse
 
 from resmlp_mt.commands.score import words_of
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from scripts import SCRIPTS, in_process
 
 

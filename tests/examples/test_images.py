@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "images"
 MODULES = "models", "convert", "predict", "train", "table"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from translation.fake_server import FakeTranslator, serving
+from serve.fake_server import FakeTranslator, serving
 
-from resmlp_mt.translation.translator import Translation
+from resmlp_mt.translate.translator import Translation
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "serving" / "load.py"
 

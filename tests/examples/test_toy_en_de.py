@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 
 FOLDER = Path(__file__).parents[2] / "examples" / "toy_en_de"
 sys.path.insert(0, str(FOLDER))

@@ -14,11 +14,11 @@ import torch
 from builders import batch, build, decode_in_steps, logits, pairs, shifted
 from fairseq.utils import import_user_module
 
-from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.checkpoints.model import model_of
-from resmlp_mt.errors import UserError
-from resmlp_mt.modules import TokenMixing, register_mixing
-from resmlp_mt.modules.mixing_kinds import TOKEN_MIXINGS
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
+from resmlp_mt.nn import TokenMixing, register_mixing
+from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from scripts import printed
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "your_own_mixing"

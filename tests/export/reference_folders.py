@@ -17,7 +17,7 @@ from resmlp_mt.export.card import Card
 from resmlp_mt.export.hub_folder import write_hub_folder
 from resmlp_mt.export.loading import Trained
 from resmlp_mt.text.tokenizer import TextSettings
-from resmlp_mt.translation import model_folder
+from resmlp_mt.translate import model_folder
 
 CODES = b"#version: 0.2\n" + b"".join(f"w {digit}</w>\n".encode() for digit in range(10))
 LINES = ["w1 w2 w3.", "w5, w6", " w7\u2028w8\t", "w9 (w0)", "<unk> </s> w1", "日本 🙂"]

@@ -14,15 +14,15 @@ from trained import SCATTER
 
 import resmlp_mt
 from resmlp_mt import Translator
-from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.raw_text import RawText
 from resmlp_mt.corpora.subwords import Subwords
-from resmlp_mt.errors import UserError
 from resmlp_mt.export import hub_folder
 from resmlp_mt.export.hub_folder import largest_difference, sources
-from resmlp_mt.models.plain import plain
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.plain import plain
 from resmlp_mt.text.words import Words
-from resmlp_mt.translation import model_folder
+from resmlp_mt.translate import model_folder
 from scripts import in_process
 
 CODES = "#version: 0.2\nw 1</w>\n"
@@ -76,7 +76,7 @@ def test_what_is_written(exported, model):
 
 
 def test_the_layers_are_those_that_train(exported):
-    modules = Path(resmlp_mt.__file__).parent / "modules"
+    modules = Path(resmlp_mt.__file__).parent / "nn"
     for path in modules.glob("[a-z]*.py"):
         assert (exported / path.name).read_bytes() == path.read_bytes()
 

@@ -18,9 +18,9 @@ from builders import OPTIONS, batch, build, dictionary, pairs, shifted
 from fairseq.sequence_generator import SequenceGenerator
 from trained import SCATTER, save
 
-from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.errors import UserError
-from resmlp_mt.models.presets import PRESETS
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.presets import PRESETS
 from scripts import in_process
 
 pytest.importorskip("onnx")

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from resmlp_mt.analysis.flops import ResMLP, Transformer
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.corpora.sampling import drawn, lengths
-from resmlp_mt.errors import UserError
 from resmlp_mt.scaling.grid import Cell, cells_of, plan, plan_table
 from resmlp_mt.scaling.recipe import read_scaling_recipe
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from made_runs import loss
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.scaling import fit as fits
 from scripts import printed
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.scaling.recipe import read_scaling_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "scaling"

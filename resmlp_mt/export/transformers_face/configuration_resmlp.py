@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any  # noqa: F401 (what is added to the copy n
 
 from transformers import PretrainedConfig
 
-from resmlp_mt.modules.encoder_decoder import ModelConfig, tied
+from resmlp_mt.nn.encoder_decoder import ModelConfig, tied
 
 
 class ResMLPConfig(PretrainedConfig):

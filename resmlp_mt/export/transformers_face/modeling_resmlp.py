@@ -9,9 +9,9 @@ from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin, Pre
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from resmlp_mt.export.transformers_face.configuration_resmlp import ResMLPConfig
-from resmlp_mt.modules.cross_attention import Source
-from resmlp_mt.modules.encoder_decoder import Decoder, Encoder, SinusoidalPositions, State, tied
-from resmlp_mt.modules.padding import back
+from resmlp_mt.nn.cross_attention import Source
+from resmlp_mt.nn.encoder_decoder import Decoder, Encoder, SinusoidalPositions, State, tied
+from resmlp_mt.nn.padding import back
 
 IGNORED = -100
 """Labels that the loss leaves out."""

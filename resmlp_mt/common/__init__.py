@@ -1,0 +1,1 @@
+"""What every room stands on: errors, files that appear whole, locks, tables, this machine."""

@@ -1,0 +1,336 @@
+"""Files that appear whole or not at all, and text read line by line without surprises."""
+
+import contextlib
+import contextvars
+import gzip
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+from resmlp_mt.common.errors import UserError
+
+PathLike = str | os.PathLike[str]
+Line = TypeVar("Line", str, bytes)
+LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
+LONGEST_LINE = 1 << 26  # bytes; a little compressed file can hold a line of many times the memory
+LONGEST_SENTENCE = 1 << 20  # bytes of a line of raw text; what is longer is no sentence, and may have no end
+UNFINISHED = ".unfinished"  # the folder that holds all unfinished files while its parent folder is being prepared
+_MARK = "resmlp_mt"  # a file in it, which shows that the folder is ours
+
+_unfinished: contextvars.ContextVar[Path | None] = contextvars.ContextVar("unfinished", default=None)
+
+
+def check_unfinished(folder: PathLike) -> Path:
+    """The place of ``unfinished_within`` a folder.
+
+    Raises:
+        UserError: somebody else's file or folder has its name
+    """
+    path = Path(os.path.abspath(folder), UNFINISHED)
+    try:
+        ours = path.is_dir() and not path.is_symlink() and ((path / _MARK).exists() or not any(path.iterdir()))
+        if ours or not os.path.lexists(path):
+            return path
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    raise UserError(f"{path}: is not of this toolkit, which needs the name: move it away, or choose another folder")
+
+
+@contextlib.contextmanager
+def unfinished_within(folder: PathLike) -> Iterator[None]:
+    """Until the end, ``atomic_write`` and ``atomic_folder`` have what is unfinished below a folder in one place.
+
+    That is the hidden ``FOLDER/.unfinished``, which is gone at the end. What a killed run left in it goes first.
+    Nothing else of the folder is looked at.
+
+    Args:
+        folder: exists, and is ours alone for the time
+
+    Raises:
+        UserError: somebody else's file or folder has the name, or it cannot be written
+    """
+    path = check_unfinished(folder)
+    try:
+        path.mkdir(exist_ok=True)
+        (path / _MARK).touch()
+        _clear(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    before = _unfinished.set(path)
+    try:
+        yield
+    finally:
+        _unfinished.reset(before)
+        with contextlib.suppress(OSError):
+            _clear(path)
+            (path / _MARK).unlink()  # last: until then a later run knows the folder as ours
+            path.rmdir()
+
+
+def _clear(unfinished: Path) -> None:
+    for path in unfinished.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != _MARK:
+            path.unlink()
+
+
+def _place_of_unfinished(path: Path) -> Path:
+    place = _unfinished.get()
+    return place if place and place.parent in Path(os.path.abspath(path)).parents else path.parent
+
+
+def _hidden(path: Path) -> str:
+    """How the name of what is unfinished begins; cut, as a name may already have the 255 bytes that there may be."""
+    return f".{path.name[:50]}."
+
+
+@contextlib.contextmanager
+def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
+    """Open ``path`` for writing so that it appears complete or stays as it was.
+
+    Writes go to a temporary file in the same folder (or ``unfinished_within`` another), which takes the final name
+    (``os.replace``) only after a flush to disk. Whatever goes wrong on the way, the temporary file is removed. Text is
+    UTF-8 with ``\\n`` line ends.
+
+    Args:
+        path: the final name; its folder is made if missing
+        mode: ``"w"`` for text or ``"wb"`` for bytes
+
+    Raises:
+        UserError: the file cannot be written (full disk, no permission, a folder or device by that name, ...)
+    """
+    path = Path(path)
+    # Not by tempfile, whose files are private: open() applies the umask, which cannot be read without changing it for
+    # all threads.
+    temporary = _place_of_unfinished(path) / f"{_hidden(path)}{secrets.token_hex(4)}.tmp"
+    encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
+    try:
+        # /dev/stdout, also where it is a file
+        to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")
+        if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
+            raise UserError(f"{path}: is not a regular file: choose another name")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def write_json(path: PathLike, values: Any) -> None:
+    """Write JSON values to a file, indented, by ``atomic_write``."""
+    with atomic_write(path) as file:
+        json.dump(values, file, indent=1)
+        file.write("\n")
+
+
+def read_object(path: PathLike, most: int) -> dict[str, Any] | None:
+    """The JSON object in a file; None if the file holds anything else, or more than so many bytes.
+
+    Raises:
+        OSError: it cannot be read
+    """
+    with open(path, "rb") as file:
+        content = file.read(most + 1)
+    try:
+        values = json.loads(content) if len(content) <= most else None
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+@contextlib.contextmanager
+def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
+    """Make a folder that appears complete or not at all: yields an empty one, which takes the name at the end.
+
+    Args:
+        path: the final name
+        replace: in the place of an old one; a folder cannot be exchanged in one go: a kill in between leaves none,
+            never a mixture
+
+    Raises:
+        UserError: the folder or what is in it cannot be written
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        place = _place_of_unfinished(path)
+        with tempfile.TemporaryDirectory(dir=place, prefix=_hidden(path), suffix=".tmp") as temporary:
+            new = Path(temporary, "new")
+            new.mkdir()
+            yield new
+            for file in filter(Path.is_file, new.rglob("*")):
+                with open(file, "rb+") as stream:
+                    os.fsync(stream.fileno())
+            if replace and path.exists():
+                os.rename(path, Path(temporary, "old"))
+            os.rename(new, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> None:
+    """Refuse to write onto what is read.
+
+    Args:
+        outputs: files and folders that a command is about to write or replace
+        inputs: files and folders that it reads
+
+    Raises:
+        UserError: an output is an input (under another name, or through a link, too), or a folder that holds one
+    """
+    read = {os.path.realpath(path): path for path in inputs}
+    for output in outputs:
+        place = os.path.realpath(output)
+        for where, path in read.items():
+            if os.path.commonpath([where, place]) == place:
+                raise UserError(f"{output}: would be written over the input {path}: choose another name")
+
+
+def opened(path: PathLike) -> IO[bytes]:
+    """Open a file to read its bytes, decompressed if its name ends in ``.gz``.
+
+    Raises:
+        UserError: it is missing or cannot be read
+    """
+    try:
+        return cast(IO[bytes], gzip.open(path) if str(path).endswith(".gz") else open(path, "rb"))
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def check_can_be_written(path: PathLike) -> None:
+    """See, before long work, that a file can be written at its end.
+
+    Raises:
+        UserError: something else has its name, or no folder can be made or written there
+    """
+    place = Path(os.path.abspath(path))
+    if place.exists() and not place.is_file():
+        raise UserError(f"{path}: is not a regular file: choose another name")
+    folder = next(each for each in place.parents if os.path.lexists(each))
+    if not folder.is_dir():
+        raise UserError(f"{path}: {folder} is not a folder: choose another name")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{path}: {folder} cannot be written: choose another place")
+
+
+def read_lines(path: PathLike) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their line ends, as a stream.
+
+    Lines end at ``\n`` alone: characters at which Python's own text mode also breaks (lone CR, U+0085, U+2028, ...)
+    stay inside their line, so that the files of a parallel corpus keep their alignment. The CR of a CRLF is dropped.
+
+    Raises:
+        UserError: the file is missing, not UTF-8 or a broken archive, with the line
+    """
+    number = 0
+    try:
+        with opened(path) as stream:
+            for number, line in enumerate(binary_lines(stream, str(path), LONGEST_LINE), start=1):
+                yield line.removesuffix(b"\r").decode()
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}:{number}: not UTF-8 ({error.reason}): convert the file to UTF-8, for example with iconv"
+        ) from error
+
+
+def binary_lines(stream: IO[bytes], name: str, longest: int = LONGEST_SENTENCE) -> Iterator[bytes]:
+    """Yield the lines of a binary stream without their ``\n``, which the last line may lack.
+
+    Args:
+        name: what it is called in messages
+        longest: bytes that a line may have, with its end
+
+    Raises:
+        UserError: it cannot be read on (cut off, broken compression, ...), or has a longer line
+    """
+    number = 0
+    try:
+        while line := stream.readline(longest + 1):
+            number += 1
+            if len(line) > longest:
+                raise UserError(f"{name}:{number}: more than {longest:,} bytes: give text, a sentence a line")
+            yield line.removesuffix(b"\n")
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{name}: cannot be read after line {number}: {error}") from error
+
+
+def aligned(sides: Sequence[Iterator[Line]], names: Sequence[str]) -> Iterator[tuple[Line, ...]]:
+    """Yield the lines of several sides side by side.
+
+    Args:
+        sides: their lines, as ``read_lines`` or ``binary_lines`` give them
+        names: what the sides are called in messages
+
+    Raises:
+        UserError: a side ends before the others
+    """
+    for number, lines in enumerate(zip_longest(*sides)):
+        if None in lines:
+            short = ", ".join(name for name, line in zip(names, lines, strict=True) if line is None)
+            long = ", ".join(name for name, line in zip(names, lines, strict=True) if line is not None)
+            raise UserError(
+                f"{short} ends after line {number} but {long} goes on: the sides must be aligned line by line"
+            )
+        yield lines
+
+
+def read_parallel(paths: Sequence[PathLike]) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of aligned files side by side, each as ``read_lines`` does.
+
+    Raises:
+        UserError: the files do not have the same number of lines, or one of them cannot be read
+    """
+    return aligned(list(map(read_lines, paths)), list(map(str, paths)))
+
+
+class JsonFile:
+    """A mapping kept in a file. A file that is missing, broken, huge or holds anything else is an empty one.
+
+    Args:
+        path: the file; appears with the first ``save``
+        fields: names and types that each value of the mapping must have, as a mapping itself; those that lack one are
+            left out. None: any values
+
+    Attributes:
+        values: the mapping, as JSON values; change it and ``save``
+    """
+
+    def __init__(self, path: PathLike, fields: Mapping[str, type] | None = None):
+        self._path = path
+        read: Any = None
+        # (JSON that is too deep ends in RecursionError; a pipe would be waited for.)
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            if Path(path).is_file() and os.path.getsize(path) <= LARGEST_JSON:
+                read = json.loads(Path(path).read_text(encoding="utf-8"))
+        self.values: dict[str, Any] = read if isinstance(read, dict) else {}
+        if fields is not None:
+            self.values = {name: value for name, value in self.values.items() if _has(value, fields)}
+
+    def save(self) -> None:
+        """Write the file.
+
+        Raises:
+            UserError: it cannot be written
+        """
+        write_json(self._path, self.values)
+
+
+def _has(value: Any, fields: Mapping[str, type]) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in fields.items())

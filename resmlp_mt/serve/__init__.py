@@ -1,0 +1,1 @@
+"""A page and an interface over HTTP to a translator."""

@@ -1,0 +1,143 @@
+"""Beam search over an encoder-decoder in pure PyTorch, with the translations and scores of fairseq's.
+
+A step does everything for all sentences at once, and a sentence that is finished leaves the batch.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resmlp_mt.translate.ranking import Continuations, Wanted, at_end, following
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How translations are searched for; the defaults are those of fairseq-generate, but for the beam.
+
+    Attributes:
+        beam: translations that are followed at a time, and found in the end
+        length_penalty: a translation of T tokens, ``</s>`` included, is ranked by its log-probability / T ** this;
+            0: by the log-probability itself
+        max_len_a, max_len_b: most tokens of a translation, without ``</s>``, are ``a S + b`` for S tokens of the
+            source, ``</s>`` included; never more than the model's positions
+        attention: keep the cross-attention
+    """
+
+    beam: int = 4
+    length_penalty: float = 1.0
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    attention: bool = False
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation that was found.
+
+    Attributes:
+        tokens: of the target, without ``</s>``
+        score: by which it is ranked, in natural logarithms
+        attention: of each target token and ``</s>`` to each source token and ``</s>``, T x S: the last layer's
+            cross-attention, the mean of its heads. None if it was not asked for, or the model has none
+    """
+
+    tokens: list[int]
+    score: float
+    attention: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Hypotheses that ended in one step: sentence and score of each, its tokens, its attention."""
+
+    sentences: list[int]
+    scores: list[float]
+    tokens: Tensor
+    attention: Tensor | None
+
+
+@torch.inference_mode()
+def search(
+    model: Any, source: Tensor, eos: int, options: SearchOptions, candidates: Tensor | None = None
+) -> list[list[Hypothesis]]:
+    """Translate a batch.
+
+    A sentence ends with ``beam`` hypotheses, best first. As in fairseq, they end in the order in which ``</s>`` is
+    among the best ``beam`` continuations, and the first step may not be ``</s>``.
+
+    Args:
+        model: an ``EncoderDecoder``, or what has an encoder and a decoder like its own
+        source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
+        eos: the number of ``</s>``
+        candidates: for each sentence the tokens that its translations may have, B x L, ``</s>`` first; None: all
+
+    Raises:
+        ValueError: a sentence has more positions than the model
+    """
+    decoder, beam = model.decoder, options.beam
+    memory, padding = model.encoder(source)
+    state = decoder.start(memory, padding, candidates)
+    lengths = (~padding).sum(1)
+    longest = (options.max_len_a * lengths.double() + options.max_len_b).long().clamp(1, decoder.limit - 1)
+
+    sentences = torch.arange(source.size(0), device=source.device)  # that are not finished
+    found = torch.zeros_like(sentences)  # hypotheses of each of these
+    scores = torch.zeros(source.size(0), 1, device=source.device)  # of their beams; one beam before the first step
+    tokens = sentences.new_full((source.size(0), 1), eos)  # a row a beam
+    attention: Tensor | None = None  # the same rows, x T x S
+    ended: list[_Ended] = []
+    wanted = Wanted(beam, model.cfg.pad, eos, options.attention)
+    follow = following(decoder)
+    for step in range(int(longest.max()) + 1):
+        best, weights, state = follow(tokens, state, scores, wanted)
+        if step >= longest.min():
+            best = at_end(best, longest == step, eos)
+        if weights is not None:
+            mean = weights.mean(0)
+            attention = mean if attention is None else torch.cat([attention, mean], 1)
+
+        # those among the best K that end, as long as there is room for them
+        ending = best.ends[:, :beam] & (found.unsqueeze(1) + best.ends[:, :beam].cumsum(1) <= beam)
+        if ending.any():
+            chosen = best.rows[:, :beam][ending]
+            # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
+            weight = float(step + 1) ** options.length_penalty
+            ranked = [total / weight for total in best.totals[:, :beam][ending].tolist()]
+            owners = sentences.unsqueeze(1).expand_as(ending)[ending]
+            ended.append(
+                _Ended(
+                    owners.tolist(),
+                    ranked,
+                    tokens[chosen, 1:],
+                    None if attention is None else attention[chosen],
+                )
+            )
+            found = found + ending.sum(1)
+
+        going_on = (found < beam) & (longest > step)
+        left = None if going_on.all() else going_on.nonzero().flatten()
+        if left is not None:
+            if len(left) == 0:
+                break
+            best = Continuations(*(each[left] for each in best))
+            sentences, found, longest = sentences[left], found[left], longest[left]
+        chosen = best.rows.gather(1, best.kept).flatten()
+        scores = best.totals.masked_fill(best.ends, -torch.inf).gather(1, best.kept)  # nothing follows </s>
+        tokens = torch.cat([tokens[chosen], best.symbols.gather(1, best.kept).view(-1, 1)], 1)
+        if attention is not None:
+            attention = attention[chosen]
+        state = decoder.reorder(state, chosen, left)
+    return _ranked(ended, source.size(0), lengths.tolist())
+
+
+def _ranked(ended: list[_Ended], batch: int, lengths: list[int]) -> list[list[Hypothesis]]:
+    """The hypotheses of each sentence, best first; of equal ones the one that ended first."""
+    found: list[list[Hypothesis]] = [[] for _ in range(batch)]
+    for step in ended:
+        rows = step.tokens.tolist()
+        for number, (sentence, score) in enumerate(zip(step.sentences, step.scores, strict=True)):
+            weights = None if step.attention is None else step.attention[number, :, : lengths[sentence]]
+            found[sentence].append(Hypothesis(rows[number], score, weights))
+    return [sorted(hypotheses, key=lambda each: -each.score) for hypotheses in found]

@@ -1,0 +1,135 @@
+"""The target tokens among which a sentence's translation is searched: those that its own source tokens go with.
+
+The file is CTranslate2's ``vmap``: a line a source token, a tab, and the target tokens that it goes with; the line of
+the empty source token has those that every sentence may have.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, read_lines
+from resmlp_mt.text.tokenizer import END, PAD, UNKNOWN, Tokenizer
+
+SHORTLIST = "shortlist.txt"  # of a model's folder
+ALWAYS = ""  # the source token of the target tokens that every sentence may have
+
+
+class Shortlist:
+    """For each sentence its own target tokens, so that the batch never changes a sentence's scores.
+
+    Args:
+        always: numbers of the target tokens that every sentence may have; ``</s>`` and ``<unk>`` are added
+        of_source: by the number of a source token, those that a sentence with it may have besides
+        source_symbols, target_symbols: entries of the dictionaries
+    """
+
+    def __init__(
+        self, always: Sequence[int], of_source: Mapping[int, Sequence[int]], source_symbols: int, target_symbols: int
+    ):
+        longest = max(map(len, of_source.values()), default=0)
+        self._of_source = torch.full((source_symbols, longest), END)
+        for number, targets in of_source.items():
+            self._of_source[number, : len(targets)] = torch.tensor(targets, dtype=torch.long)
+        self._always = torch.zeros(target_symbols, dtype=torch.bool)
+        self._always[[END, UNKNOWN, *always]] = True
+
+    def candidates(self, source: Tensor) -> Tensor:
+        """The target tokens that each sentence may have.
+
+        Args:
+            source: tokens, B x S
+
+        Returns:
+            B x L: in each row rising numbers, then padding
+        """
+        chosen = self._always.repeat(len(source), 1)
+        chosen.scatter_(1, self._of_source[source.cpu()].flatten(1), True)
+        chosen[:, :END] = False  # no translation has <s> or padding
+        rows, numbers = chosen.nonzero(as_tuple=True)
+        places = chosen.cumsum(1)[rows, numbers] - 1
+        found = torch.full((len(source), int(chosen.sum(1).max())), PAD)
+        found[rows, places] = numbers
+        return found.to(source.device)
+
+
+def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str]) -> Shortlist:
+    """Read a file of CTranslate2's format; tokens that the dictionaries lack are left out.
+
+    Args:
+        source, target: symbols of the dictionaries
+
+    Raises:
+        UserError: a line is not of this format, is of several source tokens or of one that had a line already; most
+            tokens are not the dictionaries'; none is for every sentence
+    """
+    numbers = {symbol: number for number, symbol in enumerate(source)}
+    targets = {symbol: number for number, symbol in enumerate(target)}
+    lists: dict[str, list[int]] = {}
+    for place, line in enumerate(read_lines(path), 1):
+        symbol, tab, words = line.partition("\t")
+        if not tab or " " in symbol:
+            raise UserError(f"{path}: line {place}: is not a source token, a tab and target tokens: make it again")
+        if symbol in lists:
+            raise UserError(f"{path}: line {place}: a second line of {symbol!r:.60}: make it again")
+        lists[symbol] = [targets[word] for word in words.split(" ") if word in targets]
+    always = lists.pop(ALWAYS, [])
+    if not always:
+        raise UserError(f"{path}: no line with a tab at its start and the tokens of every sentence: make it again")
+    of_source = {numbers[symbol]: found for symbol, found in lists.items() if symbol in numbers}
+    if 2 * len(of_source) < len(lists):
+        raise UserError(f"{path}: most of its source tokens are not the model's: make it again, with this model")
+    return Shortlist(always, of_source, len(source), len(target))
+
+
+def shortlist_lines(
+    tokenizer: Tokenizer, always: Sequence[int], of_source: Mapping[int, Sequence[int]]
+) -> Iterator[str]:
+    """The lines of the file; what every sentence may have is not said again.
+
+    Besides, a sentence may have its own source tokens (names, numbers), where the target dictionary has them too.
+    """
+    target = tokenizer.target
+    known, has = {target[number] for number in always}, set(target)
+    yield f"{ALWAYS}\t{' '.join(target[number] for number in always)}"
+    for number, symbol in enumerate(tokenizer.source):
+        found = [target[each] for each in of_source.get(number, ())]
+        found = [each for each in dict.fromkeys([*found, symbol]) if each in has and each not in known]
+        if found:
+            yield f"{symbol}\t{' '.join(found)}"
+
+
+def shortlist_of(folder: Path, source: Sequence[str], target: Sequence[str]) -> Shortlist | None:
+    """That of a model's folder, if it has one."""
+    path = folder / SHORTLIST
+    return read_shortlist(path, source, target) if os.path.lexists(path) else None
+
+
+def encoded(
+    tokenizer: Tokenizer, pairs: Iterable[tuple[str, ...]], limits: tuple[int, int]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Pairs of running text as numbers, ``</s>`` last; without those that have no word on one side, or one too long.
+
+    Args:
+        limits: positions that the model has on each side; it sees no longer pair, whose table could fill the memory
+    """
+    for source, target in pairs:
+        with contextlib.suppress(ValueError):
+            numbers = tokenizer.encode(source), tokenizer.encode(target, target=True)
+            if all(1 < len(side) <= limit for side, limit in zip(numbers, limits, strict=True)):
+                yield numbers
+
+
+def covered(shortlist: Shortlist, pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[int, int, float]:
+    """How many tokens of translations their sentence's shortlist has, how many there are, and its mean size."""
+    found, size = 0, 0
+    for source, target in pairs:
+        candidates = set(shortlist.candidates(torch.tensor([source]))[0].tolist())
+        found += sum(token in candidates for token in target)
+        size += len(candidates)
+    return found, sum(len(target) for _, target in pairs), size / len(pairs)

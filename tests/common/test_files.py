@@ -1,0 +1,340 @@
+"""Files that appear whole or not at all; lines that stay lines."""
+
+import errno
+import gzip
+import os
+import resource
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resmlp_mt.common import files
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import JsonFile, atomic_folder, atomic_write, read_lines, read_parallel, unfinished_within
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# --- atomic_write
+
+
+def test_write_makes_folders_and_honours_the_umask(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "a.txt"
+    old = os.umask(0o027)
+    try:
+        with atomic_write(path) as file:
+            file.write("ä\u2028\n")
+            assert not path.exists()
+    finally:
+        os.umask(old)
+    assert path.read_bytes() == "ä\u2028\n".encode()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert _names(path.parent) == ["a.txt"]
+
+
+@pytest.mark.parametrize("letter", ["n", "ä", "😀"])
+def test_a_name_as_long_as_there_may_be_is_one(tmp_path: Path, letter: str) -> None:
+    name = letter * (255 // len(letter.encode()))
+    with atomic_write(tmp_path / name) as stream:
+        stream.write("new")
+    with atomic_folder(tmp_path / f"x{name[1:]}") as folder:
+        (folder / "file").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, f"x{name[1:]}"])
+
+
+def test_write_bytes_replaces_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with atomic_write(path, "wb") as file:
+        file.write(b"\x00\xff")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"\x00\xff"
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), UserError("mine")])
+def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(type(error)), atomic_write(path) as file:
+        file.write("new")
+        raise error
+    assert path.read_text() == "old"
+    assert _names(tmp_path) == ["a.txt"]
+
+
+def test_full_disk_at_the_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with (
+        pytest.raises(UserError, match=r"a\.txt: cannot be written: No space left on device$"),
+        atomic_write(tmp_path / "a.txt") as file,
+    ):
+        file.write("x")
+    assert _names(tmp_path) == []
+
+
+def test_file_too_large_while_writing(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with (
+            pytest.raises(UserError, match=r"a\.bin: cannot be written: File too large$"),
+            atomic_write(tmp_path / "a.bin", "wb") as file,
+        ):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+            file.write(bytes(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert _names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["file/below/it", "folder", "x" * 300])
+def test_names_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match=str(tmp_path)) as error, atomic_write(tmp_path / name) as file:
+        file.write("x")
+    assert "\n" not in str(error.value)
+    assert _names(tmp_path) == ["file", "folder"]
+
+
+def test_a_device_is_not_replaced() -> None:
+    with pytest.raises(UserError, match="/dev/null: is not a regular file"), atomic_write("/dev/null") as file:
+        file.write("x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_link_to_a_stream_is_not_replaced(tmp_path: Path) -> None:
+    with open(tmp_path / "file", "w") as stream:
+        (tmp_path / "stdout").symlink_to(f"/proc/self/fd/{stream.fileno()}")
+        assert (tmp_path / "stdout").is_file()
+        with (
+            pytest.raises(UserError, match="stdout: is not a regular file"),
+            atomic_write(tmp_path / "stdout") as file,
+        ):
+            file.write("x")
+    assert (tmp_path / "stdout").is_symlink()
+
+
+# --- read_lines
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))))
+def test_only_newline_ends_a_line(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a.txt"
+    with atomic_write(path) as file:
+        file.writelines(f"{line}\n" for line in lines)
+    assert list(read_lines(path)) == [line.removesuffix("\r") for line in lines]
+
+
+def test_breaks_of_text_mode_stay_inside(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    nasty = "a\rb\vc\fd\x1ce\x1df\x1eg\x85h\u2028i\u2029j\x00k"
+    path.write_bytes(f"{nasty}\r\n\r\nlast".encode())
+    assert list(read_lines(path)) == [nasty, "", "last"]
+
+
+def test_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress("ä\nb\n".encode()))
+    assert list(read_lines(path)) == ["ä", "b"]
+
+
+def test_truncated_gzip_tells_where(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    whole = gzip.compress(b"".join(b"%d\n" % i for i in range(5000)))
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"a\.gz: cannot be read after line \d+: .*end-of-stream"):
+        list(read_lines(path))
+
+
+def test_not_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_text("<html>")
+    with pytest.raises(UserError, match=r"a\.gz: cannot be read after line 0: Not a gzipped file"):
+        list(read_lines(path))
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    damaged = bytearray(gzip.compress(b"word " * 1000))
+    damaged[len(damaged) // 2] ^= 0xFF
+    path.write_bytes(damaged)
+    with pytest.raises(UserError, match=r"a\.gz: cannot be read"):
+        list(read_lines(path))
+
+
+def test_broken_utf8_tells_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"good\nalso\n\xe4\nnever\n")
+    with pytest.raises(UserError, match=r"a\.txt:3: not UTF-8 .*iconv") as error:
+        list(read_lines(path))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "message"), [("missing", "missing: no such file$"), ("", "cannot be read")])
+def test_no_file(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        list(read_lines(tmp_path / name))
+
+
+# --- read_parallel
+
+
+def test_parallel(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a\x0b1\r\nb\x0c2\n")
+    (tmp_path / "b").write_bytes("1\u20281\n2\r2".encode())
+    assert list(read_parallel([tmp_path / "a", tmp_path / "b"])) == [("a\x0b1", "1\u20281"), ("b\x0c2", "2\r2")]
+
+
+def test_misaligned(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1\n2\n3\n")
+    (tmp_path / "b").write_text("1\n2\n")
+    with pytest.raises(UserError, match=r"b ends after line 2 but .*a goes on: the sides must be aligned"):
+        list(read_parallel([tmp_path / "a", tmp_path / "b"]))
+
+
+# --- atomic_folder
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path):
+    with atomic_folder(tmp_path / "deep" / "out") as folder:
+        (folder / "a").write_text("one")
+        assert not (tmp_path / "deep" / "out").exists()
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
+    assert (tmp_path / "deep" / "out" / "a").read_text() == "one"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt()])
+def test_an_interrupted_folder_leaves_the_old_one(tmp_path, error):
+    with atomic_folder(tmp_path / "out") as folder:
+        (folder / "a").write_text("old")
+    with pytest.raises(type(error)), atomic_folder(tmp_path / "out", replace=True) as folder:
+        (folder / "a").write_text("new")
+        raise error
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out" / "a").read_text() == "old"
+
+
+def test_an_old_folder_is_replaced_whole(tmp_path):
+    for name in "a", "b":
+        with atomic_folder(tmp_path / "out", replace=True) as folder:
+            (folder / name).write_text(name)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["b"]
+
+
+def test_a_folder_that_is_there_is_kept(tmp_path):
+    with atomic_folder(tmp_path / "out") as folder:
+        (folder / "a").write_text("old")
+    with pytest.raises(UserError, match="out: cannot be written"), atomic_folder(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out" / "a").read_text() == "old"
+
+
+# --- unfinished_within
+
+
+def test_what_is_unfinished_is_in_one_place_and_gone_at_the_end(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with unfinished_within(out):
+        with atomic_write(out / "deep" / "a") as file, atomic_folder(out / "folder") as folder:
+            with atomic_write(folder / "b") as inner:
+                inner.write("b")
+            file.write("a")
+            assert _names(out) == [".unfinished", "deep"] and _names(out / "deep") == []
+            assert len(_names(out / ".unfinished")) == 3
+        with atomic_write(tmp_path / "c") as file:
+            assert len(_names(tmp_path)) == 2
+        with pytest.raises(ValueError, match="mine"), atomic_write(out / "d") as file:
+            raise ValueError("mine")
+        assert _names(out / ".unfinished") == ["resmlp_mt"]
+    assert _names(out) == ["deep", "folder"] and _names(out / "folder") == ["b"]
+    with atomic_write(out / "e") as file:
+        assert len(_names(out)) == 3
+
+
+def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("mine")
+    child = os.fork()
+    if child == 0:
+        with unfinished_within(tmp_path), atomic_write(tmp_path / "a"), atomic_folder(tmp_path / "b") as folder:
+            (folder / "link").symlink_to(tmp_path / "mine")
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(_names(tmp_path / ".unfinished")) == 3
+    with unfinished_within(tmp_path):
+        assert _names(tmp_path / ".unfinished") == ["resmlp_mt"]
+    assert _names(tmp_path) == ["mine"] and _names(tmp_path / "mine") == ["file"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_a_user_s_folder_of_that_name_is_left_alone(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "resmlp_mt").write_text("mine")
+    path = tmp_path / ".unfinished"
+    if kind == "file":
+        path.write_text("mine")
+    elif kind == "folder":
+        path.mkdir()
+        (path / "file").write_text("mine")
+    else:
+        path.symlink_to("mine")
+    with pytest.raises(UserError, match=r"\.unfinished: is not of this toolkit"), unfinished_within(tmp_path):
+        pass
+    assert _names(tmp_path) == [".unfinished", "mine"] and _names(tmp_path / "mine") == ["resmlp_mt"]
+    assert kind != "folder" or _names(path) == ["file"]
+
+
+# --- JsonFile
+
+
+BROKEN = {
+    "nothing": b"",
+    "cut off": b'{"a": 1',
+    "a list": b"[1, 2]",
+    "text": b'"a"',
+    "a number": b"5",
+    "null": b"null",
+    "not UTF-8": b'{"a": "\xe4"}',
+    "too deep": b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "a number of too many digits": b'{"a": ' + b"9" * 5000 + b"}",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    record = JsonFile(path)
+    assert record.values == {}
+    record.values["b"] = 1
+    record.save()
+    assert JsonFile(path).values == {"b": 1}
+
+
+def test_a_huge_record_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json").write_text('{"a": 1}')
+    monkeypatch.setattr(files, "LARGEST_JSON", 7)
+    assert JsonFile(tmp_path / "a.json").values == {}
+
+
+def test_a_pipe_is_no_record(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    assert JsonFile(tmp_path / "a.json").values == {}
+
+
+def test_values_of_another_shape_are_left_out(tmp_path: Path) -> None:
+    record = JsonFile(tmp_path / "a.json")
+    record.values = {"good": {"sum": "x", "more": 1}, "number": 5, "lacks": {}, "other": {"sum": 1}, "none": None}
+    record.save()
+    assert JsonFile(tmp_path / "a.json", fields={"sum": str}).values == {"good": {"sum": "x", "more": 1}}

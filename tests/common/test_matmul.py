@@ -1,0 +1,83 @@
+"""``--cpu-matmul``: which library multiplies, what it computes, and who decides."""
+
+import pytest
+import torch
+from builders import build
+
+from resmlp_mt.common import matmul
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.matmul import MATMULS, choose, exact
+
+
+@pytest.fixture(autouse=True)
+def own_setting():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    matmul._set_here = False
+    yield
+    torch.set_float32_matmul_precision(before)
+    matmul._set_here = False
+
+
+def on_a_machine(monkeypatch, is_exact: bool, slow: bool) -> None:
+    monkeypatch.setattr(matmul, "exact", lambda: is_exact)
+    monkeypatch.setattr(matmul, "mkl_is_slow", lambda: slow)
+
+
+@pytest.mark.parametrize(
+    ("is_exact", "slow", "setting"), [(True, True, "medium"), (True, False, "highest"), (False, True, "highest")]
+)
+def test_by_itself_it_takes_onednn_where_that_is_exact_and_mkl_slow(monkeypatch, is_exact, slow, setting):
+    on_a_machine(monkeypatch, is_exact, slow)
+    build()
+    assert torch.get_float32_matmul_precision() == setting
+
+
+@pytest.mark.parametrize(("library", "setting"), [("onednn", "medium"), ("blas", "highest")])
+def test_the_option_decides(monkeypatch, caplog, library, setting):
+    on_a_machine(monkeypatch, False, True)
+    with caplog.at_level("INFO"):
+        build(cpu_matmul=library)
+    assert torch.get_float32_matmul_precision() == setting
+    assert ("by oneDNN, in bfloat16" in caplog.text) == (library == "onednn")
+
+
+def test_what_the_process_chose_stays(monkeypatch):
+    on_a_machine(monkeypatch, False, True)
+    torch.set_float32_matmul_precision("high")
+    choose("auto")
+    assert torch.get_float32_matmul_precision() == "high"
+
+
+def test_an_earlier_models_choice_does_not_stay(monkeypatch):
+    on_a_machine(monkeypatch, False, True)
+    choose("onednn")
+    choose("auto")
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize(("vendor", "slow"), [("AuthenticAMD", True), ("GenuineIntel", False)])
+def test_the_processor_s_name_decides_and_no_clock(monkeypatch, tmp_path, vendor, slow):
+    matmul.mkl_is_slow.cache_clear()
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+    monkeypatch.setattr(matmul, "Path", lambda name: tmp_path / name.rpartition("/")[2])
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
+    assert matmul.mkl_is_slow() == slow
+    (tmp_path / "cpuinfo").unlink()
+    matmul.mkl_is_slow.cache_clear()
+    assert not matmul.mkl_is_slow()
+    matmul.mkl_is_slow.cache_clear()
+
+
+def test_exactness_is_found_by_float64():
+    """The same judgement as by the processor's features: AMX is where PyTorch lets oneDNN round."""
+    a, b = torch.randn(300, 700), torch.randn(700, 200)
+    with matmul.matmul("onednn"):
+        differs = (a @ b).double().sub(a.double() @ b.double()).abs().max() > 1e-2
+    assert exact() == (not differs)
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_an_unknown_library_is_one_line():
+    with pytest.raises(UserError, match=f"--cpu-matmul mkl: give one of {', '.join(MATMULS)}$"):
+        build(cpu_matmul="mkl")

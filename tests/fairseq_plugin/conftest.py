@@ -1,0 +1,54 @@
+"""fairseq's commands in the test's own process, and a model of one update with its data-bin."""
+
+import fairseq_cli.preprocess
+import fairseq_cli.train
+import pytest
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from in_this_process import run, training
+from shared import made_once
+
+import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models and installs the patches)
+
+
+@pytest.fixture
+def train(small):
+    def training_of(save_dir, *options, **more):
+        run(fairseq_cli.train, *training(small, save_dir, *options, **more))
+
+    return training_of
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """A folder with ``bin``, ``other`` (of another vocabulary) and ``trained/checkpoint_last.pt``."""
+    return made_once(tmp_path_factory, "small", make_small)
+
+
+def make_small(folder):
+    for name, words in ("bin", 5), ("other", 9):
+        for language in "de", "en":
+            lines = [f"a{i % words} b{i % 3} c" for i in range(16)]
+            (folder / f"{name}.{language}").write_text("\n".join(lines) + "\n")
+        prefix = folder / name
+        run(
+            fairseq_cli.preprocess, "-s", "de", "-t", "en", "--joined-dictionary", "--destdir", prefix,
+            *("--trainpref", prefix, "--validpref", prefix, "--testpref", prefix),
+        )  # fmt: skip
+    run(fairseq_cli.train, *training(folder, folder / "trained"))
+
+
+@pytest.fixture(scope="session")
+def checkpoint(small):
+    return small / "trained" / "checkpoint_last.pt"
+
+
+@pytest.fixture
+def task(small):
+    """Gives translation with one of the two data-bins."""
+
+    def task_of(name="bin"):
+        config = TranslationConfig()
+        config.data, config.source_lang, config.target_lang = str(small / name), "de", "en"
+        return TranslationTask.setup_task(config)
+
+    return task_of

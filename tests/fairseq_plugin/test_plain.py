@@ -1,0 +1,92 @@
+"""The model in pure PyTorch beside fairseq's: the same scores for every preset and option, all at once and in steps."""
+
+import pytest
+import torch
+from builders import EOS, PAD, VARIANTS, batch, build, logits, pairs, shifted
+
+from resmlp_mt.fairseq_plugin.plain import plain
+
+EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
+MORE = {
+    "adaptive softmax": {
+        "adaptive_softmax_cutoff": [10, 20],
+        "adaptive_softmax_factor": 2,
+        "criterion": "adaptive_loss",
+    },
+    "other widths at the target's ends": {"decoder_input_dim": 32, "decoder_output_dim": 16},
+    "shared output embeddings": {"share_decoder_input_output_embed": True, "separate": True},
+    "embeddings as they are": {"no_scale_embedding": True},
+    "no cross-attention": {"no_cross_attention": True},
+}
+
+
+@pytest.fixture(scope="module", params={**VARIANTS, **MORE}, ids=lambda name: name.replace(" ", "-"))
+def both(request):
+    model = build(**{**VARIANTS, **MORE}[request.param]).eval()
+    return model, plain(model)
+
+
+def rows_of(scores, targets, left_pad):
+    """Log-probabilities of each sentence, without padding."""
+    return [
+        (row[-len(target) :] if left_pad else row[: len(target)]).log_softmax(-1)
+        for row, target in zip(scores, targets, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("left_pad", [False, True])
+@torch.no_grad()
+def test_scores_of_a_batch_padded_on_either_side(both, left_pad):
+    model, ours = both
+    sources, targets = pairs((3, 5), (7, 2), (1, 9))
+    if model.decoder.adaptive_softmax is None:
+        expected = [row.log_softmax(-1) for row in logits(model, sources, targets, left_pad, left_pad)]
+    else:
+        out = model(batch(sources), None, batch(shifted(targets)))
+        expected = rows_of(model.get_normalized_probs(out, log_probs=True), targets, left_pad=False)
+    found = ours(batch(sources, left_pad, extra=3), batch(shifted(targets), left_pad, extra=2))
+    if not left_pad:
+        found = found[:, : max(map(len, targets))]
+    for one, other in zip(rows_of(found, targets, left_pad), expected, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+@torch.no_grad()
+def test_step_by_step_with_beams_that_change_places_and_a_sentence_that_leaves(both):
+    """Steps of one and of two positions; teacher forcing of the same tokens is what they are held against."""
+    _, ours = both
+    sources, targets = pairs((3, 8), (7, 8), (2, 8))
+    source, beams = batch(sources), 2
+    previous = batch(shifted(targets)).repeat_interleave(beams, 0)
+    previous[1::2, 1:] = previous[1::2, 1:].flip(1)  # the second beam of each sentence has other tokens
+    memory, padding = ours.encoder(source)
+    expected, weights = ours.decoder(previous, ours.decoder.start(memory, padding), need_weights=True)
+    state, at, rows = ours.decoder.start(memory, padding), 0, torch.arange(6)
+    for width in 1, 2, 1, 3, 1:
+        scores, attention, state = ours.decoder.step(previous[rows, at : at + width], state, need_weights=True)
+        torch.testing.assert_close(scores, expected[rows, at : at + width], **EXACT)
+        if attention is not None:
+            torch.testing.assert_close(attention, weights[:, rows, at : at + width], **EXACT)
+        at += width
+        swapped = torch.tensor([1, 0, 3, 2, 5, 4])[: len(rows)]
+        if at == 3:  # the first sentence leaves
+            state, rows = ours.decoder.reorder(state, swapped[2:], torch.tensor([1, 2])), rows[swapped[2:]]
+        else:
+            state, rows = ours.decoder.reorder(state, swapped), rows[swapped]
+    assert at == 8
+
+
+def test_shared_parameters_are_shared():
+    ours = plain(build(share_all_embeddings=True))
+    shared = ours.encoder.embed_tokens.weight
+    assert ours.decoder.embed_tokens.weight is shared and ours.decoder.output_projection.weight is shared
+
+
+def test_too_long_is_an_error_before_any_arithmetic():
+    ours = plain(build(max_source_positions=5, max_target_positions=4))
+    longest = torch.tensor([[PAD, PAD, 5, 6, 7, 8, EOS]])
+    ours(longest, torch.tensor([[PAD, EOS, 5, 6, 7]]))
+    with pytest.raises(ValueError, match="6 positions, but the model has 5"):
+        ours(torch.tensor([[5, 6, 7, 8, 9, EOS]]), torch.tensor([[EOS]]))
+    with pytest.raises(ValueError, match="5 positions, but the model has 4"):
+        ours(longest, torch.tensor([[EOS, 5, 6, 7, 8]]))

@@ -1,0 +1,310 @@
+"""The promises of the model, for every preset (narrowed, for speed) and more variants.
+
+The oracle shares no code with the model. What is held against it is the model as it trains, outputs and gradients;
+inference (steps, folding) is held against that.
+"""
+
+import re
+from argparse import Namespace
+from copy import deepcopy
+
+import pytest
+import torch
+from builders import EOS, PAD, VARIANTS, batch, build, decode_in_steps, logits, pairs, shifted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import encode, parameters_of, translate_scores
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.presets import BASE, PRESETS
+
+EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
+
+
+def options_of(variant):
+    return {**BASE, **PRESETS[variant.get("preset", "resmlp_transformer_tiny")], **variant}
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
+def name_of_variant(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def variant(name_of_variant):
+    variant = VARIANTS[name_of_variant]
+    return build(**variant), options_of(variant)
+
+
+@pytest.fixture(scope="module")
+def folded(variant):
+    return fold_copy(variant[0])
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return build()
+
+
+def assert_same(got, expected):
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+def fold_copy(model):
+    """A folded copy of the model; fairseq's hook folds in place."""
+    copy = deepcopy(model).eval()
+    copy.make_generation_fast_()
+    return copy
+
+
+def gradients(model, rows, weights):
+    """The gradients of the parameters, by name, of the rows' logits weighted and summed."""
+    model.zero_grad()
+    sum((row * weight).sum() for row, weight in zip(rows, weights, strict=True)).backward()
+    return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+
+
+def random_like(rows):
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(row.shape, generator=generator, dtype=row.dtype) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def equations(variant):
+    """A batch, its scores by the equations, their weights in a sum, and the parameters with the gradients of that."""
+    model, options = variant
+    sources, targets = pairs((5, 4), (3, 6))
+    p = parameters_of(model)
+    expected = [
+        translate_scores(p, source, previous, options)
+        for source, previous in zip(sources, shifted(targets), strict=True)
+    ]
+    weights = random_like(expected)
+    sum((row * weight).sum() for row, weight in zip(expected, weights, strict=True)).backward()
+    return sources, targets, expected, weights, p
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_training_is_the_paper_s_equations(name_of_variant, variant, equations, checkpointed):
+    """What comes out, and the gradient of every parameter, beside those of the equations."""
+    model, _ = variant
+    if checkpointed:
+        model = build(**VARIANTS[name_of_variant], checkpoint_activations=True)
+    assert model.training and torch.is_grad_enabled()
+    sources, targets, expected, weights, p = equations
+    for left_pad in False, True:
+        got = logits(model, sources, targets, left_pad)
+        assert_same(got, expected)
+        for name, gradient in gradients(model, got, weights).items():
+            if "embed_tokens" in name and "output_projection" not in name:
+                gradient[PAD] = 0 if p[name].grad is None else p[name].grad[PAD]  # PyTorch leaves padding's row out
+            reference = torch.zeros_like(gradient) if p[name].grad is None else p[name].grad
+            torch.testing.assert_close(gradient, reference, **EXACT, msg=lambda text, name=name: f"{name}: {text}")
+
+
+# Promise 1: a sentence is alone
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=5),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 70),
+    st.integers(0, 99),
+)
+def test_batch_and_padding_do_not_matter(tiny, lengths, left_pad, left_pad_target, extra, seed):
+    """``extra`` reaches past the 64 positions of the model: padding is not length."""
+    sources, targets = pairs(*lengths, seed=seed)
+    together = logits(tiny, sources, targets, left_pad, left_pad_target, extra)
+    alone = [logits(tiny, [s], [t])[0] for s, t in zip(sources, targets, strict=True)]
+    assert_same(together, alone)
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+@torch.no_grad()
+def test_batch_and_padding_do_not_matter_for_any_variant(variant, folded, is_folded):
+    model = folded if is_folded else variant[0]
+    sources, targets = pairs((5, 4), (2, 6), (7, 1))
+    alone = [logits(model, [s], [t])[0] for s, t in zip(sources, targets, strict=True)]
+    for left_pad in False, True:
+        for left_pad_target in False, True:
+            assert_same(logits(model, sources, targets, left_pad, left_pad_target, extra=3), alone)
+
+
+def test_a_batch_trains_as_its_sentences_alone_do(variant):
+    """The gradients of a batch are the sums of those of its sentences."""
+    model, _ = variant
+    sources, targets = pairs((5, 4), (2, 6), (7, 1))
+    rows = logits(model, sources, targets, left_pad=True, extra=3)
+    weights = random_like(rows)
+    got = gradients(model, rows, weights)
+    alone = [
+        gradients(model, logits(model, [source], [target]), [weight])
+        for source, target, weight in zip(sources, targets, weights, strict=True)
+    ]
+    for name in got:
+        torch.testing.assert_close(got[name], sum(each[name] for each in alone), **EXACT)
+
+
+def test_the_encoder_gives_back_positions_where_the_tokens_are(tiny):
+    (sources, _) = pairs((5, 1), (2, 1))
+    parameters = parameters_of(tiny)
+    for left_pad in False, True:
+        tokens = batch(sources, left_pad, extra=2)
+        out = tiny.encoder(tokens, return_all_hiddens=True)
+        assert torch.equal(out["encoder_padding_mask"][0], tokens.eq(PAD))
+        assert out["encoder_out"][0].shape == (*tokens.t().shape, 64)
+        assert all(state.shape == out["encoder_out"][0].shape for state in out["encoder_states"])
+        for b, source in enumerate(sources):
+            expected = torch.stack(encode(parameters, source, options_of({})))
+            torch.testing.assert_close(out["encoder_out"][0][tokens[b].ne(PAD), b], expected, **EXACT)
+
+
+def test_precomputed_embeddings_are_taken_on_either_side(tiny):
+    (sources, _) = pairs((5, 1), (2, 1))
+    for left_pad in False, True:
+        tokens = batch(sources, left_pad)
+        embedded = tiny.encoder.embed_tokens(tokens)
+        given_embedding = tiny.encoder(tokens, token_embeddings=embedded)["encoder_out"][0]
+        torch.testing.assert_close(given_embedding, tiny.encoder(tokens)["encoder_out"][0])
+
+
+# Promise 2: no look ahead
+
+
+def test_no_position_sees_a_later_one(variant):
+    model, _ = variant
+    (sources, targets) = pairs((5, 8))
+    prev = batch(shifted(targets))
+    with torch.no_grad():
+        full = model(batch(sources), None, prev)[0]
+        for t in range(1, 8):
+            changed = prev.clone()
+            changed[:, t:] = 4 + (changed[:, t:] + 1) % 40
+            torch.testing.assert_close(model(batch(sources), None, changed)[0][:, :t], full[:, :t], **EXACT)
+            assert not torch.allclose(model(batch(sources), None, changed)[0][:, t:], full[:, t:])
+
+
+def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
+    model, options = variant
+    sources, targets = pairs((5, 4), (3, 6))
+    model.zero_grad()
+    model(batch(sources, left_pad=True), None, batch(shifted(targets)))[0].square().sum().backward()
+    for length, layers in (5, model.encoder.layers), (6, model.decoder.layers):
+        for name, parameter in layers.named_parameters():
+            positions = options["max_source_positions" if length == 5 else "max_target_positions"]
+            if re.search(r"\.mixing\.mixing\.weight(_in|_out)?$", name):
+                grad = parameter.grad.reshape(-1, positions, positions)
+                expected = torch.zeros(positions, positions, dtype=torch.bool)
+                expected[:length, :length] = True
+                expected = expected.tril() if length == 6 else expected
+                assert torch.equal(grad != 0, expected.expand_as(grad)), name
+
+
+# Promise 3: one step at a time equals all at once
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+@pytest.mark.parametrize("left_pad", [False, True])
+@torch.no_grad()
+def test_steps_equal_teacher_forcing(variant, folded, is_folded, left_pad):
+    model = folded if is_folded else variant[0]
+    sources, targets = pairs((5, 9), (3, 9))
+    stepped, beams = decode_in_steps(model, sources, targets, left_pad, drop_at=4)
+    for (i, j), rows in stepped.items():
+        expected = logits(model, [sources[i]], [beams[i][j]])[0]
+        assert len(rows) == (4 if i == 0 else 9)
+        torch.testing.assert_close(rows, expected[: len(rows)], **EXACT)
+
+
+def test_exchanged_beams_of_a_sentence_leave_the_encoder_s_output_alone(tiny):
+    sources, _ = pairs((5, 1), (3, 1))
+    out = tiny.encoder(batch(sources))
+    expanded = tiny.encoder.reorder_encoder_out(out, torch.tensor([0, 0, 1, 1]))
+    assert expanded["encoder_out"][0].equal(out["encoder_out"][0][:, [0, 0, 1, 1]])
+    assert tiny.encoder.reorder_encoder_out(expanded, torch.tensor([1, 0, 3, 3])) is expanded
+    for order in [2, 3], [0, 1, 2, 2, 3], [2, 3, 0, 1], [1, 2, 0, 3]:
+        got = tiny.encoder.reorder_encoder_out(expanded, torch.tensor(order))
+        for key, dim in ("encoder_out", 1), ("encoder_padding_mask", 0), ("encoder_embedding", 0):
+            assert got[key][0].equal(expanded[key][0].index_select(dim, torch.tensor(order)))
+        again = tiny.encoder.reorder_encoder_out(got, torch.tensor([1, 0]))
+        assert again["encoder_out"][0].equal(got["encoder_out"][0][:, [1, 0]])
+
+
+# Promise 4: folding changes nothing
+
+
+@torch.no_grad()
+def test_folding_moves_scores_by_rounding_only(variant, folded):
+    model, _ = variant
+    sources, targets = pairs((5, 4), (3, 6))
+    for left_pad in False, True:
+        plain = logits(model, sources, targets, left_pad)
+        assert_same(logits(folded, sources, targets, left_pad), plain)
+
+
+def test_fairseq_s_hook_folds_once():
+    model = build()
+    sources, targets = pairs((5, 4))
+    plain = logits(model, sources, targets)
+    cfg = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
+    for _ in range(2):
+        model.prepare_for_inference_(cfg)
+    assert_same(logits(model, sources, targets), plain)
+
+
+def test_folding_a_half_precision_model_rounds_once():
+    """The fold itself is done in float64, so that all that is lost is the rounding of each folded weight."""
+    model = build(scatter=0.05).half().double()  # the rounded weights, in float64
+    sources, targets = pairs((5, 4))
+    expected = logits(model, sources, targets)[0]
+    folded = fold_copy(model.half()).double()
+    got = logits(folded, sources, targets)[0]
+    assert 0 < (got - expected).abs().max() < 0.01 * expected.abs().max()
+
+
+# Promise 5: too long is an error
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("left_pad", [False, True])
+def test_too_long_is_refused_with_length_limit_and_option(side, left_pad):
+    model = build(max_source_positions=10, max_target_positions=12)
+    limit = 10 if side == "source" else 12
+    for length in limit, limit + 1:
+        sizes = (length, 3) if side == "source" else (3, length)
+        sources, targets = pairs(sizes, (2, 2))
+        if length == limit:
+            logits(model, sources, targets, left_pad, left_pad)
+        else:
+            message = f"{side} sentence has {length} positions.*has {limit}.*--max-{side}-positions {length}"
+            with pytest.raises(UserError, match=message):
+                logits(model, sources, targets, left_pad, left_pad)
+
+
+def test_too_long_is_refused_before_any_arithmetic():
+    model = build(max_source_positions=10, max_target_positions=12)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.new_empty(0)  # any use of it fails otherwise
+    with pytest.raises(UserError, match="max-source-positions 11"):
+        model.encoder(torch.full((1, 11), 5))
+    with pytest.raises(UserError, match="max-target-positions 13"):
+        model.decoder(torch.full((1, 13), 5), encoder_out=None)
+
+
+def test_steps_beyond_the_limit_are_refused(tiny):
+    memory = tiny.encoder(torch.tensor([[5, EOS]]))
+    with pytest.raises(UserError, match="--max-target-positions 65"):
+        tiny.decoder(torch.full((1, 65), 5), encoder_out=memory, incremental_state={})
+
+
+def test_fairseq_sees_the_limits(variant):
+    model, options = variant
+    assert model.max_positions() == (options["max_source_positions"], options["max_target_positions"])
+
+
+def test_full_context_alignment_is_refused(tiny):
+    with pytest.raises(UserError, match="causal"):
+        tiny.decoder(torch.tensor([[EOS, 5]]), encoder_out=None, full_context_alignment=True)

@@ -1,0 +1,78 @@
+"""The layers by themselves: pure PyTorch, one graph."""
+
+import ast
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import resmlp_mt.nn
+from resmlp_mt.nn import DecoderLayer, EncoderLayer, LayerConfig
+from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
+
+ROOM = Path(resmlp_mt.nn.__file__).parent
+KINDS = {
+    **{kind: {"token_mixing": kind} for kind in TOKEN_MIXINGS},
+    "heads": {"mixing_heads": 4, "mixing_relative": True},
+    "layernorm": {"norm": "layernorm"},
+}
+
+
+def layer(causal, **options):
+    torch.manual_seed(0)
+    source_dim = 8 if causal else 0
+    cfg = LayerConfig(8, 16, 10, causal, source_dim=source_dim, attention_heads=2, layerscale_init=1.0, **options)
+    return (DecoderLayer if causal else EncoderLayer)(cfg)
+
+
+def run(layer, x, memory, padding):
+    """The layer's output for T x B x C, of sentences that end before the padding (T x B)."""
+    if isinstance(layer, EncoderLayer):
+        return layer(x, padding)
+    return layer(x, layer.source(memory, padding.t()))[0]
+
+
+def test_they_import_torch_and_one_another_alone(tmp_path, monkeypatch):
+    for path in ROOM.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 1 or node.module.split(".")[0] in ("torch", *sys.stdlib_module_names), path.name
+            elif isinstance(node, ast.Import):
+                assert all(each.name.split(".")[0] in ("torch", *sys.stdlib_module_names) for each in node.names)
+    shutil.copytree(ROOM, tmp_path / "somewhere_else")
+    monkeypatch.syspath_prepend(tmp_path)
+    moved = importlib.import_module("somewhere_else")
+    assert moved.EncoderLayer(moved.LayerConfig(8, 16, 10))(torch.randn(3, 2, 8)).shape == (3, 2, 8)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_torch_compile_makes_one_graph_of_a_layer(options, causal):
+    """In training, with dropout, and in evaluation, where the result is that of the layer as it stands."""
+    torch.compiler.reset()
+    plain = layer(causal, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1, **options)
+    x, memory = torch.randn(6, 3, 8), torch.randn(6, 3, 8)
+    padding = torch.arange(6).unsqueeze(1) >= torch.tensor([6, 4, 5])
+    compiled = torch.compile(run, fullgraph=True, backend="eager")
+    compiled(plain, x, memory, padding).square().sum().backward()
+    assert all(parameter.grad is not None for parameter in plain.parameters())
+    plain.eval()
+    torch.testing.assert_close(compiled(plain, x, memory, padding), run(plain, x, memory, padding))
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_beams_share_their_sentence_s_source(options):
+    """Three rows of each sentence read one source, as if each had a copy; sentences can be chosen from it."""
+    decoder, x, memory = layer(True, **options).eval(), torch.randn(5, 6, 8), torch.randn(4, 2, 8)
+    padding = torch.tensor([[False] * 4, [False, False, True, True]])
+    shared, copied = (
+        decoder.source(memory, padding),
+        decoder.source(memory[:, [0, 0, 0, 1, 1, 1]], padding[[0] * 3 + [1] * 3]),
+    )
+    for got, expected in zip(decoder(x, shared, None, True)[:2], decoder(x, copied, None, True)[:2], strict=True):
+        torch.testing.assert_close(got, expected)
+    chosen = decoder.cross_attention.attention.reorder(shared, torch.tensor([1]))
+    torch.testing.assert_close(decoder(x[:, 3:], chosen)[0], decoder(x, shared)[0][:, 3:])

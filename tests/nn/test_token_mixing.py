@@ -1,0 +1,169 @@
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from resmlp_mt.nn import Aff, TokenMixing
+
+EVERY = {"heads": [1, 2, 4], "relative": [False, True]}
+
+
+def mixing(causal, positions=8, seed=0, **options):
+    torch.manual_seed(seed)
+    result = TokenMixing(positions, causal=causal, **options).double()
+    nn.init.normal_(result.bias)
+    if result.relative is not None:
+        nn.init.normal_(result.relative)
+    return result
+
+
+def for_every(function):
+    for name, values in EVERY.items():
+        function = pytest.mark.parametrize(name, values)(function)
+    return function
+
+
+def by_hand(module, x):
+    """One position, one sentence and one channel at a time."""
+    out, positions = torch.empty_like(x), module.max_positions
+    weight, bias = module.weight.view(-1, positions, positions), module.bias.view(-1, positions)
+    heads, (length, batch, channels) = len(weight), x.shape
+    for t, b, c in itertools.product(range(length), range(batch), range(channels)):
+        head, out[t, b, c] = c * heads // channels, 0
+        for s in range(t + 1 if module.causal else length):
+            relative = 0 if module.relative is None else module.relative.view(heads, -1)[head, s - t + positions - 1]
+            out[t, b, c] += (weight[head, t, s] + relative) * x[s, b, c]
+        out[t, b, c] += bias[head, t]
+    return out
+
+
+@for_every
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [1, 5, 8])
+def test_it_is_a_linear_layer_over_positions(causal, length, heads, relative):
+    module, x = mixing(causal, heads=heads, relative=relative), torch.randn(length, 3, 4, dtype=torch.double)
+    with torch.no_grad():
+        assert torch.allclose(module(x), by_hand(module, x))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_relative_term_starts_at_zero(causal):
+    for heads, shape in (1, ()), (2, (2,)):
+        module = TokenMixing(8, heads, True, causal)
+        assert module.relative.shape == (*shape, 8 if causal else 15)
+        assert (module.relative == 0).all()
+
+
+def test_gradients_reach_distances_within_the_batch_only():
+    for causal, reached in (False, range(3, 12)), (True, range(3, 8)):
+        module = mixing(causal, heads=2, relative=True)
+        module(torch.randn(5, 2, 4, dtype=torch.double)).square().sum().backward()
+        for grad in module.relative.grad:
+            assert grad.nonzero().flatten().tolist() == list(reached)  # distances -4 to 4, or to 0
+
+
+def test_padded_positions_are_read_as_zero_whatever_they_hold():
+    module, x = mixing(False), torch.randn(6, 2, 4, dtype=torch.double)
+    padding = torch.zeros(6, 2, dtype=torch.bool)
+    padding[4:, 1] = True
+    out = module(module.readable(x, padding), padding)
+    assert torch.allclose(out[:4, 1:], module(x[:4, 1:]))
+    assert torch.allclose(out[:, :1], module(x[:, :1]))
+
+
+def test_no_gradient_above_the_diagonal_or_outside_the_batch():
+    module, x = mixing(True), torch.randn(5, 2, 4, dtype=torch.double)
+    module(x).square().sum().backward()
+    reached = module.weight.grad != 0
+    expected = torch.zeros(8, 8, dtype=torch.bool)
+    expected[:5, :5] = torch.ones(5, 5).tril().bool()
+    assert torch.equal(reached, expected)
+    assert (module.weight.triu(1) == 0).all()
+
+
+def test_no_gradient_outside_the_batch_without_causality():
+    module = mixing(False)
+    module(torch.randn(5, 2, 4, dtype=torch.double)).square().sum().backward()
+    assert (module.weight.grad[:5, :5] != 0).all()
+    assert (module.weight.grad[5:] == 0).all() and (module.weight.grad[:, 5:] == 0).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(data):
+    """Positions come one or several at a time; between them beams are copied, permuted and dropped."""
+    torch.manual_seed(data.draw(st.integers(0, 1000)))
+    options = {name: data.draw(st.sampled_from(values)) for name, values in EVERY.items()}
+    module, positions = mixing(True, 40, **options), data.draw(st.integers(1, 40))
+    if data.draw(st.booleans()):
+        module.fold_(Aff(4).double(), Aff(4, 0.5).double())
+    batch = data.draw(st.integers(1, 4))
+    past = torch.empty(0, batch, 4, dtype=torch.double)
+    kept = []
+    while past.size(0) < positions:
+        step = min(data.draw(st.integers(1, 3)), positions - past.size(0))
+        new = torch.randn(step, past.size(1), 4, dtype=torch.double)
+        past = torch.cat([past, new])
+        got, kept = module.step(new, kept)
+        assert torch.allclose(got, module(past)[-step:])
+        order = data.draw(st.lists(st.integers(0, past.size(1) - 1), min_size=1, max_size=4))
+        past = past[:, order]
+        kept = module.reorder(kept, torch.tensor(order))
+
+
+def test_the_past_holds_inputs_only_and_grows_by_doubling():
+    module, past, buffers = mixing(True, 40), [], []
+    for _ in range(40):
+        _, past = module.step(torch.randn(1, 2, 3, dtype=torch.double), past)
+        buffer, _ = past
+        if not buffers or buffer.data_ptr() != buffers[-1].data_ptr():
+            buffers.append(buffer)
+    assert [len(buffer) for buffer in buffers] == [16, 32, 40]
+
+
+def test_no_row_moves_when_beams_change_places_and_the_buffer_shrinks_with_the_batch():
+    module, kept, past = mixing(True, 16), [], torch.empty(0, 6, 3, dtype=torch.double)
+    orders = [[0, 0, 2, 1, 5, 4], [1, 1, 0, 2, 2, 3], [5, 3, 2, 1], [3, 1], [1, 0]]
+    sizes = []
+    for order in orders:
+        new = torch.randn(1, past.size(1), 3, dtype=torch.double)
+        past = torch.cat([past, new])
+        got, kept = module.step(new, kept)
+        assert torch.allclose(got, module(past)[-1:])
+        before, copy = kept[0], kept[0].clone()
+        kept = module.reorder(kept, torch.tensor(order))
+        assert kept[0] is before and torch.allclose(copy, before, 0, 0, equal_nan=True)  # unwritten rows too
+        sizes.append(before.size(1))
+        past = past[:, order]
+    assert sizes == [6, 6, 6, 6, 2]
+
+
+def test_a_step_beyond_the_last_position_is_refused():
+    module = mixing(True, 4)
+    _, past = module.step(torch.randn(4, 1, 3, dtype=torch.double), [])
+    with pytest.raises(ValueError, match=r"5 positions.*has 4"):
+        module.step(torch.randn(1, 1, 3, dtype=torch.double), past)
+
+
+@for_every
+@pytest.mark.parametrize("before", [Aff, nn.LayerNorm])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_folding_what_is_beside_it_changes_nothing(causal, padded, before, heads, relative):
+    if padded and causal:
+        pytest.skip("padding follows every sentence in the decoder, where causal mixing does not look")
+    module, pre, post = mixing(causal, heads=heads, relative=relative), before(4).double(), Aff(4).double()
+    for parameter in [*pre.parameters(), *post.parameters()]:
+        nn.init.normal_(parameter)
+    x, padding = torch.randn(6, 2, 4, dtype=torch.double), None
+    if padded:
+        padding = torch.zeros(6, 2, dtype=torch.bool)
+        padding[3:, 0] = True
+    expected = post(module(module.readable(pre(x), padding), padding))
+    left = module.fold_(pre, post)
+    assert left[0](x).equal(x if before is Aff else nn.functional.layer_norm(x, (4,))) and left[1](x).equal(x)
+    assert module.fold_(*left) == left
+    assert torch.allclose(module(module.readable(left[0](x), padding), padding), expected)

@@ -1,0 +1,463 @@
+"""The server over real connections, with a translator that only pretends."""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from serve.fake_server import POSITIONS, Client, FakeTranslator, serving
+from translate.small_folder import make
+
+from resmlp_mt import Translator
+from resmlp_mt.commands.serve import check_token, get_parser
+from resmlp_mt.common.colors import PLAIN
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.serve.protocol import Limits, document
+from resmlp_mt.serve.server import Access, listening
+from scripts import in_process
+
+TOKEN = "sixteen-letters!"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with serving(FakeTranslator(), Limits(characters=200, beam=5, longest_wait=0)) as (client, _):
+        yield client
+
+
+@pytest.fixture
+def together() -> Iterator[Callable[..., "Future[Any]"]]:
+    """Starts a function in a thread of its own."""
+    with ThreadPoolExecutor(12) as threads:
+        yield threads.submit
+
+
+def test_a_translation(client: Client) -> None:
+    options = {"n_best": 2, "beam": 3, "length_penalty": 1, "alignment": True, "too_long": "split"}
+    answer = client.ask(body={"texts": ["two dogs", ""], "options": options})
+    assert answer.status == 200
+    first, second = answer.values["results"]
+    assert first["source_tokens"] == ["two", "dogs"]
+    weights = [[0, 1, 0], [1, 0, 0]]
+    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], "alignment": weights}
+    assert first["translations"] == [best, {**best, "score": -0.5}]
+    assert [each["text"] for each in second["translations"]] == ["", ""]
+    assert client.ask(body={"texts": ["Grüße 🙂"]}).values["results"][0]["translations"][0] == {
+        "text": "🙂 Grüße",
+        "score": 0.0,
+        "tokens": ["🙂", "Grüße"],
+        "alignment": None,
+    }
+    assert client.ask(body={"texts": []}).values == {"results": []}
+
+
+def test_rows_of_the_mixing(client: Client) -> None:
+    answer = client.ask("/mixing?position=2")
+    assert answer.values == {"position": 2, "layers": [[[1, 1, 1], [-1, -1, -1]], None]}
+
+
+BAD = [
+    (b"{", "the body is not JSON"),
+    (b"\xff", "the body is not JSON"),
+    (b"[" * 2300, "the body is not JSON"),
+    (b"[]", "the body is not an object"),
+    (b'{"texts": ["a"], "options": {"length_penalty": NaN}}', "the body is not JSON"),
+    (b'{"texts": ["\\ud83d"]}', r"texts\[0\]: half of a pair of surrogates"),
+    ({}, "texts: give a list of strings"),
+    ({"texts": "a"}, "texts: give a list of strings"),
+    ({"texts": ["a", 1]}, "texts: give a list of strings"),
+    ({"texts": ["a"], "text": 1}, "the body has 'text': give texts, options alone"),
+    ({"texts": ["a"], "options": []}, "options: give an object"),
+    ({"texts": ["a"], "options": {"batch_tokens": 1}}, "options has 'batch_tokens'"),
+    ({"texts": ["a"], "options": {"beam": 6}}, "options: beam is 6: give a whole number from 1 to 5"),
+    ({"texts": ["a"], "options": {"beam": True}}, "options: beam is True"),
+    ({"texts": ["a"], "options": {"beam": None}}, "options: beam is None"),
+    (
+        {"texts": ["a"], "options": {"length_penalty": 1e308}},
+        "options: length_penalty is 1e.308: give a number from -10",
+    ),
+    (
+        {"texts": ["a"], "options": {"too_long": "maybe"}},
+        "options: too_long is 'maybe': give one of error, split, truncate",
+    ),
+    ({"texts": ["a"], "options": {"alignment": 1}}, "options: alignment is 1: give true or false"),
+    ({"texts": ["a"], "options": {"n_best": 3, "beam": 2}}, "n_best 3: beam 2 finds no more than 2"),
+    ({"texts": ["a", POSITIONS * "a "]}, r"texts\[1\]: 24 tokens, but the model takes 23"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), BAD)
+def test_a_bad_request_is_told_in_one_line(client: Client, body: Any, message: str) -> None:
+    answer = client.ask(body=body)
+    assert answer.status == 400
+    assert re.match(message, answer.values["error"]), answer.text
+    assert answer.values.keys() == {"error"} and "\n" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (
+            {"body": {"texts": 201 * [""]}},
+            413,
+            "texts: 201 characters with a line end each, but a request may have 200",
+        ),
+        ({"body": {"texts": [200 * "a"]}}, 413, "texts: 201 characters"),
+        ({"body": 4000 * b" "}, 413, "the body has more than 3,400 bytes"),
+        ({"body": b"{}", "Content_Type": "text/plain"}, 415, "send the body as Content-Type: application/json"),
+        ({"path": "/nowhere"}, 404, "Not Found"),
+        ({"path": "/page/../server.py"}, 404, "Not Found"),
+        ({"path": "/translate"}, 405, "Method Not Allowed"),
+        ({"path": "/mixing?position=24"}, 400, "positions 25: give a number from 0 to 24"),
+        ({"path": "/mixing?position=-1"}, 400, "position is '-1': give a whole number from 0"),
+        ({"path": "/mixing"}, 400, "position is ''"),
+        ({"path": "/", "Host": "evil.example"}, 403, "Host 'evil.example' is no name of this server"),
+        ({"path": "/", "Host": "127.0.0.1.evil.example:80"}, 403, "Host "),
+        ({"path": "/", "Host": "evil.example@127.0.0.1"}, 403, "Host "),
+        ({"path": "/health", "Host": ""}, 403, "Host "),
+        ({"body": {"texts": []}, "Origin": "http://evil.example"}, 403, "pages of 'http://evil.example' may not ask"),
+        ({"body": {"texts": []}, "Origin": "null"}, 403, "pages of 'null' may not ask"),
+        ({"path": "/translate", "method": "OPTIONS", "Origin": "http://evil.example"}, 403, "pages of "),
+    ],
+)
+def test_refusals(client: Client, arguments: dict[str, Any], status: int, message: str) -> None:
+    answer = client.ask(**arguments)
+    assert (answer.status, answer.values["error"][: len(message)]) == (status, message)
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST", "[::1]:9000"])
+def test_the_names_of_this_machine_are_its_own(client: Client, host: str) -> None:
+    host = host.format(port=client.port)
+    assert client.ask("/health", Host=host, Origin=f"http://{host}").status == 200
+
+
+def test_a_site_that_is_named_may_ask() -> None:
+    access = Access(hosts=frozenset(["mine.example"]), origins=("https://other.example",))
+    asking = {"Host": "mine.example", "Origin": "https://other.example"}
+    with serving(FakeTranslator(), access=access) as (client, _):
+        answer = client.ask(body={"texts": ["a b"]}, **asking)
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://other.example")
+        wanted = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "content-type"}
+        before = client.ask("/translate", method="OPTIONS", **asking, **wanted)
+        assert (before.status, before.headers["access-control-allow-origin"]) == (200, "https://other.example")
+        assert client.ask("/health", Host="127.0.0.1").status == 403
+
+
+def test_a_token() -> None:
+    with serving(FakeTranslator(), access=Access(token=TOKEN)) as (client, _):
+        for header in "", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ", "Bearer \xe9":
+            for arguments in {"body": {"texts": ["a b"]}}, {"path": "/mixing?position=0"}:
+                answer = client.ask(**arguments, Authorization=header)
+                assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert client.ask(body={"texts": ["a b"]}, Authorization=f"bearer {TOKEN}").status == 200
+        assert client.ask("/mixing?position=0", Authorization=f"Bearer {TOKEN}").status == 200
+        for path in "/", "/page.js", "/health", "/openapi.json":  # the page asks for the token
+            assert client.ask(path).status == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_other_machines_need_a_token(host: str) -> None:
+    with pytest.raises(UserError, match=f"--host {host}: can be reached from other machines: give --token"):
+        check_token(None, host)
+    check_token(TOKEN, host)
+
+
+@pytest.mark.parametrize(
+    "token", ["", "short", "with a space in it all", "ümlaute-in-a-long-token", "a-line\nend-in-a-token"]
+)
+def test_tokens_that_are_none(token: str) -> None:
+    with pytest.raises(UserError, match="--token: give at least 16"):
+        check_token(token, "127.0.0.1")
+
+
+def test_this_machine_needs_no_token() -> None:
+    for host in "127.0.0.1", "localhost", "::1":
+        check_token(None, host)
+
+
+def test_requests_that_come_while_one_is_translated_are_translated_together(together) -> None:
+    translator = FakeTranslator()
+    with serving(translator) as (client, _):
+        translator.gate.clear()
+        answers = [together(client.translations, "first one")]
+        assert translator.begun.wait(60)
+        for number in range(5):
+            answers.append(together(client.translations, f"a {number}", f"b {number}"))
+            client.await_waiting(number + 1)
+        answers.append(together(client.translations, "of others", beam=2))
+        client.await_waiting(6)
+        translator.gate.set()
+        found = [answer.result() for answer in answers]
+    assert found == [["one first"], *([f"{number} a", f"{number} b"] for number in range(5)), ["others of"]]
+    numbered = [f"{letter} {number}" for number in range(5) for letter in "ab"]
+    assert translator.batches == [["first one"], numbered, ["of others"]]
+
+
+def test_more_than_may_wait_are_refused_and_no_answer_in_time(together) -> None:
+    translator = FakeTranslator()
+    with serving(translator, Limits(waiting=1, seconds=1, longest_wait=0)) as (client, _):
+        translator.gate.clear()
+        begun = together(client.ask, body={"texts": ["a"]})
+        assert translator.begun.wait(60)
+        waiting = together(client.ask, body={"texts": ["b"]})
+        client.await_waiting(1)
+        refused = client.ask(body={"texts": ["c"]})
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        assert refused.values["error"] == "1 requests are waiting: try again later"
+        for late in begun.result(), waiting.result():
+            assert (late.status, late.headers["retry-after"]) == (503, "1")
+            assert late.values["error"].startswith("no answer after 1 seconds")
+        assert client.ask("/health").values["waiting"] == 0
+        translator.gate.set()
+        assert client.translations("d e") == ["e d"]
+    assert translator.batches == [["a"], ["d e"]]
+
+
+def sent(port: int, body: bytes, length: int) -> socket.socket:
+    """A connection over which a request has gone out, or a part of it."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    lines = "POST /translate HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {length}"
+    connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+    return connection
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    with serving(FakeTranslator(), Limits(seconds=0.2)) as (client, _), sent(client.port, b'{"te', 99) as connection:
+        assert connection.recv(1000).startswith(b"HTTP/1.1 503 ")
+
+
+def test_a_client_that_goes_away_costs_the_others_nothing(together) -> None:
+    translator = FakeTranslator()
+    with serving(translator) as (client, _):
+        translator.gate.clear()
+        begun = together(client.translations, "a b")
+        assert translator.begun.wait(60)
+        body = b'{"texts": ["of one that goes"]}'
+        gone = sent(client.port, body, len(body))
+        client.await_waiting(1)
+        stays = together(client.translations, "c d")
+        client.await_waiting(2)
+        gone.close()
+        client.await_waiting(1)
+        sent(client.port, b'{"te', 99).close()
+        translator.gate.set()
+        assert (begun.result(), stays.result()) == (["b a"], ["d c"])
+    assert translator.batches == [["a b"], ["c d"]]
+
+
+def test_a_fault_of_the_server_is_told_in_one_line_and_spoils_no_other_request(together, caplog) -> None:
+    translator = FakeTranslator()
+    with serving(translator) as (client, _):
+        translator.gate.clear()
+        begun = together(client.translations, "a b")
+        assert translator.begun.wait(60)
+        broken = together(client.ask, body={"texts": ["breaks"]})
+        client.await_waiting(1)
+        other = together(client.translations, "c d")
+        client.await_waiting(2)
+        translator.gate.set()
+        assert (begun.result(), other.result()) == (["b a"], ["d c"])
+        assert broken.result().status == 500
+        assert broken.result().values == {"error": "something went wrong in the server: its log tells what"}
+    assert "a tensor" in caplog.text
+
+
+def test_a_shutdown_finishes_what_has_begun(together) -> None:
+    translator = FakeTranslator()
+    with serving(translator) as (client, server):
+        translator.gate.clear()
+        answers = [together(client.translations, "a b")]
+        assert translator.begun.wait(60)
+        answers.append(together(client.translations, "c d"))
+        client.await_waiting(1)
+        server.should_exit = True
+        while True:  # until it takes no more
+            try:
+                client.ask("/health")
+            except OSError:
+                break
+        translator.gate.set()
+        assert [answer.result() for answer in answers] == [["b a"], ["d c"]]
+
+
+def test_eight_clients_get_each_its_own() -> None:
+    translator = FakeTranslator()
+    problems: list[str] = []
+    asked = [0] * 8
+
+    def one_client(number: int, client: Client) -> None:
+        random = Random(number)
+        while asked[number] < 63:
+            words = [f"{number}-{asked[number]}-{n}" for n in range(random.randint(1, 20))]
+            asked[number] += 1
+            if random.random() < 0.1:
+                body, message = random.choice(BAD)
+                answer = client.ask(body=body)
+                right = answer.status == 400 and re.match(message, answer.values["error"])
+            else:
+                options = {"beam": random.choice([2, 4])}
+                right = client.translations(" ".join(words), words[0], **options) == [" ".join(words[::-1]), words[0]]
+            if not right:
+                problems.append(f"client {number}, request {asked[number]}")
+
+    with serving(translator, Limits(characters=400, beam=5)) as (client, _):
+        threads = [threading.Thread(target=one_client, args=[number, client]) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert (problems, sum(asked)) == ([], 504)
+    assert len(translator.batches) < sum(asked) - 50
+
+
+PAGE = Path(__file__).parents[2] / "resmlp_mt" / "serve" / "page"
+
+
+def test_the_page_takes_nothing_from_another_server(client: Client) -> None:
+    for path, kind in {"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript"}.items():
+        answer = client.ask(path)
+        assert (answer.status, answer.headers.get_content_type()) == (200, kind)
+        policy = dict(part.split(maxsplit=1) for part in answer.headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == "'none'"
+        assert {source for sources in policy.values() for source in sources.split()} == {"'none'", "'self'", "data:"}
+        assert "//" not in re.sub(r"^\s*//.*|\S\s+// .*", "", answer.text, flags=re.MULTILINE)
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval", answer.text)
+
+
+def test_the_page_has_the_colors_of_the_pictures() -> None:
+    style = (PAGE / "page.css").read_text()
+    for name, color in zip(("plus", "minus"), PLAIN, strict=False):
+        numbers = ", ".join(str(int(color[at : at + 2], 16)) for at in (1, 3, 5))
+        assert f"--{name}: {numbers};" in style
+
+
+def check(value: Any, schema: dict[str, Any], whole: dict[str, Any]) -> None:
+    """See that a value is as a schema says, of the words that the document uses."""
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/components/schemas/")
+        check(value, whole["components"]["schemas"][name], whole)
+        return
+    known = {"type", "properties", "required", "additionalProperties", "items", "description", "const"}
+    assert schema.keys() <= known
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None)}
+    allowed = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    assert any(isinstance(value, kinds[kind]) for kind in allowed), (value, schema)
+    assert value == schema.get("const", value)
+    if isinstance(value, dict):
+        assert set(schema["required"]) <= value.keys() <= schema["properties"].keys()
+        for name, each in value.items():
+            check(each, schema["properties"][name], whole)
+    if isinstance(value, list) and "items" in schema:
+        for each in value:
+            check(each, schema["items"], whole)
+
+
+def test_the_document_tells_what_is_answered(client: Client) -> None:
+    whole = client.ask("/openapi.json").values
+    assert whole == json.loads(json.dumps(document(Limits(characters=200, beam=5, longest_wait=0), False)))
+    assert whole["openapi"] == "3.1.0" and {"title", "version"} <= whole["info"].keys()
+    good = {"texts": ["a b"], "options": {"alignment": True}}
+    answers = [
+        ("/health", "get", client.ask("/health")),
+        ("/mixing", "get", client.ask("/mixing?position=1")),
+        ("/mixing", "get", client.ask("/mixing")),
+        ("/mixing", "get", client.ask("/mixing", Host="other")),
+        ("/translate", "post", client.ask(body=good)),
+        ("/translate", "post", client.ask(body={"texts": ["a b"]})),
+        ("/translate", "post", client.ask(body={"texts": [999 * "a"]})),
+        ("/translate", "post", client.ask(body=b"", Content_Type="text/plain")),
+        ("/translate", "post", client.ask(body=b"", Host="other")),
+        ("/translate", "post", client.ask(body=b"")),
+    ]
+    for path, method, answer in answers:
+        described = whole["paths"][path][method]["responses"][str(answer.status)]
+        check(answer.values, described["content"]["application/json"]["schema"], whole)
+    request = whole["paths"]["/translate"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert request["required"] == ["texts"] and request["properties"]["options"]["properties"]["beam"]["maximum"] == 5
+    operations = [operation for methods in whole["paths"].values() for operation in methods.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations)
+
+
+def test_the_document_tells_of_the_token() -> None:
+    whole = document(Limits(), True)
+    assert whole["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
+    for path, method in ("/translate", "post"), ("/mixing", "get"):
+        assert whole["paths"][path][method]["security"] == [{"token": []}]
+        assert "401" in whole["paths"][path][method]["responses"]
+
+
+def test_a_model_behind_it(tmp_path: Path) -> None:
+    translator = Translator(make(tmp_path / "folder"))
+    texts = ["the inner thing", "in the", ""]
+    with serving(translator) as (client, _):
+        answer = client.ask(body={"texts": texts, "options": {"n_best": 2, "alignment": True}})
+        row = client.ask("/mixing?position=3")
+        health = client.ask("/health")
+    right = translator.translate(texts, n_best=2, alignment=True)
+    for result, expected in zip(answer.values["results"], right, strict=True):
+        assert result["source_tokens"] == expected[0].source_tokens
+        for found, each in zip(result["translations"], expected, strict=True):
+            assert (found["text"], found["tokens"]) == (each.text, each.tokens)
+            assert found["score"] == pytest.approx(each.score, abs=1e-5)
+            if each.alignment is not None:
+                torch.testing.assert_close(
+                    torch.tensor(found["alignment"]), torch.tensor(each.alignment), atol=1e-4, rtol=0
+                )
+    matrices = translator.mixing_rows(4)
+    torch.testing.assert_close(torch.tensor(row.values["layers"]), torch.stack(matrices)[:, :, 3], atol=1e-4, rtol=0)
+    assert health.values["longest_source"] == 23
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--allow-host", "mine.example:8000"], "'mine.example:8000': give a name or address without a port"),
+        (["--allow-host", "http://mine.example"], "give a name or address without a port"),
+        (["--allow-host", "::1"], "one of IPv6 in brackets"),
+        (["--allow-origin", "https://mine.example/"], "'https://mine.example/': give a site without a path"),
+        (["--allow-origin", "mine.example"], "give a site without a path"),
+    ],
+)
+def test_names_that_no_request_has(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        get_parser().parse_args(["folder", *arguments])
+    assert message in capsys.readouterr().err
+    assert get_parser().parse_args(["folder", "--allow-host", "[::1]", "--allow-host", "Mine"]).allow_host == [
+        "[::1]",
+        "mine",
+    ]
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_mistakes_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RESMLP_MT_TOKEN", raising=False)
+    serve = in_process("serve", monkeypatch)
+    with listening("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"--host 127.0.0.1 --port {port}: Address already in use: choose another"):
+            serve(tmp_path, "--port", port)
+    with pytest.raises(UserError, match="can be reached from other machines"):
+        serve(tmp_path, "--host", "0.0.0.0")
+    with pytest.raises(UserError, match=r"--host no\.such\.host\.invalid: "):
+        serve(tmp_path, "--host", "no.such.host.invalid")
+    with pytest.raises(UserError, match=r"--host no\.\.name: is no name: give an address of this machine"):
+        serve(tmp_path, "--host", "no..name")
+    with pytest.raises(UserError, match="nowhere: no such folder"):
+        serve(tmp_path / "nowhere", "--port", 0)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="serve needs starlette and uvicorn: pip install starlette uvicorn"):
+        serve(tmp_path)

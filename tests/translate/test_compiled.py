@@ -1,0 +1,222 @@
+"""A compiled model in Translator: what PyTorch's modules give, in every batch; where it is kept; what is refused."""
+
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from translate.engines import OPTIONS, check_same_alignments, check_same_translations
+from translate.small_folder import POSITIONS, SYMBOLS, make
+
+from resmlp_mt import Translator
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translate import compiling
+from resmlp_mt.translate.compiled import CompiledDecoder, CompiledEncoder, EncoderGraph, StepGraph
+from resmlp_mt.translate.compiling import COMPARED, TRACED, CompiledModel, compared
+from resmlp_mt.translate.model_folder import load
+from resmlp_mt.translate.precision import lower_precision_
+from resmlp_mt.translate.ranking import Wanted
+from resmlp_mt.translate.search import SearchOptions, search
+from resmlp_mt.translate.topk import LEAST
+
+GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
+KINDS = [
+    {},
+    {"mixing_relative": True, "mixing_heads": 1},
+    GATED,
+    *({"token_mixing": kind, "mixing_heads": 1} for kind in ("none", "mlp", "conv", "depthwise", "separable")),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(home))
+        yield home / "resmlp_mt"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("model") / "folder", more=LEAST, **GATED)
+
+
+@pytest.fixture(scope="module")
+def compiled(folder: Path) -> Translator:
+    return Translator(folder, engine="compiled")
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(
+    folder: Path, compiled: Translator, options: dict
+) -> None:
+    check_same_translations(compiled, Translator(folder), options)
+
+
+def test_many_sentences_that_end_one_after_another(folder: Path, compiled: Translator) -> None:
+    generator = torch.Generator().manual_seed(2)
+    letters = "abcdefgh"
+    texts = [
+        "".join(letters[int(each)] for each in torch.randint(len(letters), (length,), generator=generator))
+        for length in torch.randint(1, POSITIONS - 1, (40,), generator=generator)
+    ]
+    expected = Translator(folder).translate(texts, max_len_a=0.8, max_len_b=1)
+    found = compiled.translate(texts, max_len_a=0.8, max_len_b=1)
+    assert len({len(each.tokens) for each in expected}) > 3
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+
+
+def test_what_is_not_compiled_is_computed_by_the_modules(folder: Path, compiled: Translator) -> None:
+    check_same_alignments(compiled, Translator(folder))
+
+
+def test_a_text_that_is_too_long_is_an_error(compiled: Translator) -> None:
+    with pytest.raises(UserError, match=rf"^texts\[0\]: {POSITIONS} tokens, but the model takes {POSITIONS - 1}"):
+        compiled.translate(["a" * POSITIONS])
+    with pytest.raises(ValueError, match=rf"a sentence of {POSITIONS + 1} positions, but the model has {POSITIONS}"):
+        compiled._searched.encoder(torch.full((1, POSITIONS + 1), 5))
+
+
+def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(folder: Path) -> None:
+    model, _, _ = load(folder)
+    model.fold_()
+    lower_precision_(model, "int8", ("output_projection",))
+    both = CompiledModel(model, "int8", shortlist=True)
+    generator = torch.Generator().manual_seed(3)
+    source = torch.randint(END + 1, len(SYMBOLS), (9, 8), generator=generator)
+    candidates = torch.randint(END + 1, len(SYMBOLS), (9, 20), generator=generator)
+    candidates[:, 0] = END
+    for row, length in enumerate([8, 8, 3, 5, 1, 8, 2, 7, 4]):
+        source[row, length - 1], source[row, length:] = END, model.cfg.pad
+    together = search(both, source, END, SearchOptions(), candidates)
+    for row, found in enumerate(together):
+        length = int(source[row].ne(model.cfg.pad).sum())
+        (alone,) = search(both, source[row : row + 1, :length], END, SearchOptions(), candidates[row : row + 1])
+        assert [each.tokens for each in alone] == [each.tokens for each in found]
+        assert [each.score for each in alone] == pytest.approx([each.score for each in found], abs=1e-4)
+
+
+@pytest.mark.parametrize("shortlist", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())) or "linear")
+def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path: Path, kind: dict, shortlist: bool) -> None:
+    model, _, _ = load(make(tmp_path / "folder", more=LEAST, **kind))
+    graphs = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
+    encoder, first, later = (lambda tensors, graph=graph: graph(*tensors) for graph in graphs)
+    same = SimpleNamespace(
+        cfg=model.cfg,
+        encoder=CompiledEncoder(encoder, model),
+        decoder=CompiledDecoder(first, later, model, shortlist),
+    )
+    for sizes in TRACED + COMPARED:
+        steps = list(compared(same, model, sizes, shortlist))
+        assert len(steps) == sizes.steps
+        for found, expected in steps:
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match=rf"^a sentence of {POSITIONS + 1} positions, but the model has {POSITIONS}"):
+        candidates = torch.arange(END, END + 9).unsqueeze(0)
+        state = same.decoder.start(*same.encoder(torch.tensor([[END]])), candidates if shortlist else None)
+        state, wanted = state._replace(length=POSITIONS), Wanted(4, model.cfg.pad, END)
+        same.decoder.continuations(torch.full((1, POSITIONS + 1), END), state, torch.zeros(1, 1), wanted)
+
+
+@pytest.mark.parametrize("beam", [2, 40])
+def test_a_wide_beam_has_less_to_choose_from_at_first(folder: Path, compiled: Translator, beam: int) -> None:
+    text, options = "Well, no one sings here!", {"beam": beam, "n_best": beam, "max_len_b": 6}
+    expected, found = (each.translate(text, **options) for each in (Translator(folder), compiled))
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+    symbols = len(SYMBOLS) + LEAST
+    state = compiled._searched.decoder.start(*compiled._searched.encoder(torch.tensor([[END]])))
+    assert not compiled._searched.decoder._few(state, symbols // 2)
+    assert compiled._searched.decoder._few(state, symbols // 2 + 1)
+    assert not compiled._searched.decoder._few(state._replace(length=1), symbols // 2 + 1)
+
+
+def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled: Translator, cache: Path) -> None:
+    model, _, _ = load(folder)
+    model.fold_()
+    name = compiling.name_of(model, "fp32", False)
+    assert sorted(path.name for path in (cache / name).iterdir()) == ["encoder.pt2", "first.pt2", "later.pt2"]
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    assert compiling.name_of(model, "fp32", True) != name
+    with torch.no_grad():
+        model.decoder.embed_tokens.weight[5, 5] += 1e-3
+    assert compiling.name_of(model, "fp32", False) != name
+
+
+def test_the_name_of_what_is_kept_is_also_of_what_was_folded(tmp_path: Path) -> None:
+    names = set()
+    for change in 0.0, 1e-3:
+        model, _, _ = load(make(tmp_path / str(change)))
+        with torch.no_grad():
+            model.decoder.layers[0].mixing.post_affine.beta[3] += change
+        model.fold_()
+        names.add(compiling.name_of(model, "fp32", False))
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("value", [0.5, float("nan")])
+def test_what_was_compiled_wrongly_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wrong, _, _ = load(make(tmp_path / "other", **GATED))
+    torch.nn.init.constant_(wrong.decoder.layers[0].mlp.fc1.weight, value)
+    monkeypatch.setattr(compiling, "compile_", lambda *_: None)
+    monkeypatch.setattr(CompiledModel, "_load", lambda self, model, *_: vars(self).update(vars(wrong)["_modules"]))
+    folder = make(tmp_path / "folder", **GATED)
+    with pytest.raises(UserError, match="the compiled model computes something else than the model"):
+        Translator(folder, engine="compiled")
+    assert list((tmp_path / "cache" / "resmlp_mt").iterdir()) == []
+
+
+def test_without_a_compiler(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("No working C++ compiler found\nand much more")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compiling, "compile_", fails)
+    wanted = (
+        r"^engine compiled: .*: RuntimeError: No working C\+\+ compiler found: is there a C\+\+ compiler \(g\+\+\)\?$"
+    )
+    with pytest.raises(UserError, match=wanted):
+        Translator(folder, engine="compiled")
+
+
+def test_what_is_kept_is_broken(folder: Path, compiled: Translator, cache: Path) -> None:
+    model, _, _ = load(folder)
+    model.fold_()
+    place = cache / compiling.name_of(model, "fp32", False) / "later.pt2"
+    content = place.read_bytes()
+    try:
+        place.write_bytes(content[: len(content) // 2])
+        with pytest.raises(UserError, match=rf"^engine compiled: .*: remove {re.escape(str(place.parent))}$"):
+            Translator(folder, engine="compiled")
+    finally:
+        place.write_bytes(content)
+
+
+def test_a_cache_that_is_not_the_user_s_alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "resmlp_mt"
+    place.mkdir()
+    place.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(UserError, match=r"resmlp_mt: others can write there, and what it holds would run: chmod 700"):
+        Translator(folder, engine="compiled")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"resmlp_mt: cannot be made: .*: set XDG_CACHE_HOME$"):
+        Translator(folder, engine="compiled")
+
+
+def test_models_that_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^engine compiled: is for models of 8 positions or more"):
+        Translator(make(tmp_path / "short", positions=7), engine="compiled")
+    few, _, _ = load(make(tmp_path / "few"))
+    few.cfg = replace(few.cfg, target_symbols=11)
+    with pytest.raises(UserError, match=r"^engine compiled: is for models of 12 target symbols or more"):
+        CompiledModel(few, "fp32", shortlist=False)
+    with pytest.raises(UserError, match=r"^engine compiled: is for the device cpu, not cuda"):
+        Translator(tmp_path / "short", engine="compiled", device="cuda")

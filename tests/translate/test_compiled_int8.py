@@ -1,0 +1,39 @@
+"""Layers in 8 bits in operators that a compiler can take apart, beside those that call PyTorch's product."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from resmlp_mt.translate.compiled_int8 import CompiledInt8Linear, with_compiled_products_
+from resmlp_mt.translate.precision import Int8Linear
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("size", [16, 512])
+def test_the_same_numbers(bias: bool, size: int) -> None:
+    torch.manual_seed(0)
+    layer = Int8Linear(nn.Linear(size, 40, bias=bias))
+    x = 3 * torch.randn(5, 2, size)
+    x[1] = 0.0
+    expected, found = layer(x), CompiledInt8Linear(layer)(x)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_row_never_changes_another() -> None:
+    torch.manual_seed(0)
+    layer = CompiledInt8Linear(Int8Linear(nn.Linear(32, 16)))
+    x = torch.randn(7, 32)
+    together = layer(torch.cat([x, 100 * torch.randn(3, 32)]))[:7]
+    assert all(torch.equal(layer(row.unsqueeze(0))[0], other) for row, other in zip(x, together, strict=True))
+
+
+def test_every_layer_is_replaced() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(Int8Linear(nn.Linear(8, 8)), nn.Sequential(Int8Linear(nn.Linear(8, 4)), nn.GELU()))
+    other = copy.deepcopy(model)
+    with_compiled_products_(other)
+    assert [type(each) for each in (other[0], other[1][0])] == [CompiledInt8Linear] * 2
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(other(x), model(x), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,174 @@
+"""The search beside fairseq's own with the same weights: the same hypotheses, scores and attention."""
+
+import math
+
+import pytest
+import torch
+from builders import EOS, PAD, batch, build, dictionary, pairs
+from fairseq.sequence_generator import SequenceGenerator
+
+from resmlp_mt.fairseq_plugin.plain import plain
+from resmlp_mt.translate.search import SearchOptions, search
+
+SIZES = (5, 1), (9, 1), (2, 1), (9, 1), (13, 1)
+MODELS = {
+    "heads": {"mixing_heads": 8, "mixing_relative": True},
+    "conv": {"token_mixing": "conv"},
+    "no mixing": {"token_mixing": "none"},
+    "no cross-attention": {"no_cross_attention": True},
+    "separate dictionaries": {"separate": True},
+    "adaptive softmax": {
+        "adaptive_softmax_cutoff": [10, 20],
+        "adaptive_softmax_factor": 2,
+        "criterion": "adaptive_loss",
+    },
+    "ten symbols": {"words": 6},
+    "many words": {"words": 600},  # so that the best are found by blocks
+}
+OPTIONS = {
+    "greedy": {"beam": 1},
+    "beam 4": {},
+    "beam 5": {"beam": 5},
+    "short": {"length_penalty": 0.6},
+    "long": {"length_penalty": 1.4},
+    "unnormalized": {"length_penalty": 0.0},
+    "few tokens": {"max_len_b": 3},
+    "longer with the source": {"max_len_a": 0.7, "max_len_b": 2},
+    "more than the model's positions": {"max_len_a": 3.0},
+}
+
+
+def by_fairseq(model, sources, options, words=40, extra=0):
+    """What fairseq finds: for each sentence, tokens, score and attention of each hypothesis."""
+    generator = SequenceGenerator(
+        [model],
+        dictionary(words),
+        beam_size=options.beam,
+        max_len_a=options.max_len_a,
+        max_len_b=options.max_len_b,
+        normalize_scores=options.length_penalty > 0,
+        len_penalty=options.length_penalty,
+    )
+    # as long as the model's: its own source and target dictionaries may have more symbols than this one
+    generator.vocab_size = len(model.decoder.dictionary)
+    tokens = batch(sources, left_pad=True, extra=extra)
+    found = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}})
+    return [[(one["tokens"].tolist(), float(one["score"]), one["attention"]) for one in each] for each in found]
+
+
+def assert_same(found, expected):
+    assert [[one.tokens for one in each] for each in found] == [[one[0][:-1] for one in each] for each in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        for one, (_, score, _) in zip(ours, theirs, strict=True):
+            assert one.score == pytest.approx(score, abs=1e-4)
+
+
+def assert_equal(found, expected, tolerance):
+    """The same hypotheses of our own search, with scores as near as that."""
+    assert [[one.tokens for one in each] for each in found] == [[one.tokens for one in each] for each in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=tolerance)
+
+
+def ready(seed=1, **options):
+    """A model that ends some sentences early and others late, and the same in pure PyTorch."""
+    model = build(seed=seed, **options).eval()
+    if model.decoder.adaptive_softmax is None:
+        with torch.no_grad():
+            end = model.decoder.output_projection.weight[EOS]
+            model.decoder.layer_norm.beta += end / end.norm()
+    return model, plain(model)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return ready()
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))
+def test_same_hypotheses_and_scores(trained, options):
+    options = SearchOptions(**options)
+    sources, _ = pairs(*SIZES)
+    model, ours = trained
+    # one at a time where fairseq's longest translation depends on the longest sentence of the batch
+    batches = [[source] for source in sources] if options.max_len_a else [sources]
+    expected = [found for each in batches for found in by_fairseq(model, each, options)]
+    assert_same(search(ours, batch(sources), EOS, options), expected)
+    assert all(len(each) == options.beam for each in expected)
+
+
+@pytest.mark.parametrize("variant", MODELS.values(), ids=list(MODELS))
+def test_same_for_every_kind_of_model(variant):
+    model, ours = ready(**variant)
+    words = variant.get("words", 40)
+    sources, _ = pairs(*SIZES)
+    sources = [[4 + (token - 4) % words if token > EOS else token for token in source] for source in sources]
+    options = SearchOptions(max_len_b=12)
+    assert_same(search(ours, batch(sources), EOS, options), by_fairseq(model, sources, options, words))
+
+
+def test_sentences_end_at_different_steps(trained):
+    """What the comparisons rest on: some hypotheses end by themselves, at different lengths, others at the limit."""
+    found = search(trained[1], batch(pairs(*SIZES)[0]), EOS, SearchOptions(max_len_b=30))
+    lengths = {len(one.tokens) for each in found for one in each}
+    assert len(lengths) > 5 and min(lengths) < 5 and max(lengths) == 30
+
+
+@pytest.mark.parametrize("words", [40, 600])
+@pytest.mark.parametrize("left_pad", [False, True])
+def test_a_sentence_is_alone(left_pad, words):
+    _, ours = ready(words=words)
+    sources, _ = pairs(*SIZES)
+    options = SearchOptions(max_len_a=0.7, max_len_b=2)
+    alone = [search(ours, batch([source]), EOS, options)[0] for source in sources]
+    together = search(ours, batch(sources, left_pad, extra=3), EOS, options)
+    assert_equal(together, alone, 1e-6)
+
+
+def test_attention_is_fairseqs(trained):
+    model, ours = trained
+    sources, _ = pairs(*SIZES)
+    options = SearchOptions(attention=True, max_len_b=20)
+    expected = by_fairseq(model, sources, options)
+    found = search(ours, batch(sources), EOS, options)
+    for source, one, other in zip(sources, found, expected, strict=True):
+        for hypothesis, (_, _, attention) in zip(one, other, strict=True):
+            assert hypothesis.attention.shape == (len(hypothesis.tokens) + 1, len(source))
+            own = attention[-len(source) :].t()  # fairseq's is S x T, padded on the left
+            torch.testing.assert_close(hypothesis.attention, own.to(hypothesis.attention.dtype), atol=1e-5, rtol=0)
+            assert torch.allclose(hypothesis.attention.sum(1), torch.ones(()).double())
+
+
+def test_attention_of_a_model_without_it():
+    _, ours = ready(no_cross_attention=True)
+    found = search(ours, batch(pairs(*SIZES)[0]), EOS, SearchOptions(attention=True, max_len_b=3))
+    assert all(one.attention is None for each in found for one in each)
+
+
+def test_nothing_follows_the_end_in_a_beam_wider_than_the_words(trained):
+    """All translations of up to two tokens, of three words: fewer than the beam."""
+    _, ours = trained
+    source, words = batch(pairs((5, 1))[0]), [7, 8, 9]
+    found = search(ours, source, EOS, SearchOptions(beam=60, max_len_b=2), torch.tensor([[EOS, *words]]))[0]
+    expected = [[word, *then] for word in words for then in ([], *([other] for other in words))]
+    assert sorted(one.tokens for one in found) == sorted(expected)
+
+
+def test_equally_good_words_have_equal_scores(trained):
+    """Two words of the same weights: which comes first is open, as in fairseq, but not how good each rank is."""
+    model, _ = ready()
+    with torch.no_grad():
+        for weight in {*model.decoder.embed_tokens.parameters(), *model.decoder.output_projection.parameters()}:
+            weight[4:24] = weight[24:44]
+    sources, _ = pairs(*SIZES)
+    options = SearchOptions(max_len_b=6)
+    expected = by_fairseq(model, sources, options)
+    found = search(plain(model), batch(sources), EOS, options)
+    for one, other in zip(found, expected, strict=True):
+        assert [each.score for each in one] == pytest.approx([score for _, score, _ in other], abs=1e-4)
+    assert any(math.isclose(each[0].score, each[1].score, rel_tol=1e-12) for each in found)
+
+
+def test_too_long_a_sentence(trained):
+    with pytest.raises(ValueError, match="65 positions, but the model has 64"):
+        search(trained[1], batch(pairs((65, 1))[0]), EOS, SearchOptions())

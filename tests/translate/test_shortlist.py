@@ -1,0 +1,195 @@
+"""A shortlist is each sentence's own; the search among it is the search in which all else is impossible."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from builders import EOS, PAD, batch, pairs
+from translate.small_folder import POSITIONS, SYMBOLS, make
+from translate.test_search import SIZES, assert_equal, ready
+
+from resmlp_mt import Translator
+from resmlp_mt.commands import main
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.text.tokenizer import UNKNOWN
+from resmlp_mt.translate.lexicon import lexicon
+from resmlp_mt.translate.search import SearchOptions, search
+from resmlp_mt.translate.shortlist import SHORTLIST, Shortlist, read_shortlist
+
+OPTIONS = SearchOptions(max_len_b=20)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ready()[1]
+
+
+def chosen(model, sources):
+    """Candidates that differ from sentence to sentence, in number too: B x L."""
+    generator = torch.Generator().manual_seed(3)
+    symbols = model.cfg.target_symbols
+    of_source = {
+        number: torch.randperm(symbols, generator=generator)[: 1 + number % 9].tolist() for number in range(symbols)
+    }
+    return Shortlist([5, 6, 7], of_source, symbols, symbols).candidates(batch(sources))
+
+
+def test_candidates():
+    shortlist = Shortlist([7], {4: [9, 7], 5: [8]}, 10, 11)
+    found = shortlist.candidates(torch.tensor([[4, 5, EOS], [PAD, 6, EOS]]))
+    assert found.tolist() == [[EOS, UNKNOWN, 7, 8, 9], [EOS, UNKNOWN, 7, PAD, PAD]]
+
+
+@pytest.mark.parametrize("options", [OPTIONS, SearchOptions(beam=1), SearchOptions(beam=30, max_len_b=2)])
+def test_all_else_is_impossible(model, options):
+    """Beside the search over all tokens, where each sentence's decoder gives all but its own tokens no chance."""
+    sources, _ = pairs(*SIZES)
+    candidates = chosen(model, sources)
+    expected = []
+    for source, row in zip(sources, candidates, strict=True):
+        limited = copy.deepcopy(model)
+        impossible = torch.ones(model.cfg.target_symbols, dtype=torch.bool)
+        impossible[row[row != PAD]] = False
+        limited.decoder.output_projection.register_forward_hook(
+            lambda module, inputs, scores, impossible=impossible: scores.masked_fill(impossible, -torch.inf)
+        )
+        expected += search(limited, batch([source]), EOS, options)
+    assert_equal(search(model, batch(sources), EOS, options, candidates), expected, 1e-5)
+
+
+def test_the_batch_never_changes_a_sentence(model):
+    sources, _ = pairs(*SIZES)
+    candidates = chosen(model, sources)
+    alone = [
+        search(model, batch([source]), EOS, OPTIONS, row[row != PAD].unsqueeze(0))[0]
+        for source, row in zip(sources, candidates, strict=True)
+    ]
+    assert len({len(each) for found in alone for each in [found[0].tokens]}) > 2  # some leave the batch before others
+    assert_equal(search(model, batch(sources), EOS, OPTIONS, candidates), alone, 1e-6)
+
+
+def test_lexicon_finds_a_made_up_language():
+    """Every word has one translation, in another order; a sentence alone does not say which is whose."""
+    generator = torch.Generator().manual_seed(1)
+    sentences = [torch.randint(4, 40, (8,), generator=generator).tolist() for _ in range(400)]
+    made = [(source, [100 + word for word in reversed(source)]) for source in sentences]
+    assert lexicon(made, 1) == {word: [100 + word] for word in range(4, 40)}
+    assert {len(targets) for targets in lexicon(made, 5).values()} == {5}
+    assert lexicon([], 3) == {}
+
+
+def test_lexicon_is_model_1():
+    """Beside EM written out over dictionaries, sentence by sentence."""
+    made = [([4, 5], [7, 8, 8]), ([4, 6, 6], [7, 9]), ([5], [8, 7])]
+    table = {(s, t): 1.0 for source, target in made for s in source for t in target}
+    for _ in range(3):
+        counts = dict.fromkeys(table, 0.0)
+        for source, target in made:
+            for t in target:
+                total = sum(table[s, t] for s in source)
+                for s in source:
+                    counts[s, t] += table[s, t] / total
+        of_source = {s: sum(count for (other, _), count in counts.items() if other == s) for s, _ in table}
+        table = {(s, t): count / of_source[s] for (s, t), count in counts.items()}
+    expected = {s: sorted({t for other, t in table if other == s}, key=lambda t: (-table[s, t], t)) for s, _ in table}
+    assert lexicon(made, 9, iterations=3) == expected
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two aligned files."""
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "a").write_text("the hen\nthe man\n\na man in the hen\n")
+    (folder / "b").write_text("die Henne\nder Mann\nnichts\nein Mann in der Henne\n")
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch):
+    def execute(*arguments):
+        monkeypatch.setattr("sys.argv", ["resmlp-mt", "shortlist", *map(str, arguments)])
+        main()
+
+    return execute
+
+
+def test_the_command_and_the_translator(run, text, tmp_path, capsys):
+    folder = make(tmp_path / "folder")
+    before = Translator(folder).translate("the hen in there.")
+    sides = [text / "a", text / "b"]
+    run(folder, "--train", *sides, "--valid", *sides, "--per-token", 3, "--always", 2)
+    assert "from 3 pairs" in capsys.readouterr().out
+    shortlist = read_shortlist(folder / SHORTLIST, SYMBOLS, SYMBOLS)
+    translator = Translator(folder)
+    source = torch.tensor([translator.tokenizer.encode("the hen in there.")])
+    allowed = {SYMBOLS[number] for number in shortlist.candidates(source)[0]}
+    assert 5 < len(allowed) < len(SYMBOLS) and "the" in allowed  # a source token that is a target token too
+    after = translator.translate("the hen in there.")
+    assert {*after.tokens} <= allowed and not {*before.tokens} <= allowed
+    without = translator.translate("the hen in there.", shortlist=False)
+    assert without.tokens == before.tokens and without.score == pytest.approx(before.score, abs=1e-5)
+
+    content = (folder / SHORTLIST).read_bytes()
+    with pytest.raises(SystemExit, match="exists: give --overwrite"):
+        run(folder, "--train", *sides, "--always", 1)
+    assert (folder / SHORTLIST).read_bytes() == content
+    run(folder, "--train", *sides, "--always", 1, "--overwrite")
+    assert (folder / SHORTLIST).read_bytes() != content
+    assert Translator(folder).shortlist  # though the one token for every sentence is </s>
+
+
+def test_a_pair_that_is_too_long_for_the_model_is_left_out(run, text, tmp_path, capsys):
+    """A table of all its tokens on one side times all on the other would fill the memory."""
+    folder = make(tmp_path / "folder")
+    for name in "a", "b":
+        (tmp_path / name).write_text((text / name).read_text() + "the " * (POSITIONS - 1) + "\n" + "the " * POSITIONS)
+    run(folder, "--train", tmp_path / "a", tmp_path / "b")
+    assert "from 4 pairs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("valid", [["b", "c"], ["a", "short"]])
+def test_mistakes(valid, run, text, tmp_path):
+    folder = make(tmp_path / "folder")
+    (text / "short").write_text("eins\n")
+    with pytest.raises(SystemExit, match=r"^.*(no such file|ends after line 1).*$"):
+        run(folder, "--train", text / "a", text / "b", "--valid", *(text / name for name in valid))
+    assert not (folder / SHORTLIST).exists()
+
+
+@pytest.mark.parametrize("line", ["the die", "the hen\tdie"])
+def test_a_file_of_another_kind(line, tmp_path):
+    (tmp_path / SHORTLIST).write_text(f"\tdie der\n{line}\n")
+    with pytest.raises(UserError, match="line 2: is not a source token, a tab and target tokens"):
+        read_shortlist(tmp_path / SHORTLIST, SYMBOLS, SYMBOLS)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("\tt h\nthe\tt\nthe\th\n", "line 3: a second line of 'the'"),
+        ("\tt h\nthe\tt\n\th\n", "line 3: a second line of ''"),
+        ("", "no line with a tab at its start"),
+        ("the\tt\n", "no line with a tab at its start"),
+        ("\tder die\nthe\tt\n", "no line with a tab at its start"),
+        ("\tt h\nder\tt\ndie\tt\nthe\th\n", "most of its source tokens are not the model's"),
+    ],
+)
+def test_a_file_of_another_model_or_broken(content, message, tmp_path):
+    (tmp_path / SHORTLIST).write_text(content)
+    with pytest.raises(UserError, match=message):
+        read_shortlist(tmp_path / SHORTLIST, SYMBOLS, SYMBOLS)
+
+
+def test_what_is_there_is_never_passed_over(tmp_path):
+    folder = make(tmp_path / "folder")
+    (folder / SHORTLIST).symlink_to("nowhere")
+    with pytest.raises(UserError, match=rf"{SHORTLIST}: no such file"):
+        Translator(folder)
+
+
+def test_the_text_is_not_written_over(run, text, tmp_path):
+    folder = make(tmp_path / "folder")
+    (folder / SHORTLIST).write_text("the hen\nthe man\n\na man\n")
+    with pytest.raises(SystemExit, match=f"{SHORTLIST}: would be written over the input"):
+        run(folder, "--train", folder / SHORTLIST, text / "b", "--overwrite")

@@ -1,0 +1,298 @@
+"""Text to text with a folder, without fairseq: order, batches, texts that are empty or too long, alignment."""
+
+import copy
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from translate.small_folder import POSITIONS, make
+
+from resmlp_mt import Translator
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.translate.packing import PackedLinear
+from resmlp_mt.translate.translator import Translation, batches, split
+
+TEXTS = [
+    "the hen in there.",
+    "A man.",
+    "",
+    "Is it the other?",
+    "Well, no one sings here!",
+    " \t ",
+    "the hen in there.",
+    "No.",
+]
+LONG = "The hen in there is a man. " * 5
+
+
+@pytest.fixture(scope="module")
+def translator(folder: Path) -> Translator:
+    return Translator(folder)
+
+
+def test_one_text_gives_one_translation_and_many_a_list(translator: Translator) -> None:
+    one, many = translator.translate(TEXTS[0]), translator.translate(TEXTS)
+    assert many[0].text == one.text and one.score < 0
+    assert one.text == translator.tokenizer.decode(map(translator.tokenizer.target.index, one.tokens))
+    assert one.source_tokens == ["the", "h@@", "e@@", "n", "in", "th@@", "er@@", "e", "."]
+    assert translator.translate([]) == []
+    assert translator.translate(iter(TEXTS)) == many
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"beam": 5, "n_best": 3}, {"precision": "int8"}])
+def test_order_and_batches_change_nothing(folder: Path, translator: Translator, options: dict) -> None:
+    options = dict(options)
+    if precision := options.pop("precision", None):
+        translator = Translator(folder, precision=precision)
+    alone = [translator.translate(text, **options) for text in TEXTS]
+    for batch_tokens in 1, 30, 10_000:
+        together = translator.translate(TEXTS, batch_tokens=batch_tokens, **options)
+        for one, other in zip(alone, together, strict=True):
+            for first, second in zip(
+                *([each] if "n_best" not in options else each for each in (one, other)), strict=True
+            ):
+                assert first.text == second.text
+                assert first.score == pytest.approx(second.score, abs=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
+    translator = Translator(folder, precision=precision)
+    if precision == "fp32" or torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        assert isinstance(translator.model.decoder.output_projection, PackedLinear)
+    monkeypatch.setattr("resmlp_mt.translate.translator.pack_", lambda *_, **__: None)
+    plain = Translator(folder, precision=precision)
+    for one, other in zip(translator.translate(TEXTS), plain.translate(TEXTS), strict=True):
+        assert one.text == other.text
+        assert one.score == pytest.approx(other.score, abs=1e-5 if precision == "fp32" else 1e-2)
+    again = copy.deepcopy(translator)
+    assert again.translate(TEXTS) == translator.translate(TEXTS)
+
+
+def test_threads_change_nothing(folder: Path, translator: Translator) -> None:
+    before = torch.get_num_threads()
+    try:
+        found = Translator(folder, threads=2).translate(TEXTS)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert [each.text for each in found] == [each.text for each in translator.translate(TEXTS)]
+
+
+def test_nothing_is_translated_to_nothing(translator: Translator) -> None:
+    nothing = translator.translate(TEXTS, alignment=True)[2]
+    assert nothing == Translation("", 0.0, [], [], [])
+    assert translator.translate(" ") == Translation("", 0.0, [], [])
+    assert [each.text for each in translator.translate("", n_best=3)] == ["", "", ""]
+
+
+def test_n_best_are_sorted_and_the_first_is_the_best(translator: Translator) -> None:
+    for best, found in zip(translator.translate(TEXTS), translator.translate(TEXTS, n_best=4), strict=True):
+        scores = [each.score for each in found]
+        assert len(found) == 4 and found[0].text == best.text and scores == sorted(scores, reverse=True)
+
+
+def test_options_reach_the_search(translator: Translator) -> None:
+    text = TEXTS[0]
+    assert len(translator.translate(text, max_len_b=3).tokens) <= 3
+    assert len(translator.translate(text, max_len_a=0.2, max_len_b=1).tokens) <= 3
+    ranked, plain = (translator.translate(text, n_best=4, length_penalty=penalty) for penalty in (1.0, 0.0))
+    for each in ranked:
+        same = next(other for other in plain if other.tokens == each.tokens)
+        assert same.score == pytest.approx(each.score * (len(each.tokens) + 1), abs=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [50, 50.0, -50, -50.0])
+def test_a_length_to_the_power_of_fifty_is_a_number(folder: Path, penalty: float) -> None:
+    translator = Translator(folder)
+    found = translator.translate(LONG, n_best=4, length_penalty=penalty, too_long="truncate")
+    assert all(math.isfinite(each.score) and each.score < 0 for each in found)
+    weighed = [each.score * (len(each.tokens) + 1) ** penalty for each in found]
+    plain = translator.translate(LONG, n_best=4, length_penalty=0, too_long="truncate")
+    assert sorted(weighed) == pytest.approx(sorted(each.score for each in plain))
+
+
+def test_so_many_translations_or_none(translator: Translator) -> None:
+    few = {"beam": 200, "n_best": 200, "max_len_b": 1}
+    with pytest.raises(UserError, match=r"n_best 200: a text has only \d+ translations of so few tokens: give"):
+        translator.translate(["A man.", LONG], too_long="split", **few)
+    assert len(translator.translate("A man.", **{**few, "max_len_b": 2})) == 200
+
+
+def test_the_folder_says_how_wide_the_search_is(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(translator.generation, "num_beams", 1)
+    assert translator.translate(TEXTS) == translator.translate(TEXTS, beam=1)
+    assert len(translator.translate(TEXTS[0], n_best=2)) == 2  # a wider one where that is needed
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        (
+            ["a", LONG],
+            {},
+            "texts[1]: 85 tokens, but the model takes 23: split the text, or choose too_long split or truncate",
+        ),
+        (["a", "x" * 20_000], {}, "texts[1]: "),
+        (["a", 7], {}, "texts[1]: int: give a str"),
+        (b"a", {}, "texts: bytes: give a str or a list of str"),
+        (["a"], {"beam": 10**9}, "beam 1000000000: give a whole number from 1 to 1,000"),
+        (["a"], {"max_len_a": None}, "max_len_a None: give a number from 0 to 100,000"),
+        (["a"], {"max_len_a": 10**30}, "max_len_a 1000000000000000000000000000000: give a number"),
+        (["a"], {"max_len_b": 10**30}, "max_len_b 1000000000000000000000000000000: give a whole number from 1 to"),
+        (["a"], {"length_penalty": 1e30}, "length_penalty 1e+30: give a number from -50 to 50"),
+        (["a"], {"beam": 0}, "beam 0: give a whole number from 1"),
+        (["a"], {"beam": 2, "n_best": 3}, "n_best 3: beam 2 finds no more than 2: raise beam"),
+        (["a"], {"length_penalty": float("nan")}, "length_penalty nan: give a number"),
+        (["a"], {"max_len_a": -1}, "max_len_a -1: give a number from 0"),
+        (["a"], {"shortlist": "False"}, "shortlist 'False': give True or False"),
+        (["a"], {"alignment": 1}, "alignment 1: give True or False"),
+        (["a"], {"too_long": "cut"}, "too_long 'cut': give one of error, split, truncate"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, texts: object, options: dict, message: str
+) -> None:
+    monkeypatch.setattr(translator, "model", translator.model.encoder)  # cannot translate
+    monkeypatch.setattr(translator.model, "encoder", translator.model, raising=False)
+    with pytest.raises(UserError) as error:
+        translator.translate(texts, **options)  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": 0}, "threads 0: give a whole number from 1 to 1,024"),
+        ({"threads": 10**9}, "threads 1000000000: give a whole number from 1 to 1,024"),
+        ({"precision": "fp8"}, "precision 'fp8': give one of fp32, bf16, int8"),
+        ({"device": "nowhere"}, "device nowhere: "),
+        ({"device": "meta"}, "device meta: "),
+        ({"device": "hpu"}, "device hpu: "),
+    ],
+)
+def test_wrong_settings(folder: Path, options: dict, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        Translator(folder, **options)
+    assert str(error.value).startswith(message)
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such folder"):
+        Translator(tmp_path / "none")
+    with pytest.raises(UserError, match="folder None: give the path of a folder"):
+        Translator(None)  # type: ignore[arg-type]
+
+
+def test_too_long_a_text_is_cut(translator: Translator) -> None:
+    cut = translator.translate(LONG, too_long="truncate")
+    assert cut.source_tokens == translator.tokenizer.pieces(LONG)[: POSITIONS - 1]
+
+
+def test_too_long_a_text_is_split(translator: Translator) -> None:
+    sentences = [f"{each}." for each in LONG.strip().split(".")[:-1]]
+    parts = translator.translate(sentences, alignment=True)
+    whole = translator.translate(["A man.", LONG], too_long="split", alignment=True)[1]
+    assert whole.tokens == [token for part in parts for token in part.tokens]
+    assert whole.source_tokens == translator.tokenizer.pieces(LONG)
+    lengths = [len(part.tokens) + 1 for part in parts]
+    total = sum(part.score * length for part, length in zip(parts, lengths, strict=True))
+    assert whole.score == pytest.approx(total / sum(lengths), abs=1e-5)
+    start = len(parts[0].source_tokens)
+    row = whole.alignment[len(parts[0].tokens)]  # the first token of the second sentence
+    assert row[:start] == [0.0] * start
+    expected = parts[1].alignment[0]
+    assert row[start : start + len(expected) - 1] == pytest.approx(expected[:-1], abs=1e-5)
+    assert row[-1] == pytest.approx(expected[-1], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "subwords", "expected"),
+    [
+        ("a b . c d e", "bpe", ["a b .", "c d e"]),
+        ("a b c d e", "bpe", ["a b c d", "e"]),
+        ("a b c d@@ e f", "bpe", ["a b c", "d@@ e f"]),
+        ("a@@ b@@ c@@ d@@ e", "bpe", ["a@@ b@@ c@@ d@@", "e"]),
+        ("▁a b ▁c d e", "sentencepiece", ["▁a b", "▁c d e"]),
+        ("a b c d", "bpe", ["a b c d"]),
+    ],
+)
+def test_where_a_text_is_split(pieces: str, subwords: str, expected: list[str]) -> None:
+    assert [" ".join(part) for part in split(pieces.split(), 4, subwords)] == expected
+
+
+def test_alignment(translator: Translator) -> None:
+    for found in translator.translate(TEXTS, alignment=True):
+        assert len(found.alignment) == len(found.tokens)
+        for row in found.alignment:
+            assert len(row) == len(found.source_tokens) + 1
+            assert sum(row) == pytest.approx(1, abs=1e-5)
+    assert translator.translate(TEXTS[0]).alignment is None
+
+
+def test_rows_of_the_mixing(translator: Translator) -> None:
+    """A row's weights are what a change of that position, and of none else, changes the position's mixture by."""
+    rows = translator.mixing_rows(5)
+    assert [layer.shape for layer in rows] == [(4, 5, 5)] * 2
+    mixing = translator.model.decoder.layers[1].mixing.mixing
+    x = torch.zeros(5, 1, 32)
+    x[2, 0, 9] = 1.0  # of the second head's channels
+    moved = mixing(x) - mixing(torch.zeros(5, 1, 32))
+    torch.testing.assert_close(moved[:, 0, 9], rows[1][1, :, 2] * mixing.scale[9])
+    assert (rows[1].triu(1) == 0).all()
+    with pytest.raises(UserError, match="positions 25: give a number from 0 to 24"):
+        translator.mixing_rows(25)
+
+
+def test_layers_without_a_matrix(tmp_path: Path) -> None:
+    folder = make(tmp_path / "model", token_mixing="conv", mixing_heads=1)
+    assert Translator(folder).mixing_rows(5) == [None, None]
+
+
+def test_a_name_on_the_hub_is_looked_for_in_the_cache(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "hub" / "models--someone--a-model"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("abc")
+    (repository / "snapshots").mkdir()
+    (repository / "snapshots" / "abc").symlink_to(folder)
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert Translator("someone/a-model").translate("A man.").text
+
+
+def test_batches_are_of_like_lengths() -> None:
+    found = list(batches([3, 9, 1, 4, 9, 2, 12], 10))
+    assert found == [[6], [1], [4], [3, 0], [5, 2]]
+    assert list(batches([], 10)) == []
+
+
+ALONE = """
+import sys
+
+class Forbidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("fairseq", "transformers", "hydra", "omegaconf", "sacrebleu", "scipy", "psutil"):
+            raise ImportError(f"{name} is not there")
+
+sys.meta_path.insert(0, Forbidden())
+from resmlp_mt import Translator
+from resmlp_mt.translate.packing import PackedLinear
+from resmlp_mt.commands import main
+
+print(Translator(sys.argv[1]).translate("A man.").text)
+sys.argv = ["resmlp-mt", "translate", sys.argv[1]]
+main()
+"""
+
+
+def test_nothing_else_is_needed(folder: Path, translator: Translator) -> None:
+    """Neither fairseq nor transformers, nor what else training needs, for the call and for the command."""
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, folder], input="A man.\n", capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == 2 * [translator.translate("A man.").text]
