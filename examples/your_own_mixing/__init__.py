@@ -19,4 +19,4 @@ class WindowMixing(TokenMixing):
         """Rows ``start`` to ``end`` of ``A[:end,:end]``: S x T, with heads H x S x T."""
         positions = torch.arange(end, device=self.weight.device)
         distance = (positions[start:, None] - positions).abs()
-        return self.learned_rows(start, end).masked_fill(distance > self.reach, 0.0)
+        return super().rows(start, end).masked_fill(distance > self.reach, 0.0)

@@ -11,6 +11,7 @@ from resmlp_mt.common.files import atomic_folder
 from resmlp_mt.corpora.checksums import sha256_of
 from resmlp_mt.export.graphs import ENCODER_INPUTS, ENCODER_OUTPUTS, OPSET, STEP_INPUTS, STEP_OUTPUTS, Graphs, Shapes
 from resmlp_mt.export.loading import Trained
+from resmlp_mt.translate.graphs import kept_channels
 
 
 def describe(trained: Trained) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def describe(trained: Trained) -> dict[str, Any]:
             "L": len(model.decoder.layers),
             "H": attention.num_heads,
             "D": attention.head_dim,
-            "C": model.decoder.embed_dim,
+            "C": kept_channels(model.without_fairseq()),
             "V": len(target),
         },
         "encoder.onnx": {"inputs": _spelled(ENCODER_INPUTS), "outputs": _spelled(ENCODER_OUTPUTS)},

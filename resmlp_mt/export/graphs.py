@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.export.steps import DecoderStep, Encoder, check_exportable
-from resmlp_mt.fairseq_plugin.plain import plain
 from resmlp_mt.nn import EncoderDecoder
+from resmlp_mt.translate.graphs import kept_channels
 
 OPSET = 17
 """of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""
@@ -53,7 +53,7 @@ def graphs_of(model: Any) -> Graphs:
         UserError: a part of the model has no step or nothing like it in ONNX
     """
     check_exportable(model)
-    return traced(plain(model).float(), model.encoder.dictionary.eos())
+    return traced(model.without_fairseq().float(), model.encoder.dictionary.eos())
 
 
 @torch.no_grad()
@@ -74,7 +74,7 @@ def traced(model: EncoderDecoder, eos: int) -> Graphs:
     known = encoder(source)
     encoder_graph = _traced(encoder, (source,), ENCODER_INPUTS, ENCODER_OUTPUTS)
     previous = torch.full((6,), eos)
-    past = torch.zeros(model.cfg.decoder_layers, 3, 6, model.cfg.decoder.dim)
+    past = torch.zeros(model.cfg.decoder_layers, 3, 6, kept_channels(model))
     step_graph = _traced(DecoderStep(model), (previous, past, *known), STEP_INPUTS, STEP_OUTPUTS)
     return Graphs(encoder_graph, step_graph)
 

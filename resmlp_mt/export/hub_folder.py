@@ -18,8 +18,7 @@ from resmlp_mt.export.card import Card
 from resmlp_mt.export.folder import check_new, fill
 from resmlp_mt.export.graphs import Graphs
 from resmlp_mt.export.loading import Trained
-from resmlp_mt.fairseq_plugin.plain import plain
-from resmlp_mt.nn.encoder_decoder import EncoderDecoder
+from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
 from resmlp_mt.translate import model_folder, onnx
 
@@ -132,7 +131,7 @@ def write_hub_folder(
         UserError: it exists already or cannot be written, or scores differ
     """
     check_new(out)
-    model = plain(trained.model)
+    model = trained.model.without_fairseq()
     check_known(model)
     decoder, source = trained.model.decoder, trained.model.encoder
     generation = {

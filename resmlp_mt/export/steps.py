@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.nn.cross_attention import Source
-from resmlp_mt.nn.encoder_decoder import EncoderDecoder
+from resmlp_mt.nn import EncoderDecoder
+from resmlp_mt.nn.memory import Memory
 from resmlp_mt.nn.padding import roll_rows
+from resmlp_mt.translate.graphs import EncoderGraph, GraphState
 
 
 def check_exportable(model: nn.Module) -> None:
@@ -23,16 +24,11 @@ def check_exportable(model: nn.Module) -> None:
             raise UserError(f"decoder layer {number} has no cross-attention: such a decoder cannot be exported")
 
 
-class Encoder(nn.Module):
-    """Source sentences to all that the steps need of them: keys and values of every layer's attention, and padding."""
+class Encoder(EncoderGraph):
+    """Source sentences, padded on either side, to all that the steps need of them."""
 
-    def __init__(self, model: EncoderDecoder):
-        super().__init__()
-        self.encoder = model.encoder
-        self.attentions = nn.ModuleList(layer.cross_attention.attention for layer in model.decoder.layers)
-
-    def forward(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Encode a batch, padded on either side; it may not be wider than the model's positions.
+    def forward(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        """Encode a batch; it may not be wider than the model's positions.
 
         Args:
             source: B x S
@@ -41,14 +37,8 @@ class Encoder(nn.Module):
             keys and values, L x B x H x S x D, and what is added to attention's scores, B x S: 0, at padding -infinity
         """
         first = source.ne(self.encoder.pad).int().argmax(1)
-        memory, padding = self.encoder.encode(roll_rows(source, first))
-        keys, values = [], []
-        for attention in self.attentions:
-            made = attention.source(memory)  # type: ignore[operator]
-            keys.append(made.keys.unflatten(0, (-1, attention.num_heads)))
-            values.append(made.values.unflatten(0, (-1, attention.num_heads)))
-        mask = torch.zeros_like(padding, dtype=memory.dtype).masked_fill(padding, float("-inf"))
-        return torch.stack(keys), torch.stack(values), mask
+        keys, values, mask = super().forward(roll_rows(source, first))
+        return keys, values, mask[:, 0, 0]
 
 
 class DecoderStep(nn.Module):
@@ -72,19 +62,14 @@ class DecoderStep(nn.Module):
             log-probabilities R x V; the past of the next step, L x (T + 1) x R x C; the last layer's cross-attention,
             the mean of its heads, R x S
         """
-        heads = self.decoder.layers[0].cross_attention.attention.num_heads
-        by_head = mask[:, None].expand(-1, heads, -1).flatten(0, 1).unsqueeze(1)  # BH x 1 x S
-        layers = range(len(self.decoder.layers))
-        sources: list[Source | None] = [
-            Source(keys[number].flatten(0, 1), values[number].flatten(0, 1), by_head) for number in layers
-        ]
-        longer = []
-
-        def keep(number: int, new: Tensor) -> Tensor:
-            longer.append(torch.cat([past[number], new]))
-            return longer[number]
-
-        scores, weights = self.decoder.step_over(previous.unsqueeze(1), past.size(1), sources, keep, need_weights=True)
-        last = weights[-1]
+        by_head = mask[:, None, None].repeat(1, keys.size(2), 1, 1)
+        layers = len(self.decoder.layers)
+        memories = [Memory(past[number]) for number in range(layers)]
+        state = GraphState((keys, values, by_head), memories, past.size(1)).by_layer()
+        scores, attentions = self.decoder.step(previous.unsqueeze(1), state, (layers - 1,))
+        for layer, memory in zip(self.decoder.layers, memories, strict=True):
+            if layer.mixing is None:
+                memory.remember(past.new_zeros(1, past.size(2), past.size(3)))
+        last = attentions[-1]
         assert last is not None  # check_exportable
-        return scores[:, 0].log_softmax(-1), torch.stack(longer), last.mean(0)[:, 0]
+        return scores[:, 0].log_softmax(-1), torch.stack([memory.all() for memory in memories]), last.mean(0)[:, 0]

@@ -1,49 +1,71 @@
-"""fairseq's Transformer decoder with ResMLP layers."""
+"""fairseq's face of the decoder. In its search the beams of a sentence share what is kept of their source.
+
+fairseq would have it copied for each of them. The encoder's output remembers which sentence each of its rows is of; so
+the decoder knows at its first step which rows are beams of one sentence, and nothing moves when beams change places. On
+a GPU, where a look at the order would have to wait for it, every beam keeps its own.
+"""
 
 from typing import Any
 
 import torch
-from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
+from fairseq.models import FairseqIncrementalDecoder
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules import AdaptiveSoftmax
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.beams import IncrementalState, order_of_sentences, remember_beams
-from resmlp_mt.fairseq_plugin.layers import ResMLPDecoderLayer, wrap_layer
-from resmlp_mt.fairseq_plugin.length import check_length, leading_padding, nothing_to_move
-from resmlp_mt.nn.dropout import Dropout
-from resmlp_mt.nn.norm import NORMS
-from resmlp_mt.nn.padding import back, states_back, to_left
+from resmlp_mt.fairseq_plugin.encoder import check_length, take_fairseq_s_
+from resmlp_mt.nn import ModelConfig
+from resmlp_mt.nn.encoder_decoder import Decoder
+from resmlp_mt.nn.padding import restore_padding
+
+STATE, BEAMS = "state", "beams"
+"""What fairseq's dictionary of a search holds of this decoder: its ``State``, and K, the rows of a sentence."""
 
 
-class ResMLPDecoder(TransformerDecoderBase):
-    """Embeddings, ResMLP layers with cross-attention, one last norm, output projection.
+class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
+    """The decoder, with fairseq's arguments and results.
 
-    The base class embeds, runs the layers, ends with ``layer_norm``, which is what ``--norm`` says, and projects to the
-    vocabulary.
+    Args:
+        cfg: fairseq's options
+        sizes: the same as the model has them
     """
 
-    def __init__(
-        self,
-        cfg: TransformerConfig,
-        dictionary: Any,
-        embed_tokens: nn.Embedding,
-        no_encoder_attn: bool = False,
-        output_projection: nn.Module | None = None,
-    ):
-        self.built = 0  # layers so far
-        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
-        self.layer_norm = NORMS[cfg.norm](cfg.decoder.embed_dim)
-        self.dropout_module = Dropout(cfg.dropout)
+    quant_noise: Any
 
-    def build_decoder_layer(self, cfg: TransformerConfig, no_encoder_attn: bool = False) -> nn.Module:
-        self.built += 1
-        return wrap_layer(ResMLPDecoderLayer(cfg, no_encoder_attn, self.built), cfg)
+    def __init__(self, cfg: TransformerConfig, sizes: ModelConfig, dictionary: Any, embed_tokens: nn.Embedding):
+        Decoder.__init__(self, sizes, embed_tokens)
+        self.dictionary, self.onnx_trace = dictionary, False
+        if sizes.adaptive_cutoffs:  # fairseq's, which its criterion trains
+            self.adaptive_softmax = AdaptiveSoftmax(
+                len(dictionary),
+                sizes.decoder_output_dim,
+                list(sizes.adaptive_cutoffs),
+                dropout=cfg.adaptive_softmax_dropout,
+                factor=sizes.adaptive_factor,
+            )
+        take_fairseq_s_(self, cfg, cfg.decoder.layerdrop)
+
+    def check_positions(self, positions: int) -> None:
+        check_length(positions, self.limit, "target")
+
+    def look_up(self, tokens: Tensor) -> Tensor:
+        x = super().look_up(tokens)
+        return x if self.quant_noise is None else self.quant_noise(x)
+
+    def forward(  # type: ignore[override]
+        self, prev_output_tokens: Tensor, encoder_out: Any = None, *, features_only: bool = False, **more: Any
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """``extract_features`` and, unless ``features_only``, the projection: B x T x V."""
+        more = {name: more[name] for name in more if name not in ("src_lengths", "return_all_hiddens")}
+        x, extra = self.extract_features(prev_output_tokens, encoder_out, **more)
+        return (x if features_only else self.output_layer(x)), extra
 
     def extract_features(
         self,
         prev_output_tokens: Tensor,
         encoder_out: dict[str, list[Tensor]] | None,
-        incremental_state: IncrementalState | None = None,
+        incremental_state: dict[str, Any] | None = None,
         full_context_alignment: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
@@ -59,43 +81,78 @@ class ResMLPDecoder(TransformerDecoderBase):
 
         Returns:
             features B x T x C; ``{"attn": [B x T x S], "inner_states": [T x B x C each]}``
-
-        Raises:
-            UserError: a sentence has more positions than ``--max-target-positions``, or a full-context alignment is
-                asked of a mixing that is causal
         """
         if full_context_alignment:
             raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")
-        length, limit = prev_output_tokens.size(1), self.max_target_positions
-        if incremental_state is not None:  # never padded: fairseq's search starts every sentence in the first column
-            check_length(length, limit, "target")
-            if encoder_out is not None and "sentence" in encoder_out:
-                remember_beams(incremental_state, encoder_out["sentence"][0])
-            return self.extract_features_scriptable(
-                prev_output_tokens, encoder_out, incremental_state, False, alignment_layer, alignment_heads
-            )
-        shift = leading_padding(prev_output_tokens, self.padding_idx, limit, "target")
-        if nothing_to_move(shift, length, limit):
-            return self.extract_features_scriptable(
-                prev_output_tokens, encoder_out, None, False, alignment_layer, alignment_heads
-            )
-        tokens = to_left(prev_output_tokens, shift, limit)
-        x, extra = self.extract_features_scriptable(tokens, encoder_out, None, False, alignment_layer, alignment_heads)
-        attention: list[Tensor | None] = []
-        for weights in extra["attn"]:
-            attention.append(weights if weights is None else back(weights, shift, length))
-        states: list[Tensor | None] = []
-        for state in extra["inner_states"]:
-            states.append(state if state is None else states_back([state], shift, length)[0])
-        return back(x, shift, length), {"attn": attention, "inner_states": states}
+        length = prev_output_tokens.size(1)
+        number = len(self.layers) - 1 if alignment_layer is None else alignment_layer
+        inner: list[Tensor] = []
+        if incremental_state is None:
+            tokens, shift = self.shift_left(prev_output_tokens)
+            encoded, padding = encoded_in(encoder_out)
+            (*inner, x), attentions = self.decode(self.embed(tokens), encoded, padding, (number,))
+            x = restore_padding(x, shift, length)
+            if shift is not None:
+                inner = [restore_padding(each.transpose(0, 1), shift, length).transpose(0, 1) for each in inner]
+        else:  # never padded: fairseq's search starts every sentence in the first column
+            self.check_positions(length)
+            shift = None
+            if STATE not in incremental_state:
+                self.begin(incremental_state, encoder_out)
+            x, attentions = self.decode_step(prev_output_tokens[:, -1:], incremental_state[STATE], (number,))
+        attention = next((each for each in attentions if each is not None), None)
+        if attention is not None:
+            attention = restore_padding(attention[:alignment_heads].float().to(x).mean(0), shift, length)
+        return x, {"attn": [attention], "inner_states": [*inner]}
 
-    @torch.jit.export
-    def reorder_incremental_state_scripting(self, incremental_state: IncrementalState, new_order: Tensor) -> None:
-        """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch."""
-        sentences = order_of_sentences(incremental_state, new_order)
-        for layer in self.layers:
-            layer.reorder(incremental_state, new_order, sentences)
+    def output_layer(self, features: Tensor) -> Tensor:
+        """``B x T x C -> B x T x V``; features as they are for an adaptive softmax."""
+        return features if self.adaptive_softmax is not None else self.output_projection(features)
 
-    def buffered_future_mask(self, tensor: Tensor) -> None:
-        """No mask: the mixing is causal by itself."""
-        return None
+    def begin(self, incremental_state: dict[str, Any], encoder_out: dict[str, list[Tensor]] | None) -> None:
+        """Leave the state before the first step in fairseq's dictionary."""
+        encoded, padding = encoded_in(encoder_out)
+        beams = 1
+        if encoder_out is not None and "sentence" in encoder_out:
+            (sentence,) = encoder_out["sentence"]
+            count = int((sentence == sentence[0]).sum())
+            beams = count if in_groups(sentence, count) else 1
+        if encoded is not None and padding is not None:
+            encoded, padding = encoded[:, ::beams], padding[::beams]
+        incremental_state[STATE], incremental_state[BEAMS] = self.start(encoded, padding), beams
+
+    def reorder_incremental_state_scripting(self, incremental_state: dict[str, Any], new_order: Tensor) -> None:
+        """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch.
+
+        No search of fairseq's parts the beams of a sentence. Where another does, each has its own source from then on.
+        """
+        if STATE not in incremental_state:
+            return
+        beams = incremental_state[BEAMS]
+        state, sentences = incremental_state[STATE], new_order // beams
+        if beams > 1 and in_groups(sentences, beams):
+            sentences = sentences[::beams]
+        elif beams > 1:
+            incremental_state[BEAMS] = 1
+        count = next((source.keys.size(0) for source in state.sources if source is not None), 0)
+        same = sentences.is_cpu and torch.equal(sentences, torch.arange(count))
+        state.reorder(new_order, None if same else sentences)
+
+    def max_positions(self) -> int:
+        """Target positions."""
+        return self.limit
+
+
+def encoded_in(encoder_out: dict[str, list[Tensor]] | None) -> tuple[Tensor | None, Tensor | None]:
+    """The encoding, S x B x C, and its padding, B x S."""
+    if encoder_out is None:
+        return None, None
+    return encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"][0]
+
+
+def in_groups(sentence: Tensor, beams: int) -> bool:
+    """Whether each so many rows in a row are of one sentence; ``sentence`` (B) says which one each row is of."""
+    if sentence.numel() % beams:
+        return False
+    groups = sentence.view(-1, beams)
+    return bool((groups == groups[:, :1]).all())

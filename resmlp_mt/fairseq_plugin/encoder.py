@@ -1,33 +1,67 @@
-"""fairseq's Transformer encoder with ResMLP layers."""
+"""fairseq's face of the encoder, and what both sides take of fairseq: its wrappers of layers and its messages."""
 
 from typing import Any
 
 import torch
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
+from fairseq.distributed import fsdp_wrap
+from fairseq.models import FairseqEncoder
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules import LayerDropModuleList
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
-from resmlp_mt.fairseq_plugin.layers import ResMLPEncoderLayer, wrap_layer
-from resmlp_mt.fairseq_plugin.length import leading_padding, nothing_to_move
-from resmlp_mt.nn.dropout import Dropout
-from resmlp_mt.nn.norm import NORMS
-from resmlp_mt.nn.padding import back, states_back, to_left
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.nn import ModelConfig
+from resmlp_mt.nn.encoder_decoder import Encoder
+from resmlp_mt.nn.padding import restore_padding, roll_rows
 
 
-class ResMLPEncoder(TransformerEncoderBase):
-    """Embeddings, ResMLP layers, one last norm (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
+def check_length(length: int, limit: int, side: str) -> None:
+    """Refuse a sentence with more positions (``</s>`` included) than A has rows, with the option that raises that."""
+    if length > limit:
+        raise UserError(
+            f"a {side} sentence has {length} positions (subwords and </s>) but the model has {limit}: "
+            f"split or drop the sentence, or train with --max-{side}-positions {length} or more"
+        )
 
-    The base class embeds, zeroes padding, runs the layers and ends with ``layer_norm``, which is what ``--norm`` says.
+
+def take_fairseq_s_(stack: Any, cfg: TransformerConfig, layer_drop: float) -> None:
+    """Give one side fairseq's quantization noise, activation checkpointing, FSDP and layer drop, as the options say."""
+    noise, block = cfg.quant_noise.pq, cfg.quant_noise.pq_block_size
+    layers = []
+    for layer in stack.layers:
+        for module in layer.modules():
+            if isinstance(module, nn.Linear):
+                quant_noise(module, noise, block)
+        if cfg.checkpoint_activations:
+            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+        layers.append(fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap))
+    stack.layers = LayerDropModuleList(layer_drop, layers) if layer_drop > 0 else nn.ModuleList(layers)
+    dim = stack.embed_tokens.embedding_dim
+    stack.quant_noise = quant_noise(nn.Linear(dim, dim, bias=False), noise, block) if noise > 0 else None
+    stack.register_buffer("version", torch.Tensor([3]))  # fairseq's checkpoints have it
+
+
+class ResMLPEncoder(FairseqEncoder, Encoder):
+    """The encoder, with fairseq's arguments and results.
+
+    Args:
+        cfg: fairseq's options
+        sizes: the same as the model has them
     """
 
-    def __init__(self, cfg: TransformerConfig, dictionary: Any, embed_tokens: nn.Embedding, return_fc: bool = False):
-        super().__init__(cfg, dictionary, embed_tokens, return_fc)
-        self.layer_norm = NORMS[cfg.norm](embed_tokens.embedding_dim)
-        self.dropout_module = Dropout(cfg.dropout)
+    quant_noise: Any
 
-    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        return wrap_layer(ResMLPEncoderLayer(cfg), cfg)
+    def __init__(self, cfg: TransformerConfig, sizes: ModelConfig, dictionary: Any, embed_tokens: nn.Embedding):
+        Encoder.__init__(self, sizes, embed_tokens)
+        self.dictionary = dictionary
+        take_fairseq_s_(self, cfg, cfg.encoder.layerdrop)
 
-    def forward(
+    def check_positions(self, positions: int) -> None:
+        check_length(positions, self.limit, "source")
+
+    def forward(  # type: ignore[override]
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
@@ -40,33 +74,36 @@ class ResMLPEncoder(TransformerEncoderBase):
             src_tokens: B x T
             src_lengths: B, not needed
             return_all_hiddens: also return what each layer gave
-            token_embeddings: B x T x C, in the place of looking src_tokens up
+            token_embeddings: B x T x C, instead of looking src_tokens up
 
         Returns:
             fairseq's encoder output: ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T],
-            ``encoder_embedding`` [B x T x C], ``encoder_states`` [T x B x C each], positions where src_tokens has them
-
-        Raises:
-            UserError: a sentence has more positions than ``--max-source-positions``
+            ``encoder_states`` [T x B x C each], positions where src_tokens has them
         """
-        length, limit = src_tokens.size(1), self.max_source_positions
-        shift = leading_padding(src_tokens, self.padding_idx, limit, "source")
-        if nothing_to_move(shift, length, limit):
-            return self.forward_scriptable(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
-        if token_embeddings is not None:
-            token_embeddings = to_left(token_embeddings, shift, limit)
-        tokens = to_left(src_tokens, shift, limit)
-        out: dict[str, list[Tensor]] = self.forward_scriptable(
-            tokens, src_lengths, return_all_hiddens, token_embeddings
-        )
-        # contiguous: each layer's keys and values would else be made from a copy of its own
-        out["encoder_out"] = [state.contiguous() for state in states_back(out["encoder_out"], shift, length)]
-        out["encoder_padding_mask"] = [src_tokens.eq(self.padding_idx)]
-        out["encoder_embedding"] = [back(out["encoder_embedding"][0], shift, length)]
-        out["encoder_states"] = states_back(out["encoder_states"], shift, length)
-        return out
+        length = src_tokens.size(1)
+        tokens, shift = self.shift_left(src_tokens)
+        padding = tokens.eq(self.pad)
+        if token_embeddings is not None and shift is not None:
+            token_embeddings = roll_rows(token_embeddings, shift)[:, : tokens.size(1)]
+        x = self.embed(tokens, embeddings=token_embeddings)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        states = self.encode(x, padding if padding.any() else None)
+        if shift is not None:
+            states = states if return_all_hiddens else states[-1:]
+            # contiguous: each layer's keys and values would else be made from a copy of its own
+            moved = (restore_padding(state.transpose(0, 1), shift, length) for state in states)
+            states = [state.transpose(0, 1).contiguous() for state in moved]
+            padding = src_tokens.eq(self.pad)
+        return {
+            "encoder_out": states[-1:],
+            "encoder_padding_mask": [padding],
+            "encoder_embedding": [],
+            "encoder_states": states[:-1] if return_all_hiddens else [],
+            "src_tokens": [],
+            "src_lengths": [src_tokens.ne(self.pad).sum(1, dtype=torch.int32, keepdim=True)],
+        }
 
-    @torch.jit.export
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Give each beam the sentence of the beam that it continues; ``new_order`` (B') indexes the batch.
 
@@ -85,7 +122,11 @@ class ResMLPEncoder(TransformerEncoderBase):
                 return encoder_out
             reordered["sentence"] = [new_sentence]
         for name, tensors in encoder_out.items():
-            if name not in ("sentence", "fc_results"):  # fairseq's own drops the second, which is for training
+            if name != "sentence":
                 batch_dim = 1 if name in ("encoder_out", "encoder_states") else 0
                 reordered[name] = [tensor.index_select(batch_dim, new_order) for tensor in tensors]
         return reordered
+
+    def max_positions(self) -> int:
+        """Source positions."""
+        return self.limit

@@ -18,7 +18,7 @@ from omegaconf import open_dict
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.length import check_length
+from resmlp_mt.fairseq_plugin.encoder import check_length
 from resmlp_mt.fairseq_plugin.patches.languages import completed
 from resmlp_mt.fairseq_plugin.patches.options import check_names, known_options
 from resmlp_mt.fairseq_plugin.patches.raw_text import check_files, choose_prepared

@@ -2,26 +2,19 @@
 
 from typing import Any
 
+from resmlp_mt.nn.config import OPTIONS
+
 BASE: dict[str, Any] = {
-    "activation_fn": "gelu",
     "dropout": 0.1,
     "encoder_embed_dim": 512,
     "encoder_ffn_embed_dim": 2048,
     "encoder_layers": 6,
     "decoder_attention_heads": 8,
     "decoder_layers": 6,
-    "layerscale_init": 0.2,
     "max_source_positions": 256,
     "max_target_positions": 256,
-    "mixing_band": 0,
-    "mixing_dropout": 0.0,
-    "mixing_expansion": 4,
-    "mixing_heads": 1,
-    "mixing_kernel": 3,
-    "mixing_relative": False,
-    "norm": "affine",
-    "token_mixing": "linear",
     "token_positional_embeddings": False,
+    **{name: each.default for name, each in OPTIONS.items()},
 }
 """Touvron et al. 2021, section 3.6: a Transformer base's sizes, LayerScale 0.2. Cleaned corpora end at 250 subwords."""
 

@@ -3,7 +3,6 @@
 The kernels are DynamicConv's (Wu et al. 2019, section 4), without its softmax. No position is compared with another.
 """
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -49,11 +48,3 @@ class Band(nn.Module):
         width = length + self.window - 1
         weights = F.pad(weights, [length - steps, steps]).flatten(-2)[..., : steps * width]
         return weights.unflatten(-1, (steps, width))[..., self.before : self.before + length]
-
-
-def by_sentence(rows: Tensor, values: Tensor) -> Tensor:
-    """``B x H x S x T, T x B x C -> S x B x C``: each sentence by its own rows, a head's for a group of channels."""
-    length, batch, channels = values.shape
-    heads = rows.size(1)
-    values = values.reshape(length, batch * heads, channels // heads).transpose(0, 1)
-    return torch.bmm(rows.flatten(0, 1), values).transpose(0, 1).reshape(-1, batch, channels)

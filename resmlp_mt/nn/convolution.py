@@ -1,7 +1,6 @@
 """Convolutions over positions in the place of A: table 3 of Touvron et al. 2021, "patch communication", in 1 dimension.
 
-Centred in the encoder; causal in the decoder, where step-by-step decoding keeps the last inputs, one fewer than the
-kernel has positions.
+Centred in the encoder, causal in the decoder.
 """
 
 import torch
@@ -9,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .affine import Aff
+from .memory import Memory
 from .norm import absorb_output_affine_, scale_outputs_
 from .token_mixing import Mixing
 
@@ -45,13 +45,14 @@ class Convolution(Mixing):
         return y.view(length, batch, channels)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; x is ``readable``."""
+        """``T x B x C -> T x B x C``; x is after ``zero_padding``."""
         return self.convolve(F.pad(x, [0, 0, 0, 0, self.before, self.size - 1 - self.before]))
 
-    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """``S x B x C -> S x B x C``, the new positions alone; kept are the last K - 1 inputs."""
-        window = F.pad(x, [0, 0, 0, 0, self.before, 0]) if len(past) == 0 else torch.cat([past[0], x])
-        return self.convolve(window), [window[x.size(0) :].detach()]
+    def mix(self, x: Tensor, memory: Memory) -> Tensor:
+        """``S x B x C -> S x B x C``; the inputs are remembered, and the last of them read."""
+        memory.remember(x)
+        window = F.pad(memory.all(), [0, 0, 0, 0, self.before, 0])
+        return self.convolve(window[window.size(0) - x.size(0) - self.before :])
 
     def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
         """Take in the Aff behind. The one before stays: its beta is not there beyond the ends of a sentence."""

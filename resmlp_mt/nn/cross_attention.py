@@ -12,13 +12,17 @@ class Source(NamedTuple):
     """What a layer's attention reads of B sentences, made once for all steps and beams.
 
     Attributes:
-        keys, values: BH x S x D, for H heads of D channels
-        mask: BH x 1 x S, added to scores: 0, at padding minus infinity; None without padding
+        keys, values: B x H x S x D, for H heads of D channels
+        mask: B x H x 1 x S, added to scores: 0, at padding minus infinity; None without padding
     """
 
     keys: Tensor
     values: Tensor
     mask: Tensor | None
+
+    def reorder(self, sentences: Tensor) -> "Source":
+        """The sentences of ``sentences`` (B')."""
+        return Source(*(None if each is None else each.index_select(0, sentences) for each in self))  # type: ignore
 
 
 class CrossAttention(nn.Module):
@@ -45,13 +49,16 @@ class CrossAttention(nn.Module):
 
     def source(self, memory: Tensor, padding: Tensor | None = None) -> Source:
         """``S x B x C'`` of the encoder, with padding (B x S) true at padded positions."""
-        keys, values = self._by_head(self.k_proj(memory)), self._by_head(self.v_proj(memory))
+        keys, values = (
+            linear(memory).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
+            for linear in (self.k_proj, self.v_proj)
+        )
         return Source(keys, values, None if padding is None else self.mask(padding, keys))
 
     def mask(self, padding: Tensor, like: Tensor) -> Tensor:
-        """What is added to scores, ``B x S -> BH x 1 x S``, of the type of ``like``."""
-        mask = torch.zeros(padding.shape, dtype=like.dtype, device=like.device)
-        return mask.masked_fill(padding, float("-inf")).repeat_interleave(self.num_heads, 0).unsqueeze(1)
+        """What is added to scores, ``B x S -> B x H x 1 x S``, of the type of ``like``."""
+        mask = torch.zeros(padding.shape, dtype=like.dtype, device=like.device).masked_fill(padding, float("-inf"))
+        return mask[:, None, None].repeat(1, self.num_heads, 1, 1)
 
     def forward(self, x: Tensor, source: Source, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
         """``T x BK x C -> T x BK x C`` and, if needed, the weights of each head, H x BK x T x S.
@@ -60,15 +67,15 @@ class CrossAttention(nn.Module):
         """
         steps, rows, _ = x.shape
         heads, width = self.num_heads, self.head_dim
-        keys, values, mask = source.keys, source.values, source.mask
-        sentences = keys.size(0) // heads
+        sentences = source.keys.size(0)
         beams = rows // sentences
+        keys, values = source.keys.flatten(0, 1), source.values.flatten(0, 1)
         queries = self.q_proj(x).view(steps, sentences, beams, heads, width).permute(1, 3, 2, 0, 4)
         queries = queries.reshape(sentences * heads, beams * steps, width) * width**-0.5
-        if mask is None:
+        if source.mask is None:
             scores = torch.bmm(queries, keys.transpose(1, 2))
         else:
-            scores = torch.baddbmm(mask, queries, keys.transpose(1, 2))
+            scores = torch.baddbmm(source.mask.flatten(0, 1), queries, keys.transpose(1, 2))
         weights = torch.softmax(scores, -1, dtype=torch.float32).type_as(scores)
         y = torch.bmm(self.dropout(weights), values)
         y = y.view(sentences, heads, beams, steps, width).permute(3, 0, 2, 1, 4).reshape(steps, rows, heads * width)
@@ -76,22 +83,3 @@ class CrossAttention(nn.Module):
             return self.out_proj(y), None
         weights = weights.view(sentences, heads, beams, steps, -1).transpose(0, 1).reshape(heads, rows, steps, -1)
         return self.out_proj(y), weights
-
-    def reorder(self, source: Source, order: Tensor) -> Source:
-        """The sentences of ``order`` (B')."""
-        mask = source.mask
-        return Source(
-            self._chosen(source.keys, order),
-            self._chosen(source.values, order),
-            None if mask is None else self._chosen(mask, order),
-        )
-
-    def _by_head(self, x: Tensor) -> Tensor:
-        """``S x B x C -> BH x S x D``"""
-        return x.reshape(x.size(0), x.size(1) * self.num_heads, self.head_dim).transpose(0, 1)
-
-    def _chosen(self, x: Tensor, order: Tensor) -> Tensor:
-        """``BH x ... -> B'H x ...``"""
-        sentences = x.size(0) // self.num_heads
-        chosen = x.reshape(sentences, -1, x.size(1), x.size(2)).index_select(0, order)
-        return chosen.view(-1, x.size(1), x.size(2))

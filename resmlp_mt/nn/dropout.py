@@ -28,12 +28,8 @@ class Dropout(nn.Module):
         """``any shape -> same shape``"""
         if self.p == 0 or not (self.training or self.always):
             return x
-        if torch.jit.is_scripting() or torch.compiler.is_compiling() or not x.is_cpu:  # type: ignore[attr-defined]
+        if torch.compiler.is_compiling() or not x.is_cpu:
             return F.dropout(x, self.p, True)
-        return self._drop(x)
-
-    @torch.jit.unused
-    def _drop(self, x: Tensor) -> Tensor:
         kept = min(max(round((1 - self.p) * _VALUES), 1), _VALUES - 1)
         words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
         values = words.view(torch.int16)[: x.numel()].view(x.shape)

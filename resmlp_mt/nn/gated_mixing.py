@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from .affine import Aff
-from .band import Band, by_sentence
+from .band import Band
+from .memory import Memory, product
 from .norm import absorb_input_affine_, absorb_output_affine_, split
-from .past import append, positions_of, whole
-from .token_mixing import Keep, TokenMixing
+from .token_mixing import TokenMixing
 
 
 class GatedTokenMixing(TokenMixing):
@@ -44,7 +44,7 @@ class GatedTokenMixing(TokenMixing):
             nn.init.zeros_(linear.bias)
         self.band = Band(dim, heads, band, causal, dropout) if band > 0 else None
 
-    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+    def zero_padding(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C``, as it is: padded positions are zero only after ``W_value``."""
         return x
 
@@ -53,39 +53,22 @@ class GatedTokenMixing(TokenMixing):
         values, gates = self.value_gate(x).chunk(2, -1)
         if padding is not None:
             values = values.masked_fill(padding.unsqueeze(-1), 0.0)
-        return self.gated(gates, self.mix_values(x, values))
+        if self.band is None:
+            return self.gated(gates, super().forward(values))
+        weights = self.weights(x, x.size(0))
+        return self.gated(gates, self.finish(product(weights, values), weights))
 
-    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """``S x B x C -> S x B x C``, the new positions alone; kept are the values.
-
-        Raises:
-            ValueError: more positions than the matrix has
-        """
+    def mix(self, x: Tensor, memory: Memory) -> Tensor:
+        """``S x B x C -> S x B x C``; the values are remembered."""
         values, gates = self.value_gate(x).chunk(2, -1)
-        past = append(past, values, self.max_positions)
-        if x.size(0) > 1:
-            return self.gated(gates, self.mix_values(x, whole(past))), past
-        return self.gated(gates, self.mix_last(past, self.weights(x, positions_of(past)))), past
-
-    def step_over(self, x: Tensor, keep: Keep) -> Tensor:
-        """``S x B x C -> S x B x C``; kept are the values."""
-        values, gates = self.value_gate(x).chunk(2, -1)
-        return self.gated(gates, self.mix_values(x, keep(values)))
+        memory.remember(values)
+        weights = self.weights(x, memory.positions)
+        return self.gated(gates, self.finish(memory.mixed(weights), weights))
 
     def weights(self, x: Tensor, length: int) -> Tensor:
         """What x (S x B x C), the last of T positions, reads of all: ``H x S x T``; with a band ``B x H x S x T``."""
         rows = self.rows(length - x.size(0), length)
-        if self.band is not None:
-            rows = rows + self.band.rows(x, length)
-        return rows
-
-    def mix_values(self, x: Tensor, values: Tensor) -> Tensor:
-        """The values (T x B x C) mixed, ``S x B x C``, for x (S x B x C), the last of the positions."""
-        start = values.size(0) - x.size(0)
-        if self.band is None:
-            return self.mix(values, start)
-        weights = self.weights(x, values.size(0))
-        return self.finish(by_sentence(weights, values), weights, start)
+        return rows if self.band is None else rows + self.band.rows(x, length)
 
     def gated(self, gates: Tensor, mixed: Tensor) -> Tensor:
         """``W_out (sigmoid(gates) * mixed)``, S x B x C."""

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .memory import Memory
 from .token_mixing import Mixing
 
 
@@ -51,31 +52,20 @@ class MLPTokenMixing(Mixing):
         return y.view(-1, batch, channels)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; x is ``readable``, and the hidden units of padded positions are not read."""
+        """``T x B x C -> T x B x C``; the hidden units of padded positions are not read."""
         hidden = self.hidden(x)
         if padding is not None:
             hidden = hidden.masked_fill(padding.unsqueeze(-1), 0.0)
         return self.outputs(hidden)
 
-    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """``S x B x C -> S x B x C``, the new positions alone; kept are inputs, T x B x C, and units, E x T x B x C.
-
-        Raises:
-            ValueError: more positions than the matrices have
-        """
-        start, inputs = 0, x
-        if len(past) > 0:
-            start, inputs = past[0].size(0), torch.cat([past[0], x])
-        if inputs.size(0) > self.max_positions:
-            raise ValueError(f"{inputs.size(0)} positions, but the mixing has {self.max_positions}")
-        hidden = self.hidden(inputs, start)
-        if len(past) > 0:
-            hidden = torch.cat([past[1], hidden], 1)
-        return self.outputs(hidden, start), [inputs, hidden]
-
-    def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
-        """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
-        return [each.index_select(each.dim() - 2, order) for each in past]
+    def mix(self, x: Tensor, memory: Memory) -> Tensor:
+        """``S x B x C -> S x B x C``; the inputs and all hidden units are remembered, (1 + E) C channels."""
+        start, (_, batch, channels) = memory.positions, x.shape
+        inputs = torch.cat([memory.all()[..., :channels], x]) if start else x
+        hidden = self.hidden(inputs, start).permute(1, 2, 0, 3).flatten(2)  # S x B x EC
+        memory.remember(torch.cat([x, hidden], -1))
+        units = memory.all()[..., channels:].reshape(-1, batch, self.expansion, channels)
+        return self.outputs(units.permute(2, 0, 1, 3), start)
 
     def extra_repr(self) -> str:
         return f"{self.max_positions}, expansion={self.expansion}, causal={self.causal}"

@@ -16,18 +16,14 @@ def roll_rows(x: Tensor, shift: Tensor) -> Tensor:
     return x.gather(1, index if x.dim() == 2 else index.unsqueeze(-1).expand_as(x))
 
 
-def to_left(x: Tensor, shift: Tensor, limit: int) -> Tensor:
-    """``B x T [x C] -> B x T' [x C]``, first real position first, at most ``limit`` columns."""
-    return roll_rows(x, shift)[:, :limit]
+def restore_padding(x: Tensor, shift: Tensor | None, length: int) -> Tensor:
+    """``B x T' [x C] -> B x T [x C]``, every position where its token came from; T is ``length``.
 
-
-def back(x: Tensor, shift: Tensor, length: int, fill: float = 0.0) -> Tensor:
-    """``B x T' [x C] -> B x T [x C]``, every position where its token came from; T is ``length``."""
+    Args:
+        shift: by how much each sentence was moved to the left, B; None: nothing was moved
+    """
+    if shift is None:
+        return x
     missing = length - x.size(1)
-    x = F.pad(x, [0, missing] if x.dim() == 2 else [0, 0, 0, missing], value=fill)
+    x = F.pad(x, [0, missing] if x.dim() == 2 else [0, 0, 0, missing])
     return roll_rows(x, -shift)
-
-
-def states_back(states: list[Tensor], shift: Tensor, length: int) -> list[Tensor]:
-    """``back`` for a list of T' x B x C."""
-    return [back(state.transpose(0, 1), shift, length).transpose(0, 1) for state in states]

@@ -1,17 +1,13 @@
 """The linear layer over positions that stands where a Transformer has self-attention."""
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .affine import Aff
 from .dropout import Dropout
+from .memory import Memory, product
 from .norm import split
-from .past import append, positions_of, reorder, weighted_sum, whole
-
-Keep = Callable[[Tensor], Tensor]
 
 
 class Mixing(nn.Module):
@@ -20,37 +16,26 @@ class Mixing(nn.Module):
     One that is causal (no position reads a later one) can stand in a decoder, where it is asked for step after step.
     """
 
-    def readable(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+    def zero_padding(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``, zero at padded positions, which are true in ``padding`` (T x B)."""
         return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; x is ``readable``; ``padding`` is for kinds that must know it all the same."""
+        """All positions at once, ``T x B x C -> T x B x C``.
+
+        Args:
+            x: after ``zero_padding``
+            padding: T x B, for kinds that must know it all the same
+        """
         raise NotImplementedError
 
-    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """The positions that follow those of the steps before, ``S x B x C -> S x B x C``, and the longer past.
+    def mix(self, x: Tensor, memory: Memory) -> Tensor:
+        """The positions behind those in memory, ``S x B x C -> S x B x C``; what later steps need is remembered.
 
-        This one is right for every causal mixing: it keeps all inputs and asks for all positions again.
-
-        Args:
-            past: what the step before gave, [] at the first
+        This one is right for every causal mixing: it remembers all inputs and asks for all positions again.
         """
-        kept = torch.cat([*past, x])
-        return self.forward(kept)[-x.size(0) :], [kept]
-
-    def step_over(self, x: Tensor, keep: Keep) -> Tensor:
-        """``step`` where the caller keeps the past, ``S x B x C -> S x B x C``.
-
-        Args:
-            x: the new positions
-            keep: takes what later steps must know of the new positions, S x B x C, and gives that of all, T x B x C
-        """
-        return self.forward(keep(x))[-x.size(0) :]
-
-    def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
-        """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
-        return [each.index_select(1, order) for each in past]
+        memory.remember(x)
+        return self.forward(memory.all())[-x.size(0) :]
 
     def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
         """Take in what can be taken in exactly of the norm before and the Aff behind; returns what is left of them."""
@@ -100,31 +85,29 @@ class TokenMixing(Mixing):
 
     def rows(self, start: int, end: int) -> Tensor:
         """Rows ``start`` to ``end`` of ``A[:end,:end]``: S x T, with heads H x S x T; for another A, override this."""
-        return self.learned_rows(start, end)
-
-    def learned_rows(self, start: int, end: int) -> Tensor:
-        """These rows as the parameters give them, lower-triangular if causal. (TorchScript knows no ``super()``.)"""
         rows = self.weight[..., start:end, :end]
-        relative = self.relative
-        if relative is not None:
-            rows = rows + by_distance(relative, self.max_positions, start, end)
+        if self.relative is not None:
+            rows = rows + by_distance(self.relative, self.max_positions, start, end)
         rows = self.dropout(rows)
         return rows.tril(start) if self.causal and start + 1 < end else rows
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; the padding (T x B) matters to a folded mixing that is not causal alone."""
-        return self.mix(x, 0, None if self.causal else padding)
-
-    def mix(self, x: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
-        """Positions from ``start`` on of the mixture of all positions of x."""
-        rows = self.rows(start, x.size(0))
+        rows = self.rows(0, x.size(0))
         if not self.folded:
-            return product(rows, x, self.bias[..., start : x.size(0), None])
-        return self.finish(product(rows, x), rows, start, padding)
+            return product(rows, x, self.bias[..., : x.size(0), None])
+        return self.finish(product(rows, x), rows, None if self.causal else padding)
 
-    def finish(self, mixed: Tensor, rows: Tensor, start: int, padding: Tensor | None = None) -> Tensor:
-        """Add to ``A x`` (S x B x C) what is added, and scale it if folded; ``rows`` are those of A."""
-        end, channels = start + mixed.size(0), mixed.size(2)
+    def mix(self, x: Tensor, memory: Memory) -> Tensor:
+        """``S x B x C -> S x B x C``; the inputs are remembered."""
+        memory.remember(x)
+        rows = self.rows(memory.positions - x.size(0), memory.positions)
+        return self.finish(memory.mixed(rows), rows)
+
+    def finish(self, mixed: Tensor, rows: Tensor, padding: Tensor | None = None) -> Tensor:
+        """Add to ``A x`` (S x B x C) what is added, and scale it if folded; ``rows`` are those of A (... x S x T)."""
+        (steps, end), channels = rows.shape[-2:], mixed.size(2)
+        start = end - steps
         if not self.folded:
             return mixed + self.by_channel(self.bias[..., start:end, None], channels)
         row_sums = rows.sum(-1, keepdim=True) if padding is None else rows @ (~padding).to(rows.dtype)
@@ -137,33 +120,6 @@ class TokenMixing(Mixing):
         if self.heads == 1:
             return values.unsqueeze(-1)
         return values.permute(1, 2, 0).repeat_interleave(channels // self.heads, 2)
-
-    def step(self, x: Tensor, past: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """``S x B x C -> S x B x C``, the new positions alone, from the past inputs.
-
-        Raises:
-            ValueError: more positions than the matrix has
-        """
-        past = append(past, x, self.max_positions)
-        end = positions_of(past)
-        if x.size(0) > 1:
-            return self.mix(whole(past), end - x.size(0)), past
-        return self.mix_last(past, self.rows(end - 1, end)), past
-
-    def mix_last(self, past: list[Tensor], rows: Tensor) -> Tensor:
-        """The last position of the mixture of the past, 1 x B x C, by the last row, of all (H x 1 x T) or of each."""
-        end = positions_of(past)
-        weights = rows.view(-1, self.heads, end).expand(past[1].size(0), -1, -1)
-        return self.finish(weighted_sum(past, weights).unsqueeze(0), rows, end - 1)
-
-    def step_over(self, x: Tensor, keep: Keep) -> Tensor:
-        """``S x B x C -> S x B x C``; kept are the inputs."""
-        kept = keep(x)
-        return self.mix(kept, kept.size(0) - x.size(0))
-
-    def reorder(self, past: list[Tensor], order: Tensor) -> list[Tensor]:
-        """Give each beam the past of the beam that it continues; ``order`` (B') indexes the batch."""
-        return reorder(past, order)
 
     def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
         """Take in both Aff, as scaling channels commutes with mixing positions, and the relative term.
@@ -196,23 +152,6 @@ class TokenMixing(Mixing):
     def extra_repr(self) -> str:
         relative = self.relative is not None
         return f"{self.max_positions}, heads={self.heads}, relative={relative}, causal={self.causal}"
-
-
-def product(rows: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``S x T, T x B x C -> S x B x C``; with heads H x S x T, each for its group of channels.
-
-    Args:
-        bias: S x 1, or H x S x 1
-    """
-    length, batch, channels = x.shape
-    if rows.dim() == 2:
-        x = x.reshape(length, batch * channels)
-        y = torch.mm(rows, x) if bias is None else torch.addmm(bias, rows, x)
-        return y.view(-1, batch, channels)
-    heads, width = rows.size(0), channels // rows.size(0)
-    x = x.reshape(length, batch, heads, width).permute(2, 0, 1, 3).reshape(heads, length, batch * width)
-    y = torch.bmm(rows, x) if bias is None else torch.baddbmm(bias, rows, x)
-    return y.view(heads, -1, batch, width).permute(1, 2, 0, 3).reshape(-1, batch, channels)
 
 
 def by_distance(relative: Tensor, positions: int, start: int, end: int) -> Tensor:

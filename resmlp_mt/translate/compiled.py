@@ -1,23 +1,21 @@
-"""A compiled encoder and a compiled step in the place of PyTorch's modules: the same search with fewer calls.
+"""A compiled encoder and a compiled step instead of PyTorch's modules: the same search with fewer calls.
 
 A step of PyTorch's modules is some hundred small operators, of which each takes some microseconds before it computes
 anything; in 8 bits most of them round numbers or scale them. Compiled, neighbours become one loop, and no Python runs
 between them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.nn.among import Among, among
-from resmlp_mt.nn.cross_attention import Source
-from resmlp_mt.nn.encoder_decoder import EncoderDecoder, State
-from resmlp_mt.nn.past import with_room
-from resmlp_mt.nn.token_mixing import TokenMixing
+from resmlp_mt.nn.candidates import CandidateScorer
+from resmlp_mt.nn.encoder_decoder import EncoderDecoder
+from resmlp_mt.nn.memory import PagedMemory
 from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translate.graphs import GraphState
 from resmlp_mt.translate.ranking import Continuations, Wanted, barred_places, continuations, ranked
 
 Graph = Callable[[list[Tensor]], list[Tensor]]
@@ -34,11 +32,9 @@ class CompiledEncoder:
     def __init__(self, graph: Graph, model: EncoderDecoder):
         self.graph, self.encoder = graph, model.encoder
 
-    def __call__(self, source: Tensor) -> tuple[list[Source], Tensor]:
-        tokens, _ = self.encoder.packed(source)
-        self.encoder.check_positions(tokens.size(1))  # what is compiled checks nothing
-        made = [tensor.contiguous() for tensor in called(self.graph, tokens)]  # once, not at every step
-        return sources_of(made), tokens.eq(self.encoder.pad)
+    def __call__(self, source: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        tokens, _ = self.encoder.shift_left(source)
+        return tuple(called(self.graph, tokens)), tokens.eq(self.encoder.pad)
 
 
 class CompiledDecoder:
@@ -52,59 +48,43 @@ class CompiledDecoder:
 
     def __init__(self, first: Graph, later: Graph, model: EncoderDecoder, shortlist: bool):
         self.first, self.later, self.decoder, self.shortlist = first, later, model.decoder, shortlist
-        self.kept, self.symbols = kept_by(model), model.cfg.target_symbols
+        self.symbols, self.limit = model.cfg.target_symbols, model.decoder.limit
 
-    @property
-    def limit(self) -> int:
-        """Target positions."""
-        return self.decoder.limit
-
-    def start(self, sources: list[Source], padding: Tensor, candidates: Tensor | None = None) -> State:
+    def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
         """The state before the first step, of what ``CompiledEncoder`` gave; as that of ``Decoder``."""
-        some = None
+        scorer = None
         if candidates is not None:
-            some = among(candidates, self.decoder.output_projection.weight, self.decoder.pad, sources[0].keys.dtype)
-        return State(list(sources), [[] for _ in self.kept], 0, some)
+            scorer = CandidateScorer.of(candidates, self.decoder.output_projection.weight, self.decoder.pad)
+        return GraphState(source, [PagedMemory() for _ in self.decoder.layers], 0, scorer)
 
     def continuations(
-        self, tokens: Tensor, state: State, scores: Tensor, wanted: Wanted
-    ) -> tuple[Continuations, Tensor | None, State]:
+        self, tokens: Tensor, state: GraphState, scores: Tensor, wanted: Wanted
+    ) -> tuple[Continuations, Tensor | None]:
         """Take a step and rank what may follow; as ``ranking.continuations``."""
-        if wanted.attention or (state.among is not None) != self.shortlist or self._few(state, wanted.beam):
-            return continuations(self.decoder, tokens, state, scores, wanted)
-        self.decoder.check_positions(state.length + 1)
+        if wanted.attention or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam):
+            by_layer = state.by_layer()
+            found = continuations(self.decoder, tokens, by_layer, scores, wanted)
+            state.length = by_layer.length
+            return found
+        self.decoder.check_positions(state.length + 1)  # what is compiled checks nothing, and makes no room
         sizes = tokens.new_empty(wanted.beam), tokens.new_empty(state.length)
-        known = [scores, *sizes, *flat(state.sources), *(state.among or ())]
-        if state.length == 0:
-            found = called(self.first, tokens, *known)
-        else:
-            layers = zip(self.decoder.layers, state.pasts, strict=True)
-            past = flat(past_with_room(layer, past) for layer, past in layers)
-            found = called(self.later, tokens[:, -1:], *known, *past)
-        best, pasts = Continuations(*found[:RANKED]), grouped(found[RANKED:], self.kept)
-        return best, None, State(state.sources, pasts, state.length + 1, state.among)
+        known = [scores, *sizes, *state.source, *(state.candidates or ())]
+        for memory in state.memories:
+            memory.make_room(1)
+            known += memory.tensors
+        step = self.later if state.length else self.first
+        made = iter(called(step, tokens[:, -1:], *known))
+        best = Continuations(*islice(made, RANKED))
+        for layer, memory in zip(self.decoder.layers, state.memories, strict=True):
+            if layer.mixing is not None:
+                memory.tensors = next(made), next(made)
+        state.length += 1
+        return best, None
 
-    def _few(self, state: State, beam: int) -> bool:
+    def _few(self, state: GraphState, beam: int) -> bool:
         """Whether there is less to choose from than what is compiled takes for granted."""
-        width = self.symbols if state.among is None else state.among.numbers.size(1)
+        width = self.symbols if state.candidates is None else state.candidates.numbers.size(1)
         return width < (2 * beam if state.length == 0 else 2)
-
-    def reorder(self, state: State, rows: Tensor, sentences: Tensor | None = None) -> State:
-        """Give each beam the state of the beam that it continues; as that of ``Decoder``."""
-        return self.decoder.reorder(state, rows, sentences)
-
-
-class EncoderGraph(nn.Module):
-    """The encoder, and what the layers of the decoder take of it, as a function of tensors alone."""
-
-    def __init__(self, model: EncoderDecoder):
-        super().__init__()
-        self.encoder, self.layers = model.encoder, model.decoder.layers
-
-    def forward(self, tokens: Tensor) -> list[Tensor]:
-        """``B x S``, each sentence from the first position on, to keys, values and mask of each layer."""
-        memory, padding = self.encoder.encode(tokens)
-        return flat(layer.source(memory, padding) for layer in self.layers)
 
 
 class StepGraph(nn.Module):
@@ -120,7 +100,6 @@ class StepGraph(nn.Module):
     def __init__(self, model: EncoderDecoder, shortlist: bool, first: bool):
         super().__init__()
         self.decoder, self.shortlist, self.first = model.decoder, shortlist, first
-        self.kept = [] if first else kept_by(model)
         self.wanted = Wanted(0, model.cfg.pad, END)
         places = torch.arange(model.cfg.target_symbols)
         self.register_buffer("barred", barred_places(places, self.wanted, False, first))
@@ -131,56 +110,29 @@ class StepGraph(nn.Module):
         Args:
             tokens: the last of each beam, BK x 1
             known: the scores of the beams, B x K, at first B x 1; any K numbers, for the K of the next step; any T, for
-                the T positions so far; keys, values and mask of each layer; what ``Among`` has, if there is a
-                shortlist; the past of each layer, if there is one
+                the T positions so far; what ``EncoderGraph`` gave; what ``CandidateScorer`` has, if there is a
+                shortlist; the two tensors of each layer's memory, if there is a past
 
         Returns:
-            what ``Continuations`` has, and the longer past of each layer
+            what ``Continuations`` has, and the two tensors of each layer's longer memory
         """
         left = iter(known)
         scores, beam, length = next(left), next(left).size(0), next(left).size(0)
-        layers = len(self.decoder.layers)
-        sources = sources_of(list(islice(left, 3 * layers)))
-        some = Among(*islice(left, 4)) if self.shortlist else None
-        pasts = grouped(left, self.kept or [0] * layers)
-        logits, _, state = self.decoder.step(tokens, State(list(sources), pasts, length, some))
+        source = tuple(islice(left, 3))
+        scorer = CandidateScorer(*islice(left, 4)) if self.shortlist else None
+        memories = [
+            PagedMemory() if self.first or layer.mixing is None else PagedMemory(next(left), next(left))
+            for layer in self.decoder.layers
+        ]
+        logits, _ = self.decoder.step(tokens, GraphState(source, memories, length, scorer).by_layer())
         barred, numbers = self.barred, None
-        if some is not None:
-            numbers = some.numbers
+        if scorer is not None:
+            numbers = scorer.numbers
             barred = barred_places(torch.arange(logits.size(2)), self.wanted, True, self.first)
         best = ranked(logits[:, -1], scores, self.wanted._replace(beam=beam), barred, numbers, self.first)
-        return [*best, *flat(state.pasts)]
+        return [*best, *(tensor for memory in memories for tensor in memory.tensors)]
 
 
 def called(graph: Graph, *tensors: Tensor) -> list[Tensor]:
     """Call a graph. Compiled code reads its inputs as they were laid out in the example that was traced."""
     return graph([tensor.contiguous() for tensor in tensors])
-
-
-def kept_by(model: EncoderDecoder) -> list[int]:
-    """How many tensors the past of each layer has."""
-    end = torch.tensor([[END]])
-    _, _, state = model.decoder.step(end, model.decoder.start(*model.encoder(end)))
-    return [len(past) for past in state.pasts]
-
-
-def past_with_room(layer: Any, past: list[Tensor]) -> list[Tensor]:
-    """A layer's past with room for one position more, which a compiled step does not make."""
-    mixing = None if layer.mixing is None else layer.mixing.mixing
-    return with_room(past, 1, mixing.max_positions) if isinstance(mixing, TokenMixing) else past
-
-
-def flat(groups: Iterable[Any]) -> list[Tensor]:
-    """All tensors of all groups."""
-    return [each for group in groups for each in group]
-
-
-def grouped(tensors: Iterable[Tensor], sizes: Iterable[int]) -> list[list[Tensor]]:
-    """Groups of so many tensors each."""
-    left = iter(tensors)
-    return [list(islice(left, size)) for size in sizes]
-
-
-def sources_of(tensors: Sequence[Tensor]) -> list[Source]:
-    """Keys, values and mask of each layer, one after another, as ``Source``."""
-    return [Source(*tensors[start : start + 3]) for start in range(0, len(tensors), 3)]

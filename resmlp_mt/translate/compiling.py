@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,12 +24,13 @@ from torch.export import Dim, ExportedProgram, export
 import resmlp_mt.nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder
-from resmlp_mt.nn.encoder_decoder import EncoderDecoder, ModelConfig
+from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate import compiled, compiled_int8, ranking, topk
+from resmlp_mt.translate import compiled, compiled_int8, graphs, ranking, topk
 from resmlp_mt.translate import precision as precisions
-from resmlp_mt.translate.compiled import CompiledDecoder, CompiledEncoder, EncoderGraph, StepGraph
+from resmlp_mt.translate.compiled import CompiledDecoder, CompiledEncoder, StepGraph
 from resmlp_mt.translate.compiled_int8 import can_compile_products, products, shape_of_packed, with_compiled_products_
+from resmlp_mt.translate.graphs import EncoderGraph
 from resmlp_mt.translate.ranking import Continuations, Wanted, following
 
 NAMES = "encoder", "first", "later"
@@ -122,14 +124,14 @@ def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path
     if can_compile_products():
         model = copy.deepcopy(model)
         with_compiled_products_(model)
-    graphs = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
+    parts = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     calls: dict[str, tuple[Tensor, ...]] = {}
 
     def noting(name: str, graph: nn.Module, tensors: list[Tensor]) -> list[Tensor]:
         calls[name] = tuple(tensors)
         return graph(*tensors)
 
-    encoder, first, later = (partial(noting, name, graph) for name, graph in zip(NAMES, graphs, strict=True))
+    encoder, first, later = (partial(noting, name, graph) for name, graph in zip(NAMES, parts, strict=True))
     traced = SimpleNamespace(
         cfg=model.cfg,
         encoder=CompiledEncoder(encoder, model),
@@ -141,7 +143,7 @@ def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path
             pass
         examples.append(dict(calls))
     with shape_of_packed():
-        for name, graph in zip(NAMES, graphs, strict=True):
+        for name, graph in zip(NAMES, parts, strict=True):
             program = exported(graph, *(example[name] for example in examples))
             torch._inductor.aoti_compile_and_package(
                 program, package_path=str(place / f"{name}.pt2"), inductor_configs=settings(precision)
@@ -171,7 +173,7 @@ class Step(NamedTuple):
 
 @torch.no_grad()
 def searched(model: Any, sizes: Sizes, shortlist: bool) -> Iterator[Step]:
-    """A search for sentences drawn by lot, always the same, which goes on with what is drawn too.
+    """Beam search on fixed random sentences, continued with random tokens.
 
     The last sentence is finished after the first step.
     """
@@ -194,12 +196,13 @@ def searched(model: Any, sizes: Sizes, shortlist: bool) -> Iterator[Step]:
     left = torch.arange(max(batch - 1, 1))
     follow = following(model.decoder)
     for step in range(min(sizes.steps, cfg.decoder.positions)):
-        best, _, longer = follow(tokens, state, scores, Wanted(beam, cfg.pad, END))
-        yield Step(tokens, state, scores, best)
+        before = replace(state, memories=[copy.copy(memory) for memory in state.memories])
+        best, _ = follow(tokens, state, scores, Wanted(beam, cfg.pad, END))
+        yield Step(tokens, before, scores, best)
         rows = left.repeat_interleave(beam)
         if step > 0:
             rows = rows * beam + torch.randint(beam, (len(rows),), generator=generator)
-        state = model.decoder.reorder(longer, rows, left if step == 0 and batch > 1 else None)
+        state.reorder(rows, left if step == 0 and batch > 1 else None)
         drawn = torch.randint(END, cfg.target_symbols, (len(rows), 1), generator=generator)
         tokens = torch.cat([tokens[rows], drawn], 1)
         scores = -torch.rand(len(left), beam, generator=generator)
@@ -213,10 +216,11 @@ def compared(model: Any, known: EncoderDecoder, sizes: Sizes, shortlist: bool) -
     """
     steps = zip(searched(model, sizes, shortlist), searched(known, sizes, shortlist), strict=True)
     for found, expected in steps:
-        logits, _, state = known.decoder.step(expected.tokens[:, -1:], expected.state)
+        logits, _ = known.decoder.step(expected.tokens[:, -1:], expected.state)
         own = logits[:, -1].log_softmax(1) + expected.scores.view(-1, 1)
-        if state.among is not None:
-            numbers = state.among.numbers.repeat_interleave(len(own) // len(state.among.numbers), 0)
+        if expected.state.candidates is not None:
+            numbers = expected.state.candidates.numbers
+            numbers = numbers.repeat_interleave(len(own) // len(numbers), 0)
             own = own.new_full((len(own), known.cfg.target_symbols), -torch.inf).scatter(1, numbers, own)
         totals, rows, symbols = found.best[:3]
         own = own[rows, symbols].masked_fill(totals.isinf(), -torch.inf)
@@ -233,7 +237,7 @@ def name_of(model: EncoderDecoder, precision: str, shortlist: bool) -> str:
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):  # some are not in the state_dict
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().data)
-    own = __file__, *(each.__file__ for each in (compiled, compiled_int8, precisions, ranking, topk))
+    own = __file__, *(each.__file__ for each in (compiled, compiled_int8, graphs, precisions, ranking, topk))
     for path in sorted([*Path(resmlp_mt.nn.__file__).parent.glob("*.py"), *(Path(str(each)) for each in own)]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:32]

@@ -16,7 +16,7 @@ from safetensors.torch import save
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_lines, read_object
-from resmlp_mt.nn.encoder_decoder import EncoderDecoder, ModelConfig, tied
+from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.text.tokenizer import END, PAD, START, TextSettings, Tokenizer
 from resmlp_mt.translate.options import Options
 
@@ -125,7 +125,7 @@ def _model(path: Path, cfg: ModelConfig) -> EncoderDecoder:
     for name, parameter in parameters.items():
         if not (parameter.is_floating_point() and torch.isfinite(parameter.float()).all()):
             raise UserError(f"{path}: {name} is not of finite floating-point numbers: {AGAIN}")
-    for name, owner in tied(cfg).items():
+    for name, owner in cfg.shared.items():
         if name in parameters and not torch.equal(parameters[name], parameters[owner]):
             raise UserError(f"{path}: {name} is not {owner}, which {CONFIG} says it is: {AGAIN}")
     model = EncoderDecoder(cfg)
@@ -145,7 +145,7 @@ def _check_shapes(path: Path, cfg: ModelConfig, found: Mapping[str, list[int]]) 
     except (KeyError, ValueError, TypeError, RuntimeError, ArithmeticError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{path.parent / CONFIG}: no model has such {SIZES}: {reason}: {AGAIN}") from error
-    for name in expected.keys() ^ (found.keys() - tied(cfg).keys()):
+    for name in expected.keys() ^ (found.keys() - cfg.shared.keys()):
         raise UserError(f"{path}: {'lacks' if name in expected else 'has'} the parameter {name}: {AGAIN}")
     for name, shape in expected.items():
         if found[name] != shape:

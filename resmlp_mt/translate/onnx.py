@@ -6,35 +6,29 @@ anything. ONNX Runtime has less of that, which gains most with few sentences at 
 
 import importlib.util
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.nn.among import Among
-from resmlp_mt.nn.encoder_decoder import EncoderDecoder
+from resmlp_mt.nn import EncoderDecoder
+from resmlp_mt.nn.memory import Memory
 from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translate.graphs import GraphState, kept_channels
 
 FOLDER = "onnx"
 """Where a model's folder has its graphs."""
 TOLERANCE = 1e-3
 """Of a log-probability, as in ``resmlp-mt export onnx``."""
 
-Source = tuple[Tensor, Tensor, Tensor]
-"""What the encoder gives of B sentences: keys and values, L x B x H x S x D, and what is added at padding, B x S."""
 
+class StackedMemory(Memory):
+    """What the mixings of all layers remember, in one tensor, L x T x BK x C."""
 
-class State(NamedTuple):
-    """What is kept between two steps: as ``encoder_decoder.State``, but in a tensor for all layers.
-
-    Attributes:
-        past: what the mixings keep of BK rows, L x T x BK x C
-    """
-
-    source: Source
-    past: Tensor
-    among: Among | None = None
+    def reorder(self, order: Tensor) -> None:
+        assert self.kept is not None
+        self.kept = self.kept.index_select(2, order)
 
 
 class OnnxModel:
@@ -61,8 +55,8 @@ class OnnxModel:
         eos = torch.tensor([[END]])
         try:
             with torch.inference_mode():
-                logits, _, _ = self.decoder.step(eos, self.decoder.start(*self.encoder(eos)))
-                expected, _, _ = model.decoder.step(eos, model.decoder.start(*model.encoder(eos)))
+                logits, _ = self.decoder.step(eos, self.decoder.start(*self.encoder(eos)))
+                expected, _ = model.decoder.step(eos, model.decoder.start(*model.encoder(eos)))
             same = torch.allclose(logits, expected.log_softmax(-1), rtol=0, atol=TOLERANCE)
         except (ValueError, RuntimeError):  # other inputs, other sizes
             same = False
@@ -108,45 +102,34 @@ class OnnxEncoder:
     def __init__(self, graph: Any, pad: int):
         self.graph, self.pad = graph, pad
 
-    def __call__(self, source: Tensor) -> tuple[Source, Tensor]:
-        keys, values, mask = self.graph(source=source)
-        return (keys, values, mask), source.eq(self.pad)
+    def __call__(self, source: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        return tuple(self.graph(source=source)), source.eq(self.pad)
 
 
 class OnnxDecoder:
     """One step of K beams of each of B sentences, as ``encoder_decoder.Decoder`` has it."""
 
     def __init__(self, graph: Any, model: EncoderDecoder):
-        self.graph, self.limit = graph, model.decoder.limit
-        self.layers, self.dim = model.cfg.decoder_layers, model.cfg.decoder.dim
+        self.graph, self.limit, self.check_positions = graph, model.decoder.limit, model.decoder.check_positions
+        self.sizes = model.cfg.decoder_layers, kept_channels(model)
 
-    def start(self, source: Source, padding: Tensor, candidates: Tensor | None = None) -> State:
+    def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
         """The state before the first step; all target tokens are scored."""
-        return State(source, torch.zeros(self.layers, 0, len(padding), self.dim))
+        layers, channels = self.sizes
+        return GraphState(source, [StackedMemory(torch.zeros(layers, 0, len(padding), channels))])
 
-    def step(self, tokens: Tensor, state: State, need_weights: bool = False) -> tuple[Tensor, Tensor, State]:
+    def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor]]:
         """The last token of each row to the scores of the next; as that of ``encoder_decoder.Decoder``.
 
         Args:
             tokens: BK x 1
 
         Returns:
-            log-probabilities, BK x 1 x V; the cross-attention, the mean of its heads, 1 x BK x 1 x S; the longer state
-
-        Raises:
-            ValueError: more positions than the model has
+            log-probabilities, BK x 1 x V; the last layer's cross-attention, the mean of its heads, 1 x BK x 1 x S
         """
-        keys, values, mask = state.source
-        if state.past.size(1) >= self.limit:
-            raise ValueError(f"a sentence of {state.past.size(1) + 1} positions, but the model has {self.limit}")
-        known = {"past": state.past, "keys": keys, "values": values, "mask": mask}
-        scores, past, weights = self.graph(previous=tokens[:, 0], **known)
-        return scores.unsqueeze(1), weights[None, :, None], state._replace(past=past)
-
-    def reorder(self, state: State, rows: Tensor, sentences: Tensor | None = None) -> State:
-        """Give each beam the past of the beam that it continues; as ``encoder_decoder.Decoder``."""
-        source = state.source
-        if sentences is not None:
-            keys, values, mask = source
-            source = keys.index_select(1, sentences), values.index_select(1, sentences), mask.index_select(0, sentences)
-        return State(source, state.past.index_select(2, rows))
+        (memory,), (keys, values, mask) = state.memories, state.source
+        self.check_positions(state.length + 1)
+        known = {"past": memory.kept, "keys": keys, "values": values, "mask": mask}
+        scores, memory.kept, weights = self.graph(previous=tokens[:, 0], **known)
+        state.length += 1
+        return scores.unsqueeze(1), [weights[None, :, None]]

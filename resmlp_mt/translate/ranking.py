@@ -48,24 +48,25 @@ class Wanted(NamedTuple):
 
 def continuations(
     decoder: Any, tokens: Tensor, state: Any, scores: Tensor, wanted: Wanted
-) -> tuple[Continuations, Tensor | None, Any]:
+) -> tuple[Continuations, Tensor | None]:
     """Take a step and rank what may follow.
 
     Args:
         decoder: ``encoder_decoder.Decoder``, or one like it
         tokens: the beams so far, BK x T, ``</s>`` first
-        state: the decoder's, before the step
+        state: the decoder's, before the step, which it learns of
         scores: log-probabilities of the beams, B x K; B x 1 before the first step
 
     Returns:
-        the continuations; the cross-attention H x BK x 1 x S, or None; the state for the next step
+        the continuations; the last layer's cross-attention H x BK x 1 x S, or None
     """
-    logits, weights, state = decoder.step(tokens[:, -1:], state, wanted.attention)
-    numbers = None if state.among is None else state.among.numbers
+    last = len(state.memories) - 1
+    logits, attentions = decoder.step(tokens[:, -1:], state, (last,) if wanted.attention else ())
+    numbers = None if state.candidates is None else state.candidates.numbers
     places = torch.arange(logits.size(2), device=logits.device)
     first = tokens.size(1) == 1
     barred = barred_places(places, wanted, numbers is not None, first)
-    return ranked(logits[:, -1], scores, wanted, barred, numbers, first), weights, state
+    return ranked(logits[:, -1], scores, wanted, barred, numbers, first), attentions[-1]
 
 
 def following(decoder: Any) -> Any:

@@ -91,7 +91,7 @@ def search(
     wanted = Wanted(beam, model.cfg.pad, eos, options.attention)
     follow = following(decoder)
     for step in range(int(longest.max()) + 1):
-        best, weights, state = follow(tokens, state, scores, wanted)
+        best, weights = follow(tokens, state, scores, wanted)
         if step >= longest.min():
             best = at_end(best, longest == step, eos)
         if weights is not None:
@@ -128,7 +128,7 @@ def search(
         tokens = torch.cat([tokens[chosen], best.symbols.gather(1, best.kept).view(-1, 1)], 1)
         if attention is not None:
             attention = attention[chosen]
-        state = decoder.reorder(state, chosen, left)
+        state.reorder(chosen, left)
     return _ranked(ended, source.size(0), lengths.tolist())
 
 

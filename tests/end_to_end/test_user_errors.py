@@ -19,7 +19,7 @@ from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
     [
         (["--decoder-attention-heads", 3], "--decoder-embed-dim 64 is not a multiple of --decoder-attention-heads 3"),
         (["--adaptive-softmax-cutoff", "4,8"], "--adaptive-softmax-cutoff needs --criterion adaptive_loss"),
-        (["--dropout", 1.5], "--dropout is 1.5: give a probability from 0 to below 1"),
+        (["--dropout", 1.5], "--dropout is 1.5: give a number from 0 to below 1"),
         (["--max-source-positions", 1], "--max-source-positions is 1"),
         (["--encoder-layers", 0], "--encoder-layers is 0"),
         (["--share-all-embeddings"], "joined dictionary"),

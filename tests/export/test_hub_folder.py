@@ -20,7 +20,7 @@ from resmlp_mt.corpora.subwords import Subwords
 from resmlp_mt.export import hub_folder
 from resmlp_mt.export.hub_folder import largest_difference, sources
 from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
-from resmlp_mt.fairseq_plugin.plain import plain
+from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.text.words import Words
 from resmlp_mt.translate import model_folder
 from scripts import in_process
@@ -107,11 +107,11 @@ def test_the_card(exported):
 @pytest.mark.parametrize("name", [*VARIANTS, *MORE])
 def test_scores_are_fairseq_s(name):
     model = build(scatter=SCATTER, **{**VARIANTS, **MORE}[name]).float().eval()
-    assert largest_difference(model, plain(model)) < 1e-5
+    assert largest_difference(model, model.without_fairseq()) < 1e-5
 
 
 def test_a_difference_is_noticed(model):
-    other = plain(model)
+    other = model.without_fairseq()
     with torch.no_grad():
         other.decoder.layers[1].mixing.mixing.weight[5, 3] += 1
     assert largest_difference(model, other) > hub_folder.TOLERANCE
@@ -177,12 +177,14 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, prepared, data
     refused("off fairseq's: nothing is written")
     monkeypatch.undo()
 
+    without_fairseq = ResMLPTransformerModel.without_fairseq
+
     def with_a_layer(model):
-        result = plain(model)
+        result = without_fairseq(model)
         result.encoder.layers.append(Shift())
         return result
 
-    monkeypatch.setattr(hub_folder, "plain", with_a_layer)
+    monkeypatch.setattr(ResMLPTransformerModel, "without_fairseq", with_a_layer)
     refused("the model has a Shift of test_hub_folder")
 
 

@@ -14,7 +14,7 @@ from resmlp_mt.fairseq_plugin.presets import apply_preset
     ("options", "message"),
     [
         ({"mixing_heads": 3}, "--encoder-embed-dim 64 is not a multiple of --mixing-heads 3"),
-        ({"mixing_heads": 0}, "--encoder-embed-dim 64 is not a multiple of --mixing-heads 0"),
+        ({"mixing_heads": 0}, "--mixing-heads is 0: give 1 or more"),
         (
             {"mixing_heads": 64, "decoder_embed_dim": 32},
             "--decoder-embed-dim 32 is not a multiple of --mixing-heads 64",

@@ -4,8 +4,6 @@ import pytest
 import torch
 from builders import EOS, PAD, VARIANTS, batch, build, logits, pairs, shifted
 
-from resmlp_mt.fairseq_plugin.plain import plain
-
 EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
 MORE = {
     "adaptive softmax": {
@@ -23,7 +21,7 @@ MORE = {
 @pytest.fixture(scope="module", params={**VARIANTS, **MORE}, ids=lambda name: name.replace(" ", "-"))
 def both(request):
     model = build(**{**VARIANTS, **MORE}[request.param]).eval()
-    return model, plain(model)
+    return model, model.without_fairseq()
 
 
 def rows_of(scores, targets, left_pad):
@@ -59,31 +57,35 @@ def test_step_by_step_with_beams_that_change_places_and_a_sentence_that_leaves(b
     source, beams = batch(sources), 2
     previous = batch(shifted(targets)).repeat_interleave(beams, 0)
     previous[1::2, 1:] = previous[1::2, 1:].flip(1)  # the second beam of each sentence has other tokens
-    memory, padding = ours.encoder(source)
-    expected, weights = ours.decoder(previous, ours.decoder.start(memory, padding), need_weights=True)
-    state, at, rows = ours.decoder.start(memory, padding), 0, torch.arange(6)
+    encoded, padding = ours.encoder(source)
+    of_beams, last = (encoded.repeat_interleave(2, 1), padding.repeat_interleave(2, 0)), (len(ours.decoder.layers) - 1,)
+    expected = ours.decoder(previous, *of_beams)
+    _, (*_, weights) = ours.decoder.decode(ours.decoder.embed(previous), *of_beams, last)
+    state, at, rows = ours.decoder.start(encoded, padding), 0, torch.arange(6)
     for width in 1, 2, 1, 3, 1:
-        scores, attention, state = ours.decoder.step(previous[rows, at : at + width], state, need_weights=True)
+        scores, (*_, attention) = ours.decoder.step(previous[rows, at : at + width], state, last)
         torch.testing.assert_close(scores, expected[rows, at : at + width], **EXACT)
         if attention is not None:
             torch.testing.assert_close(attention, weights[:, rows, at : at + width], **EXACT)
         at += width
         swapped = torch.tensor([1, 0, 3, 2, 5, 4])[: len(rows)]
         if at == 3:  # the first sentence leaves
-            state, rows = ours.decoder.reorder(state, swapped[2:], torch.tensor([1, 2])), rows[swapped[2:]]
+            swapped = swapped[2:]
+            state.reorder(swapped, torch.tensor([1, 2]))
         else:
-            state, rows = ours.decoder.reorder(state, swapped), rows[swapped]
+            state.reorder(swapped)
+        rows = rows[swapped]
     assert at == 8
 
 
 def test_shared_parameters_are_shared():
-    ours = plain(build(share_all_embeddings=True))
+    ours = build(share_all_embeddings=True).without_fairseq()
     shared = ours.encoder.embed_tokens.weight
     assert ours.decoder.embed_tokens.weight is shared and ours.decoder.output_projection.weight is shared
 
 
 def test_too_long_is_an_error_before_any_arithmetic():
-    ours = plain(build(max_source_positions=5, max_target_positions=4))
+    ours = build(max_source_positions=5, max_target_positions=4).without_fairseq()
     longest = torch.tensor([[PAD, PAD, 5, 6, 7, 8, EOS]])
     ours(longest, torch.tensor([[PAD, EOS, 5, 6, 7]]))
     with pytest.raises(ValueError, match="6 positions, but the model has 5"):

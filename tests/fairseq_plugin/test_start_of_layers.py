@@ -2,8 +2,7 @@ import torch
 from builders import build
 from torch import nn
 
-from resmlp_mt.fairseq_plugin.layers import ResMLPDecoderLayer, ResMLPEncoderLayer
-from resmlp_mt.nn import Aff
+from resmlp_mt.nn import Aff, DecoderLayer, EncoderLayer
 from resmlp_mt.nn.cross_attention import CrossAttention
 
 
@@ -27,9 +26,9 @@ def test_at_layerscale_zero_every_layer_is_the_identity():
     model = build(scatter=0.0, layerscale_init=0.0)
     x, memory = torch.randn(5, 2, 64).double(), torch.randn(4, 2, 64).double()
     for module in model.modules():
-        if isinstance(module, ResMLPEncoderLayer):
+        if isinstance(module, EncoderLayer):
             assert torch.equal(module(x, None), x)
-        if isinstance(module, ResMLPDecoderLayer):
+        if isinstance(module, DecoderLayer):
             assert torch.equal(module(x, memory)[0], x)
 
 

@@ -32,7 +32,7 @@ def run(layer, x, memory, padding):
     """The layer's output for T x B x C, of sentences that end before the padding (T x B)."""
     if isinstance(layer, EncoderLayer):
         return layer(x, padding)
-    return layer(x, layer.source(memory, padding.t()))[0]
+    return layer(x, memory, padding.t())[0]
 
 
 def test_they_import_torch_and_one_another_alone(tmp_path, monkeypatch):
@@ -72,7 +72,8 @@ def test_beams_share_their_sentence_s_source(options):
         decoder.source(memory, padding),
         decoder.source(memory[:, [0, 0, 0, 1, 1, 1]], padding[[0] * 3 + [1] * 3]),
     )
-    for got, expected in zip(decoder(x, shared, None, True)[:2], decoder(x, copied, None, True)[:2], strict=True):
+    attended = decoder.attend(x, shared, True)
+    for got, expected in zip(attended, decoder.attend(x, copied, True), strict=True):
         torch.testing.assert_close(got, expected)
-    chosen = decoder.cross_attention.attention.reorder(shared, torch.tensor([1]))
-    torch.testing.assert_close(decoder(x[:, 3:], chosen)[0], decoder(x, shared)[0][:, 3:])
+    chosen = decoder.attend(x[:, 3:], shared.reorder(torch.tensor([1])), False)
+    torch.testing.assert_close(chosen[0], attended[0][:, 3:])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from resmlp_mt.nn import Aff, LayerConfig, Mixing
+from resmlp_mt.nn.memory import Memory, PagedMemory
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 
 KINDS = [*(kind for kind in TOKEN_MIXINGS if kind != "none"), "gated with a band"]
@@ -40,7 +41,7 @@ def test_none_is_none(causal):
 def test_a_padded_sentence_is_what_it_is_alone(kind):
     mixing, x, padding = made(kind, causal=False), random(6, 2), torch.zeros(6, 2, dtype=torch.bool)
     padding[4:, 1] = True
-    out = mixing(mixing.readable(x, padding), padding)
+    out = mixing(mixing.zero_padding(x, padding), padding)
     assert torch.allclose(out[:4, 1:], mixing(x[:4, 1:]))
     assert torch.allclose(out[:, :1], mixing(x[:, :1]))
 
@@ -59,37 +60,20 @@ def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones
 
 @settings(max_examples=30, deadline=None)
 @given(st.data())
+@pytest.mark.parametrize("memory_kind", [Memory, PagedMemory])
 @pytest.mark.parametrize("kind", KINDS)
-def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(kind, data):
+def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(kind, memory_kind, data):
     mixing = made(kind, True, 40, data.draw(st.sampled_from([1, 3, 5])), data.draw(st.integers(0, 1000)))
-    past, kept = random(0, data.draw(st.integers(1, 4))), []
+    past, memory = random(0, data.draw(st.integers(1, 4))), memory_kind()
     for _ in range(data.draw(st.integers(1, 12))):
         new = random(data.draw(st.integers(1, 3)), past.size(1))
         past = torch.cat([past, new])
         with torch.no_grad():
-            got, kept = mixing.step(new, kept)
+            got = mixing.mix(new, memory)
             assert torch.allclose(got, mixing(past)[-len(new) :])
         order = data.draw(st.lists(st.integers(0, past.size(1) - 1), min_size=1, max_size=4))
         past = past[:, order]
-        kept = mixing.reorder(kept, torch.tensor(order))
-
-
-@pytest.mark.parametrize("kind", [*OF_A, "mlp"])
-def test_a_step_beyond_the_last_position_is_refused(kind):
-    mixing = made(kind, True, 4)
-    _, past = mixing.step(random(4, 1), [])
-    with pytest.raises(ValueError, match=r"5 positions.*has 4"):
-        mixing.step(random(1, 1), past)
-
-
-@pytest.mark.parametrize("size", [1, 3, 5])
-@pytest.mark.parametrize("kind", ["conv", "depthwise", "separable"])
-def test_a_convolution_keeps_one_input_fewer_than_it_reads(kind, size):
-    mixing, past = made(kind, True, kernel=size), []
-    for _ in range(7):
-        _, past = mixing.step(random(1, 3), past)
-        (last,) = past
-        assert last.shape == (size - 1, 3, DIM)
+        memory.reorder(torch.tensor(order))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -103,13 +87,13 @@ def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
     if not causal:
         padding = torch.zeros(6, 2, dtype=torch.bool)
         padding[3:, 0] = True
-    expected = post(mixing(mixing.readable(pre(x), padding), padding))
+    expected = post(mixing(mixing.zero_padding(pre(x), padding), padding))
     left = mixing.fold_(pre, post)
-    assert torch.allclose(left[1](mixing(mixing.readable(left[0](x), padding), padding)), expected)
+    assert torch.allclose(left[1](mixing(mixing.zero_padding(left[0](x), padding), padding)), expected)
     assert isinstance(left[1], Aff) == (kind == "mlp")
     assert (left[0] is pre) == (kind not in OF_A)
     assert mixing.fold_(*left) == left
-    again = left[1](mixing(mixing.readable(left[0](x), padding), padding))
+    again = left[1](mixing(mixing.zero_padding(left[0](x), padding), padding))
     assert torch.allclose(again, expected)
 
 
@@ -120,10 +104,10 @@ def test_a_kind_of_its_own_needs_no_more_than_forward():
         def forward(self, x, padding=None):
             return x.cumsum(0) / torch.arange(1, len(x) + 1)[:, None, None]
 
-    mixing, x, past, got = Means(), random(5, 2), [], []
+    mixing, x, memory, got = Means(), random(5, 2), PagedMemory(), []
     for t in range(5):
-        new, past = mixing.step(x[t : t + 1], past)
-        got.append(new)
-        past, x = mixing.reorder(past, torch.tensor([1, 0])), x.flip(1)
+        got.append(mixing.mix(x[t : t + 1], memory))
+        memory.reorder(torch.tensor([1, 0]))
+        x = x.flip(1)
         got = [each.flip(1) for each in got]
     assert torch.allclose(torch.cat(got), mixing(x))

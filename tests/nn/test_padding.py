@@ -1,10 +1,11 @@
 import torch
-from builders import PAD, batch
+from builders import PAD, batch, build
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt.fairseq_plugin.length import leading_padding
-from resmlp_mt.nn.padding import back, states_back, to_left
+from resmlp_mt.nn.padding import restore_padding
+
+ENCODER = build(max_source_positions=6).encoder
 
 
 @given(
@@ -14,12 +15,10 @@ from resmlp_mt.nn.padding import back, states_back, to_left
 )
 def test_sentences_move_to_the_left_edge_and_back(sentences, left_pad, extra):
     tokens = batch(sentences, left_pad, extra)
-    shift, length = leading_padding(tokens, PAD, 6, "source"), tokens.size(1)
-    moved = to_left(tokens, shift, 6)
+    moved, shift = ENCODER.shift_left(tokens)
     assert moved.size(1) <= 6
     for row, sentence in zip(moved.tolist(), sentences, strict=True):
         assert row[: len(sentence)] == sentence and set(row[len(sentence) :]) <= {PAD}
-    assert torch.equal(back(moved, shift, length, PAD), tokens)
-    states = moved.t().unsqueeze(-1).repeat(1, 1, 2)
-    (restored,) = states_back([states], shift, length)
-    assert torch.equal(restored[..., 0].t().where(tokens != PAD, PAD), tokens)
+    length, states = tokens.size(1), moved.unsqueeze(-1).repeat(1, 1, 2)
+    for restored in restore_padding(moved, shift, length), restore_padding(states, shift, length)[..., 0]:
+        assert torch.equal(restored.where(tokens != PAD, PAD), tokens)

@@ -2,11 +2,10 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from resmlp_mt.nn import Aff, TokenMixing
+from resmlp_mt.nn.memory import PagedMemory
 
 EVERY = {"heads": [1, 2, 4], "relative": [False, True]}
 
@@ -69,7 +68,7 @@ def test_padded_positions_are_read_as_zero_whatever_they_hold():
     module, x = mixing(False), torch.randn(6, 2, 4, dtype=torch.double)
     padding = torch.zeros(6, 2, dtype=torch.bool)
     padding[4:, 1] = True
-    out = module(module.readable(x, padding), padding)
+    out = module(module.zero_padding(x, padding), padding)
     assert torch.allclose(out[:4, 1:], module(x[:4, 1:]))
     assert torch.allclose(out[:, :1], module(x[:, :1]))
 
@@ -91,61 +90,20 @@ def test_no_gradient_outside_the_batch_without_causality():
     assert (module.weight.grad[5:] == 0).all() and (module.weight.grad[:, 5:] == 0).all()
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.data())
-def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(data):
-    """Positions come one or several at a time; between them beams are copied, permuted and dropped."""
-    torch.manual_seed(data.draw(st.integers(0, 1000)))
-    options = {name: data.draw(st.sampled_from(values)) for name, values in EVERY.items()}
-    module, positions = mixing(True, 40, **options), data.draw(st.integers(1, 40))
-    if data.draw(st.booleans()):
-        module.fold_(Aff(4).double(), Aff(4, 0.5).double())
-    batch = data.draw(st.integers(1, 4))
-    past = torch.empty(0, batch, 4, dtype=torch.double)
-    kept = []
-    while past.size(0) < positions:
-        step = min(data.draw(st.integers(1, 3)), positions - past.size(0))
-        new = torch.randn(step, past.size(1), 4, dtype=torch.double)
-        past = torch.cat([past, new])
-        got, kept = module.step(new, kept)
-        assert torch.allclose(got, module(past)[-step:])
-        order = data.draw(st.lists(st.integers(0, past.size(1) - 1), min_size=1, max_size=4))
-        past = past[:, order]
-        kept = module.reorder(kept, torch.tensor(order))
-
-
-def test_the_past_holds_inputs_only_and_grows_by_doubling():
-    module, past, buffers = mixing(True, 40), [], []
-    for _ in range(40):
-        _, past = module.step(torch.randn(1, 2, 3, dtype=torch.double), past)
-        buffer, _ = past
-        if not buffers or buffer.data_ptr() != buffers[-1].data_ptr():
-            buffers.append(buffer)
-    assert [len(buffer) for buffer in buffers] == [16, 32, 40]
-
-
 def test_no_row_moves_when_beams_change_places_and_the_buffer_shrinks_with_the_batch():
-    module, kept, past = mixing(True, 16), [], torch.empty(0, 6, 3, dtype=torch.double)
+    module, memory, past = mixing(True, 16), PagedMemory(), torch.empty(0, 6, 3, dtype=torch.double)
     orders = [[0, 0, 2, 1, 5, 4], [1, 1, 0, 2, 2, 3], [5, 3, 2, 1], [3, 1], [1, 0]]
     sizes = []
     for order in orders:
         new = torch.randn(1, past.size(1), 3, dtype=torch.double)
         past = torch.cat([past, new])
-        got, kept = module.step(new, kept)
-        assert torch.allclose(got, module(past)[-1:])
-        before, copy = kept[0], kept[0].clone()
-        kept = module.reorder(kept, torch.tensor(order))
-        assert kept[0] is before and torch.allclose(copy, before, 0, 0, equal_nan=True)  # unwritten rows too
+        assert torch.allclose(module.mix(new, memory), module(past)[-1:])
+        before, copy = memory.tensors[0], memory.tensors[0].clone()
+        memory.reorder(torch.tensor(order))
+        assert memory.tensors[0] is before and torch.allclose(copy, before, 0, 0, equal_nan=True)  # unwritten too
         sizes.append(before.size(1))
         past = past[:, order]
     assert sizes == [6, 6, 6, 6, 2]
-
-
-def test_a_step_beyond_the_last_position_is_refused():
-    module = mixing(True, 4)
-    _, past = module.step(torch.randn(4, 1, 3, dtype=torch.double), [])
-    with pytest.raises(ValueError, match=r"5 positions.*has 4"):
-        module.step(torch.randn(1, 1, 3, dtype=torch.double), past)
 
 
 @for_every
@@ -162,8 +120,8 @@ def test_folding_what_is_beside_it_changes_nothing(causal, padded, before, heads
     if padded:
         padding = torch.zeros(6, 2, dtype=torch.bool)
         padding[3:, 0] = True
-    expected = post(module(module.readable(pre(x), padding), padding))
+    expected = post(module(module.zero_padding(pre(x), padding), padding))
     left = module.fold_(pre, post)
     assert left[0](x).equal(x if before is Aff else nn.functional.layer_norm(x, (4,))) and left[1](x).equal(x)
     assert module.fold_(*left) == left
-    assert torch.allclose(module(module.readable(left[0](x), padding), padding), expected)
+    assert torch.allclose(module(module.zero_padding(left[0](x), padding), padding), expected)

@@ -16,8 +16,9 @@ from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate import compiling
-from resmlp_mt.translate.compiled import CompiledDecoder, CompiledEncoder, EncoderGraph, StepGraph
+from resmlp_mt.translate.compiled import CompiledDecoder, CompiledEncoder, StepGraph
 from resmlp_mt.translate.compiling import COMPARED, TRACED, CompiledModel, compared
+from resmlp_mt.translate.graphs import EncoderGraph
 from resmlp_mt.translate.model_folder import load
 from resmlp_mt.translate.precision import lower_precision_
 from resmlp_mt.translate.ranking import Wanted
@@ -120,7 +121,7 @@ def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path: Path,
     with pytest.raises(ValueError, match=rf"^a sentence of {POSITIONS + 1} positions, but the model has {POSITIONS}"):
         candidates = torch.arange(END, END + 9).unsqueeze(0)
         state = same.decoder.start(*same.encoder(torch.tensor([[END]])), candidates if shortlist else None)
-        state, wanted = state._replace(length=POSITIONS), Wanted(4, model.cfg.pad, END)
+        state.length, wanted = POSITIONS, Wanted(4, model.cfg.pad, END)
         same.decoder.continuations(torch.full((1, POSITIONS + 1), END), state, torch.zeros(1, 1), wanted)
 
 
@@ -133,7 +134,8 @@ def test_a_wide_beam_has_less_to_choose_from_at_first(folder: Path, compiled: Tr
     state = compiled._searched.decoder.start(*compiled._searched.encoder(torch.tensor([[END]])))
     assert not compiled._searched.decoder._few(state, symbols // 2)
     assert compiled._searched.decoder._few(state, symbols // 2 + 1)
-    assert not compiled._searched.decoder._few(state._replace(length=1), symbols // 2 + 1)
+    state.length = 1
+    assert not compiled._searched.decoder._few(state, symbols // 2 + 1)
 
 
 def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled: Translator, cache: Path) -> None:

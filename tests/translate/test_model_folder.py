@@ -11,7 +11,6 @@ from builders import EOS, OPTIONS, build
 from safetensors.torch import load_file, save_file
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.plain import plain
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings
 from resmlp_mt.translate import model_folder
 
@@ -21,7 +20,7 @@ GENERATION = {"num_beams": 4, "length_penalty": 1.0, "max_length": 64}
 
 
 def write(folder, **options):
-    model = plain(build(**options)).float()
+    model = build(**options).without_fairseq().float()
     folder.mkdir()
     target = [*SPECIAL, *WORDS, *(["x", "y", "z"] if options.get("separate") else [])]
     symbols = [*SPECIAL, *WORDS], target

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any  # noqa: F401 (what is added to the copy n
 
 from transformers import PretrainedConfig
 
-from resmlp_mt.nn.encoder_decoder import ModelConfig, tied
+from resmlp_mt.nn.config import ModelConfig
 
 
 class ResMLPConfig(PretrainedConfig):
@@ -23,7 +23,7 @@ class ResMLPConfig(PretrainedConfig):
         self.sizes = None if sizes is None else asdict(ModelConfig.of(sizes))
         self.use_cache = use_cache
         numbers = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
-        shared = sizes is not None and bool(tied(self.model))
+        shared = sizes is not None and bool(self.model.shared)
         given = {**numbers, "is_encoder_decoder": True, "tie_word_embeddings": shared, **kwargs}
         super().__init__(**given)
 

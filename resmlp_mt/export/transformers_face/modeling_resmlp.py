@@ -10,8 +10,10 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from resmlp_mt.export.transformers_face.configuration_resmlp import ResMLPConfig
 from resmlp_mt.nn.cross_attention import Source
-from resmlp_mt.nn.encoder_decoder import Decoder, Encoder, SinusoidalPositions, State, tied
-from resmlp_mt.nn.padding import back
+from resmlp_mt.nn.encoder_decoder import Decoder, Encoder, State, share_
+from resmlp_mt.nn.memory import Memory
+from resmlp_mt.nn.padding import restore_padding
+from resmlp_mt.nn.positions import SinusoidalPositions
 
 IGNORED = -100
 """Labels that the loss leaves out."""
@@ -32,9 +34,32 @@ class ResMLPEncoder(Encoder):
         """
         if attention_mask is not None:
             input_ids = input_ids.masked_fill(attention_mask == 0, self.pad)
-        _, shift = self.packed(input_ids)
-        memory, _ = super().forward(input_ids)
-        return BaseModelOutput(last_hidden_state=back(memory.transpose(0, 1), shift, input_ids.size(1)))
+        _, shift = self.shift_left(input_ids)
+        encoded, _ = super().forward(input_ids)
+        return BaseModelOutput(last_hidden_state=restore_padding(encoded.transpose(0, 1), shift, input_ids.size(1)))
+
+
+class CachedMemory(Memory):
+    """What a mixing remembers, in transformers' cache: a half of the channels as keys, the other as values.
+
+    They are B x 1 x T x C/2 there: transformers then gives each beam its past.
+    """
+
+    def __init__(self, cache: DynamicCache, layer: int):
+        super().__init__()
+        self.cache, self.layer = cache, layer
+        if cache.get_seq_length(layer):
+            kept = cache.layers[layer]
+            self.kept = self.joined(kept.keys, kept.values)
+
+    def remember(self, new: Tensor) -> None:
+        halves = new.transpose(0, 1).unsqueeze(1).tensor_split(2, -1)
+        self.kept = self.joined(*self.cache.update(*halves, self.layer))
+
+    @staticmethod
+    def joined(keys: Tensor, values: Tensor) -> Tensor:
+        """T x B x C"""
+        return torch.cat([keys, values], -1).squeeze(1).transpose(0, 1)
 
 
 class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
@@ -47,7 +72,7 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
     def __init__(self, config: ResMLPConfig):
         super().__init__(config)
         self.encoder, self.decoder = ResMLPEncoder(config.model), Decoder(config.model)
-        self._tied_weights_keys = tied(config.model)
+        self._tied_weights_keys = config.model.shared
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -60,8 +85,7 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
     def tie_weights(self, *args: Any, **kwargs: Any) -> None:
         """Make one parameter of those that are shared."""
         super().tie_weights(*args, **kwargs)
-        for name, owner in tied(self.config.model).items():
-            self.get_submodule(name.rpartition(".")[0]).weight = self.get_parameter(owner)
+        share_(self, self.config.model)
 
     def get_encoder(self, *args: Any, **kwargs: Any) -> nn.Module:
         """What ``generate`` calls once for all steps."""
@@ -126,11 +150,11 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
         if past_key_values is None and (use_cache or output_attentions):
             past_key_values = EncoderDecoderCache(DynamicCache(), DynamicCache())
         padding = None if attention_mask is None else attention_mask == 0
-        sources = self._sources(encoder_outputs[0], padding, past_key_values)
         weights: Any = None
         if past_key_values is None:
-            logits, _ = self.decoder(decoder_input_ids, State(sources, [], 0))
+            logits = self.decoder(decoder_input_ids, encoder_outputs[0].transpose(0, 1), padding)
         else:
+            sources = self._sources(encoder_outputs[0], padding, past_key_values)
             logits, weights = self._step(decoder_input_ids, sources, past_key_values, bool(output_attentions))
         loss = None
         if labels is not None:
@@ -147,43 +171,36 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
         )
         return result if return_dict is not False else result.to_tuple()
 
-    def _sources(
-        self, memory: Tensor, padding: Tensor | None, cache: EncoderDecoderCache | None
-    ) -> list[Source | None]:
-        """What each layer's cross-attention reads of ``memory`` (B x S x C), from the cache if it is there."""
+    def _sources(self, encoded: Tensor, padding: Tensor | None, cache: EncoderDecoderCache) -> list[Source | None]:
+        """What each layer's cross-attention reads of the encoding (B x S x C), from the cache if it is there."""
         sources: list[Source | None] = []
         for number, layer in enumerate(self.decoder.layers):
-            if cache is None or layer.cross_attention is None:
-                sources.append(layer.source(memory.transpose(0, 1), padding))
+            if layer.cross_attention is None:
+                sources.append(None)
                 continue
             attention = layer.cross_attention.attention
             if not cache.is_updated.get(number):
-                made = attention.source(memory.transpose(0, 1))
-                by_head = [each.unflatten(0, (-1, attention.num_heads)) for each in (made.keys, made.values)]
-                cache.cross_attention_cache.update(*by_head, number)
+                made = attention.source(encoded.transpose(0, 1))
+                cache.cross_attention_cache.update(made.keys, made.values, number)
                 cache.is_updated[number] = True
             kept = cache.cross_attention_cache.layers[number]
-            keys, values = kept.keys.flatten(0, 1), kept.values.flatten(0, 1)
-            sources.append(Source(keys, values, None if padding is None else attention.mask(padding, keys)))
+            mask = None if padding is None else attention.mask(padding, kept.keys)
+            sources.append(Source(kept.keys, kept.values, mask))
         return sources
 
     def _step(
         self, tokens: Tensor, sources: list[Source | None], cache: EncoderDecoderCache, need_weights: bool
     ) -> tuple[Tensor, tuple[Tensor | None, ...] | None]:
-        """Positions behind those in the cache, which has what each mixing keeps of them.
-
-        A half of the channels stands there as keys, the other as values, B x 1 x T x C/2: transformers then gives each
-        beam its past.
-        """
-        start = cache.get_seq_length()
+        """Positions behind those in the cache, which has what each mixing remembers of them."""
+        start, layers = cache.get_seq_length(), range(len(self.decoder.layers))
         if start == 0 and bool((tokens[:, 0] == self.config.pad_token_id).any()):
             raise ValueError("decoder_input_ids begin with padding: pad them on the right, or give use_cache=False")
-
-        def keep(number: int, new: Tensor) -> Tensor:
-            halves = new.transpose(0, 1).unsqueeze(1).tensor_split(2, -1)
-            return torch.cat(cache.self_attention_cache.update(*halves, number), -1).squeeze(1).transpose(0, 1)
-
-        logits, weights = self.decoder.step_over(tokens, start, sources, keep, need_weights)
+        memories = [CachedMemory(cache.self_attention_cache, number) for number in layers]
+        state = State(sources, memories, start)
+        logits, weights = self.decoder.step(tokens, state, layers if need_weights else ())
+        for layer, memory in zip(self.decoder.layers, memories, strict=True):
+            if layer.mixing is None:  # transformers counts positions by what is remembered
+                memory.remember(logits.new_zeros(tokens.size(1), len(tokens), 2))
         if not need_weights:
             return logits, None
         return logits, tuple(None if each is None else each.transpose(0, 1) for each in weights)

@@ -16,7 +16,7 @@ from fairseq.tasks.translation import TranslationTask
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_SENTENCE
-from resmlp_mt.fairseq_plugin.length import check_length
+from resmlp_mt.fairseq_plugin.encoder import check_length
 
 
 def take_lines_one_by_one() -> None:

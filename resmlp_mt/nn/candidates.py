@@ -1,4 +1,4 @@
-"""The scores of a few target tokens, for each sentence its own, in the place of those of the whole vocabulary."""
+"""The scores of a few target tokens, for each sentence its own, instead of those of the whole vocabulary."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-class Among(NamedTuple):
+class CandidateScorer(NamedTuple):
     """Target tokens of B sentences, and what scores them.
 
     Weights are most of what a step reads, so those of sentences that are finished are not taken out one by one, but
@@ -25,6 +25,14 @@ class Among(NamedTuple):
     mask: Tensor
     used: Tensor
 
+    @classmethod
+    def of(cls, numbers: Tensor, projection: Tensor, pad: int) -> "CandidateScorer":
+        """What scores these tokens (B x L, padded) by the rows of an output projection, V x C."""
+        mask = torch.zeros(numbers.shape, dtype=projection.dtype, device=numbers.device)
+        mask = mask.masked_fill(numbers.eq(pad), float("-inf")).unsqueeze(1)
+        used = torch.arange(len(numbers), device=numbers.device)
+        return cls(numbers, F.embedding(numbers, projection), mask, used)
+
     def scores(self, x: Tensor) -> Tensor:
         """``BK x T x C -> BK x T x L``, the K rows of a sentence one after another."""
         used, sentences = self.used.size(0), self.weights.size(0)
@@ -35,22 +43,10 @@ class Among(NamedTuple):
         y = torch.baddbmm(self.mask, rows, self.weights.transpose(1, 2))
         return (y if all_used else y[self.used]).view(x.size(0), x.size(1), -1)
 
-    def reorder(self, sentences: Tensor) -> "Among":
+    def reorder(self, sentences: Tensor) -> "CandidateScorer":
         """The sentences of ``sentences`` (B'')."""
         numbers, used = self.numbers[sentences], self.used[sentences]
         if 4 * len(used) > 3 * len(self.weights):
-            return Among(numbers, self.weights, self.mask, used)
-        return Among(numbers, self.weights[used], self.mask[used], torch.arange(len(used), device=used.device))
-
-
-def among(candidates: Tensor, projection: Tensor, pad: int, dtype: torch.dtype) -> Among:
-    """Make ready what scores some target tokens.
-
-    Args:
-        candidates: their numbers, B x L, padded
-        projection: the output projection, V x C
-    """
-    mask = torch.zeros(candidates.shape, dtype=dtype, device=candidates.device)
-    mask = mask.masked_fill(candidates.eq(pad), float("-inf")).unsqueeze(1)
-    weights = F.embedding(candidates, projection).to(dtype)
-    return Among(candidates, weights, mask, torch.arange(len(candidates), device=candidates.device))
+            return CandidateScorer(numbers, self.weights, self.mask, used)
+        kept = torch.arange(len(used), device=used.device)
+        return CandidateScorer(numbers, self.weights[used], self.mask[used], kept)
