@@ -37,15 +37,15 @@ MUTATIONS = [
     ),
     Mutation(
         "Aff's beta leaks from padding",
-        "nn/token_mixing.py",
-        "return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)",
-        "return x",
+        "nn/layers.py",
+        "zero_padding(self.pre_affine(x), padding)",
+        "self.pre_affine(x)",
     ),
     Mutation(
         "the gated mixing's values leak from padding",
         "nn/gated_mixing.py",
-        "values = values.masked_fill(padding.unsqueeze(-1), 0.0)",
-        "values = values * 1.0",
+        "zero_padding(values, padding)",
+        "values",
     ),
     Mutation(
         "the band reads the wrong neighbours",
@@ -56,8 +56,8 @@ MUTATIONS = [
     Mutation(
         "the band's weights are not of the position itself",
         "nn/band.py",
-        "self.weights(x).permute",
-        "self.weights(x.roll(1, 0)).permute",
+        "self.dropout(self.predict(x)).unflatten",
+        "self.dropout(self.predict(x.roll(1, 0))).unflatten",
     ),
     Mutation(
         "A is not triangular",
@@ -86,8 +86,8 @@ MUTATIONS = [
     Mutation(
         "folding leaves the row sums out",
         "nn/token_mixing.py",
-        "offset = torch.addcmul(self.offset[start:end, None], row_sums, self.row_sum_scale)",
-        "offset = self.offset[start:end, None] + 0 * row_sums",
+        "offset = torch.addcmul(self.offset[end - steps : end, None], row_sums, self.row_sum_scale)",
+        "offset = self.offset[end - steps : end, None] + 0 * row_sums",
     ),
     Mutation("dropout does not scale", "nn/dropout.py", " / (kept / _VALUES)", ""),
     Mutation(
@@ -117,14 +117,14 @@ MUTATIONS = [
     Mutation(
         "hidden units of padding are read by the MLP mixing",
         "nn/mlp_token_mixing.py",
-        "        if padding is not None:\n",
-        "        if padding is not None and x.dim() == 0:\n",
+        "zero_padding(self.hidden(x), padding)",
+        "self.hidden(x)",
     ),
     Mutation(
         "a step of a convolution reads one input too few",
         "nn/convolution.py",
-        "window[window.size(0) - x.size(0) - self.before :]",
-        "F.pad(window[window.size(0) - x.size(0) - self.before + 1 :], [0, 0, 0, 0, 1, 0])",
+        "window = window[memory.positions - x.size(0) :]",
+        "window = F.pad(window[memory.positions - x.size(0) + 1 :], [0, 0, 0, 0, 1, 0])",
     ),
 ]
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import EncoderLayer, LayerConfig, Mixing, TokenMixing
+from resmlp_mt.nn.affine import NORMS
 from resmlp_mt.nn.layers import ChannelMLPBranch, ResidualBranch, TokenMixingBranch
-from resmlp_mt.nn.norm import NORMS
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,13 @@
 """Activations by name: fairseq's names, and two more."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-
-def gelu_by_tanh(x: Tensor) -> Tensor:
-    """GELU's approximation by tanh (Hendrycks and Gimpel 2016, section 2)."""
-    return F.gelu(x, approximate="tanh")
-
-
-def linear(x: Tensor) -> Tensor:
-    """x itself."""
-    return x
-
+gelu_by_tanh = partial(F.gelu, approximate="tanh")  # Hendrycks and Gimpel 2016, section 2
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -23,7 +15,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_fast": gelu_by_tanh,
     "gelu_accurate": gelu_by_tanh,
     "tanh": torch.tanh,
-    "linear": linear,
+    "linear": nn.Identity(),
     "silu": F.silu,
     "hardswish": F.hardswish,
 }

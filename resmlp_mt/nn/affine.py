@@ -1,18 +1,15 @@
-"""Aff: what ResMLP has where a Transformer has LayerNorm."""
+"""Aff, what ResMLP has where a Transformer has LayerNorm; how both are folded into the layers beside them."""
+
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
 
 class Aff(nn.Module):
-    """``Aff(x) = alpha * x + beta`` per channel (Touvron et al. 2021, equation 1).
+    """``Aff(x) = alpha * x + beta`` per channel, C (Touvron et al. 2021, equation 1).
 
-    Before a residual branch alpha starts at 1; at a branch's end Aff is the LayerScale and alpha starts small. No
-    statistics are computed, so at inference an Aff can be folded into the linear layer beside it.
-
-    Args:
-        dim: number of channels C
-        init: the value that every alpha starts with; beta starts at 0
+    Before a residual branch alpha starts at 1; at a branch's end Aff is the LayerScale and alpha starts small.
     """
 
     def __init__(self, dim: int, init: float = 1.0):
@@ -24,5 +21,33 @@ class Aff(nn.Module):
         """``... x C -> ... x C``"""
         return torch.addcmul(self.beta, x, self.alpha)
 
-    def extra_repr(self) -> str:
-        return f"{self.alpha.numel()}"
+
+NORMS: dict[str, type[nn.Module]] = {"affine": Aff, "layernorm": nn.LayerNorm}
+"""What may stand before every branch and at the end of each stack."""
+
+
+def split(norm: nn.Module) -> tuple[nn.Module, Aff]:
+    """A norm as two steps: what cannot be folded, and an Aff, which of a LayerNorm is its scale and offset."""
+    if isinstance(norm, Aff):
+        return nn.Identity(), norm
+    assert isinstance(norm, nn.LayerNorm)
+    affine = Aff(norm.normalized_shape[0])
+    affine.alpha, affine.beta = norm.weight, norm.bias
+    return nn.LayerNorm(norm.normalized_shape, norm.eps, elementwise_affine=False), affine
+
+
+@torch.no_grad()
+def fold_around_(pre: nn.Module, first: Iterable[nn.Linear], last: nn.Linear, post: Aff) -> tuple[nn.Module, nn.Module]:
+    """Fold a norm into the linear layers behind it, and an Aff into the one before it; returns what is left of both.
+
+    ``W Aff(x) + b = (W diag(alpha)) x + (W beta + b)``; ``Aff(W x + b) = (diag(alpha) W) x + (alpha b + beta)``.
+    """
+    left, affine = split(pre)
+    for linear in first:
+        weight = linear.weight.double()
+        linear.bias.copy_(linear.bias.double() + weight @ affine.beta.double())
+        linear.weight.copy_(weight * affine.alpha.double())
+    alpha, beta = post.alpha.double(), post.beta.double()
+    last.weight.copy_(last.weight.double() * alpha.unsqueeze(1))
+    last.bias.copy_(last.bias.double() * alpha + beta)
+    return left, nn.Identity()

@@ -16,7 +16,6 @@ class Band(nn.Module):
         dim: channels C
         heads: H
         reach: k; weights are for the k positions before, the position itself and, unless causal, the k behind
-        causal: no weights for later positions
         dropout: probability that a weight is left out in a training step
     """
 
@@ -28,22 +27,15 @@ class Band(nn.Module):
         nn.init.zeros_(self.predict.weight)  # a training starts without the band
         nn.init.zeros_(self.predict.bias)
 
-    def weights(self, x: Tensor) -> Tensor:
-        """``... x C -> ... x H x J``, of the J positions that each of these may read."""
-        return self.dropout(self.predict(x)).unflatten(-1, (self.heads, self.window))
-
     def rows(self, x: Tensor, length: int) -> Tensor:
-        """Rows of the band's matrix, of each sentence its own.
+        """Rows of the band's matrix, of each sentence its own: B x H x S x T.
 
         Args:
             x: the positions that read, the last ones of T, S x B x C
             length: T
-
-        Returns:
-            B x H x S x T
         """
         steps = x.size(0)
-        weights = self.weights(x).permute(1, 2, 0, 3)  # B x H x S x J
+        weights = self.dropout(self.predict(x)).unflatten(-1, (self.heads, self.window)).permute(1, 2, 0, 3)
         # Row after row is one place longer than the matrix is wide: so each one's weights are a place further right.
         width = length + self.window - 1
         weights = F.pad(weights, [length - steps, steps]).flatten(-2)[..., : steps * width]

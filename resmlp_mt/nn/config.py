@@ -1,16 +1,17 @@
 """The options of a model: a field each, with range and help, from which command lines and checks are made."""
 
-from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from typing import Any
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, cast, get_origin
 
 from .activation import ACTIVATIONS
+from .affine import NORMS
 from .mixing_kinds import TOKEN_MIXINGS
-from .norm import NORMS
 
-LARGEST = 1 << 28
-"""No number of a configuration comes near."""
+LARGEST = 1 << 28  # no number of a configuration comes near
 OF_A = "linear", "gated"
+BUILT_IN = frozenset(TOKEN_MIXINGS)
+PROBABILITY: dict[str, Any] = {"fits": lambda value: 0 <= value < 1, "expected": "a number from 0 to below 1"}
+FROM_1: dict[str, Any] = {"fits": lambda value: value >= 1, "expected": "1 or more"}
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
@@ -21,14 +22,6 @@ def option(default: Any, help: str, **more: Any) -> Any:
             and ``expected``, which ones are, in words; ``mixings``: the kinds of mixing that it is for
     """
     return field(default=default, metadata={"help": help, **more})
-
-
-def at_least(least: int) -> dict[str, Any]:
-    """The range from a number on."""
-    return {"fits": lambda value: value >= least, "expected": f"{least} or more"}
-
-
-PROBABILITY: dict[str, Any] = {"fits": lambda value: 0 <= value < 1, "expected": "a number from 0 to below 1"}
 
 
 @dataclass(frozen=True)
@@ -64,10 +57,7 @@ class LayerConfig:
         "affine", "what stands before each branch and at the end of each stack (the paper: affine)", choices=NORMS
     )
     activation: str = option(
-        "gelu",
-        "activation between the linear layers of a channel MLP",
-        name="activation_fn",
-        choices=ACTIVATIONS,
+        "gelu", "activation between the linear layers of a channel MLP", name="activation_fn", choices=ACTIVATIONS
     )
     token_mixing: str = option(
         "linear",
@@ -78,7 +68,7 @@ class LayerConfig:
         choices=TOKEN_MIXINGS,
     )
     mixing_heads: int = option(
-        1, "groups of channels, each with an A of its own (the paper: 1)", mixings=OF_A, **at_least(1)
+        1, "groups of channels, each with an A of its own (the paper: 1)", mixings=OF_A, **FROM_1
     )
     mixing_relative: bool = option(False, "add to A a learned term that depends on the distance alone", mixings=OF_A)
     mixing_dropout: float = option(
@@ -92,9 +82,10 @@ class LayerConfig:
         "beside A each position reads so many positions before it, in the encoder also behind it, by weights that it "
         "predicts from its own content; 0: none",
         mixings=("gated",),
-        **at_least(0),
+        fits=lambda value: value >= 0,
+        expected="0 or more",
     )
-    mixing_expansion: int = option(4, "hidden units for each position of the mlp mixing", **at_least(1))
+    mixing_expansion: int = option(4, "hidden units for each position of the mlp mixing", **FROM_1)
     mixing_kernel: int = option(
         3,
         "positions that an output of a convolution reads; in the decoder none is later",
@@ -114,24 +105,18 @@ def problem(values: dict[str, Any]) -> str | None:
     mixing = values["token_mixing"]
     for name, each in OPTIONS.items():
         value, about, spelled = values[name], each.metadata, f"--{name.replace('_', '-')}"
-        numbers = (int, float) if each.type is float else each.type
-        fits: Callable[[Any], bool] = about.get("fits", lambda _: True)
-        if not isinstance(value, numbers) or (isinstance(value, bool) and each.type is not bool):  # type: ignore
+        kinds = about.get("mixings", BUILT_IN)
+        if not isinstance(value, (int, float) if each.type is float else each.type):  # type: ignore[arg-type]
             return f"{spelled} is {value!r}: give something like {each.default!r}"
         if "choices" in about and value not in about["choices"]:
             own = ", or the --user-dir that registers it" if name == "token_mixing" else ""
             return f"{spelled} {value}: give one of {', '.join(about['choices'])}{own}"
-        if not fits(value):
+        if "fits" in about and not about["fits"](value):
             return f"{spelled} is {value}: give {about['expected']}"
-    for name, each in OPTIONS.items():
-        value, kinds = values[name], each.metadata.get("mixings", ())
-        if kinds and value != each.default and mixing not in kinds and mixing in BUILT_IN:
-            given = f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
+        if value != each.default and mixing in BUILT_IN - set(kinds):
+            given = spelled if value is True else f"{spelled} {value}"
             return f"{given} is for --token-mixing {' or '.join(kinds)}, not {mixing}"
     return None
-
-
-BUILT_IN = frozenset(TOKEN_MIXINGS)
 
 
 @dataclass(frozen=True)
@@ -140,13 +125,10 @@ class ModelConfig:
 
     Attributes:
         source_symbols, target_symbols: entries of the dictionaries
-        encoder, decoder: of the layers of each side
-        encoder_layers, decoder_layers: how many
         decoder_input_dim, decoder_output_dim: channels of the target embeddings and before the output projection
         pad: the number of padding in both dictionaries
         scale_embeddings: by the square root of the channels (Vaswani et al. 2017, section 3.4)
-        share_all_embeddings: of source, target and output
-        share_output_embeddings: of target and output
+        share_all_embeddings, share_output_embeddings: of source, target and output; of target and output
         encoder_positions, decoder_positions: positional embeddings added to the tokens': none, sinusoidal or learned
         adaptive_cutoffs: an adaptive softmax (Grave et al. 2017) with these; (): one over all symbols
         adaptive_factor: by how much each of its clusters has fewer channels than the one before
@@ -176,7 +158,18 @@ class ModelConfig:
         Raises:
             ValueError: it is something else
         """
-        return _made(cls, values)
+        try:
+            sides = {name: LayerConfig(**values[name]) for name in ("encoder", "decoder")}
+            made = cls(**{**values, **sides, "adaptive_cutoffs": tuple(values.get("adaptive_cutoffs", ()))})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not the sizes of a model: {error!s:.80}") from error
+        for part in made, made.encoder, made.decoder:
+            for each in fields(part):
+                value, kind = getattr(part, each.name), cast(type, get_origin(each.type) or each.type)
+                possible = 0 <= value < LARGEST if isinstance(value, int | float) else isinstance(value, kind)
+                if not possible:
+                    raise ValueError(f"{each.name} is {value!r:.80}")
+        return made
 
     @property
     def shared(self) -> dict[str, str]:
@@ -187,21 +180,3 @@ class ModelConfig:
         if (self.share_all_embeddings or self.share_output_embeddings) and not self.adaptive_cutoffs:
             names.append("decoder.output_projection.weight")
         return dict.fromkeys(names, owner)
-
-
-def _made(kind: Any, value: Any) -> Any:
-    """What a field of a type ``kind`` is to hold, a dataclass of its own perhaps."""
-    if is_dataclass(kind):
-        known = {each.name: each for each in fields(kind)}
-        needed = {name for name, each in known.items() if each.default is MISSING}
-        if not isinstance(value, dict) or not needed <= value.keys() <= known.keys():
-            raise ValueError(f"{value!r:.80} does not have the entries {', '.join(known)}")
-        make: Any = kind
-        return make(**{name: _made(known[name].type, each) for name, each in value.items()})
-    if kind == tuple[int, ...] and isinstance(value, list | tuple):
-        return tuple(_made(int, each) for each in value)
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is not kind or (kind in (int, float) and not 0 <= value < LARGEST):
-        raise ValueError(f"{value!r:.80} is not what it must be")
-    return value

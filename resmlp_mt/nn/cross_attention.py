@@ -29,10 +29,8 @@ class CrossAttention(nn.Module):
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), with fairseq's names and starting values.
 
     Args:
-        dim: channels C of the target
-        source_dim: channels C' of the source
+        dim, source_dim: channels of the target, C, and of the source, C'
         heads: H; D is C / H
-        dropout: of the weights
     """
 
     def __init__(self, dim: int, source_dim: int, heads: int, dropout: float = 0.0):

@@ -7,14 +7,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .affine import NORMS
 from .candidates import CandidateScorer
 from .config import LayerConfig, ModelConfig
 from .cross_attention import Source
 from .dropout import Dropout
 from .layers import DecoderLayer, EncoderLayer, ResidualBranch
 from .memory import PagedMemory
-from .norm import NORMS
-from .padding import restore_padding, roll_rows
+from .padding import restore_padding, roll_rows, zero_padding
 from .positions import POSITIONS
 
 Attentions = list[Tensor | None]
@@ -52,29 +52,19 @@ class State:
 
 
 class Stack(nn.Module):
-    """One side: embeddings, layers, one last norm.
-
-    Args:
-        embed_tokens: the embeddings, if they are another's too
-    """
+    """One side: embeddings, which may be another's too, layers, one last norm."""
 
     def __init__(
-        self,
-        symbols: int,
-        input_dim: int,
-        positions: str,
-        layer: LayerConfig,
-        cfg: ModelConfig,
-        embed_tokens: nn.Embedding | None = None,
+        self, cfg: ModelConfig, layer: LayerConfig, symbols: int, dim: int, positions: str, embed_tokens: Any = None
     ):
         super().__init__()
         self.limit, self.pad = layer.positions, cfg.pad
         if embed_tokens is None:
-            embed_tokens = nn.Embedding(symbols, input_dim, cfg.pad)
-            nn.init.normal_(embed_tokens.weight, std=input_dim**-0.5)
+            embed_tokens = nn.Embedding(symbols, dim, cfg.pad)
+            nn.init.normal_(embed_tokens.weight, std=dim**-0.5)
             embed_tokens.weight.data[cfg.pad] = 0
-        self.embed_tokens = embed_tokens
-        self.project_in_dim = linear(input_dim, layer.dim) if input_dim != layer.dim else None
+        self.embed_tokens: nn.Embedding = embed_tokens
+        self.project_in_dim = linear(dim, layer.dim) if dim != layer.dim else None
         self.embed_positions = POSITIONS[positions](layer.positions, layer.dim, cfg.pad)
         self.embed_scale = math.sqrt(layer.dim) if cfg.scale_embeddings else 1.0
         self.dropout = Dropout(layer.dropout)
@@ -99,11 +89,7 @@ class Stack(nn.Module):
         return roll_rows(tokens, shift)[:, : self.limit], shift
 
     def check_positions(self, positions: int) -> None:
-        """Refuse a sentence with more positions than the model has.
-
-        Raises:
-            ValueError: so it is
-        """
+        """Refuse, with a ``ValueError``, a sentence with more positions than the model has."""
         if positions > self.limit:
             raise ValueError(f"a sentence of {positions} positions, but the model has {self.limit}: split it")
 
@@ -127,15 +113,12 @@ class Encoder(Stack):
     """Embeddings, encoder layers, one last norm."""
 
     def __init__(self, cfg: ModelConfig, embed_tokens: nn.Embedding | None = None):
-        symbols, dim = cfg.source_symbols, cfg.encoder.dim
-        super().__init__(symbols, dim, cfg.encoder_positions, cfg.encoder, cfg, embed_tokens)
-        self.layers.extend(EncoderLayer(cfg.encoder) for _ in range(cfg.encoder_layers))
+        layer = cfg.encoder
+        super().__init__(cfg, layer, cfg.source_symbols, layer.dim, cfg.encoder_positions, embed_tokens)
+        self.layers.extend(EncoderLayer(layer) for _ in range(cfg.encoder_layers))
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode a batch, padded on either side.
-
-        Args:
-            tokens: B x S
+        """Encode a batch, ``B x S``, padded on either side.
 
         Returns:
             the encoding, S' x B x C, each sentence from the first position on; where it is padding, B x S'
@@ -151,10 +134,8 @@ class Encoder(Stack):
             x: embeddings of sentences that begin at the first position, S x B x C
             padding: B x S, true at padding; None: there is none
         """
-        if padding is not None:
-            padding = padding.t()
-            x = x.masked_fill(padding.unsqueeze(-1), 0.0)
-        states = [x]
+        padding = None if padding is None else padding.t()
+        states = [zero_padding(x, padding)]
         for layer in self.layers:
             states.append(layer(states[-1], padding))
         return [*states, self.layer_norm(states[-1])]
@@ -164,16 +145,14 @@ class Decoder(Stack):
     """Embeddings, decoder layers, one last norm, output projection."""
 
     def __init__(self, cfg: ModelConfig, embed_tokens: nn.Embedding | None = None):
-        symbols, dim = cfg.target_symbols, cfg.decoder_input_dim
-        super().__init__(symbols, dim, cfg.decoder_positions, cfg.decoder, cfg, embed_tokens)
-        self.layers.extend(DecoderLayer(cfg.decoder) for _ in range(cfg.decoder_layers))
-        out = cfg.decoder_output_dim
-        self.project_out_dim = linear(cfg.decoder.dim, out) if out != cfg.decoder.dim else None
+        layer, symbols, out = cfg.decoder, cfg.target_symbols, cfg.decoder_output_dim
+        super().__init__(cfg, layer, symbols, cfg.decoder_input_dim, cfg.decoder_positions, embed_tokens)
+        self.layers.extend(DecoderLayer(layer) for _ in range(cfg.decoder_layers))
+        self.project_out_dim = linear(layer.dim, out) if out != layer.dim else None
         self.adaptive_softmax: Any = None
         if cfg.adaptive_cutoffs:
-            self.adaptive_softmax = nn.AdaptiveLogSoftmaxWithLoss(
-                out, symbols, list(cfg.adaptive_cutoffs), cfg.adaptive_factor
-            )
+            cutoffs = list(cfg.adaptive_cutoffs)
+            self.adaptive_softmax = nn.AdaptiveLogSoftmaxWithLoss(out, symbols, cutoffs, cfg.adaptive_factor)
         else:
             self.output_projection = nn.Linear(out, symbols, bias=False)
             nn.init.normal_(self.output_projection.weight, std=out**-0.5)
@@ -186,21 +165,18 @@ class Decoder(Stack):
             candidates: for each sentence the target tokens that are scored, B x L, padded; None: all. (A model with an
                 adaptive softmax scores all.)
         """
-        sources = [layer.source(encoded, padding) for layer in self.layers]
         scorer = None
         if candidates is not None:
             scorer = CandidateScorer.of(candidates, self.output_projection.weight, self.pad)
+        sources = [layer.source(encoded, padding) for layer in self.layers]
         return State(sources, [PagedMemory() for _ in self.layers], 0, scorer)
 
     def forward(self, tokens: Tensor, encoded: Tensor, padding: Tensor | None = None) -> Tensor:
-        """All positions at once.
+        """Scores of all positions at once, whose softmax are the probabilities, ``B x T -> B x T x V``.
 
         Args:
-            tokens: B x T, what is before each position: ``</s>`` first; padded on either side
+            tokens: what is before each position: ``</s>`` first; padded on either side
             encoded, padding: the encoder's, S x B x C and B x S
-
-        Returns:
-            scores, B x T x V, whose softmax are the probabilities
         """
         length = tokens.size(1)
         tokens, shift = self.shift_left(tokens)
@@ -214,12 +190,11 @@ class Decoder(Stack):
 
         Args:
             x: embeddings of sentences that begin at the first position, T x B x C
-            encoded, padding: the encoder's; None: no cross-attention, no padding
+            encoded, padding: as ``start`` has them
             attend: layers whose cross-attention is returned
 
         Returns:
-            the input of the first layer and the output of each, T x B x C, and last what is projected, B x T x C; the
-            cross-attentions
+            the input of the first layer and the output of each, T x B x C, and last what is projected, B x T x C
         """
         states: list[Tensor] = [x]
         attentions: Attentions = []
@@ -239,15 +214,12 @@ class Decoder(Stack):
         return self.finish(x), attentions
 
     def step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
-        """The positions that follow those of the steps before.
+        """Scores of the positions that follow those of the steps before, BK x T x V, or x L of the state's candidates.
 
         Args:
             tokens: BK x T, without padding; the K rows of a sentence one after another
             state: that of the steps before, which learns of this one
             attend: layers whose cross-attention is returned
-
-        Returns:
-            scores BK x T x V, or BK x T x L of the state's candidates; the cross-attentions
         """
         x, attentions = self.decode_step(tokens, state, attend)
         return (self.project(x) if state.candidates is None else state.candidates.scores(x)), attentions
@@ -262,20 +234,6 @@ class Decoder(Stack):
         if self.adaptive_softmax is not None:
             return self.adaptive_softmax.log_prob(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         return self.output_projection(x)
-
-
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A projection without an offset, with fairseq's starting values."""
-    made = nn.Linear(inputs, outputs, bias=False)
-    nn.init.xavier_uniform_(made.weight)
-    return made
-
-
-def fold_(model: nn.Module) -> None:
-    """Fold every branch for inference, in place: the same scores with fewer operations."""
-    for module in model.modules():
-        if isinstance(module, ResidualBranch):
-            module.fold_()
 
 
 class EncoderDecoder(nn.Module):
@@ -297,11 +255,22 @@ class EncoderDecoder(nn.Module):
         Args:
             source: tokens, each sentence with ``</s>`` at its end, padded on either side
             previous: target tokens, ``</s>`` first, padded on either side
-
-        Raises:
-            ValueError: a sentence has more positions than the model
         """
         return self.decoder(previous, *self.encoder(source))
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    """A projection without an offset, with fairseq's starting values."""
+    made = nn.Linear(inputs, outputs, bias=False)
+    nn.init.xavier_uniform_(made.weight)
+    return made
+
+
+def fold_(model: nn.Module) -> None:
+    """Fold every branch for inference, in place: the same scores with fewer operations."""
+    for module in model.modules():
+        if isinstance(module, ResidualBranch):
+            module.fold_()
 
 
 def share_(model: nn.Module, cfg: ModelConfig) -> None:

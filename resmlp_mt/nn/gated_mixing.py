@@ -1,17 +1,16 @@
 """Mixing with a gate: what a position takes of what the others give depends on the position's own content.
 
-It is still a linear map over positions, the same for every sentence but for the band, if there is one, and no position
-is compared with another. The projections and the gate are LightConv's (Wu et al. 2019, section 3), but for the gate's
-place: behind the mixing, where gMLP has it (Liu et al. 2021, section 3.1).
+No position is compared with another. The projections and the gate are LightConv's (Wu et al. 2019, section 3), but for
+the gate's place: behind the mixing, where gMLP has it (Liu et al. 2021, section 3.1).
 """
 
 import torch
 from torch import Tensor, nn
 
-from .affine import Aff
+from .affine import Aff, fold_around_
 from .band import Band
-from .memory import Memory, product
-from .norm import absorb_input_affine_, absorb_output_affine_, split
+from .memory import Memory
+from .padding import zero_padding
 from .token_mixing import TokenMixing
 
 
@@ -44,44 +43,18 @@ class GatedTokenMixing(TokenMixing):
             nn.init.zeros_(linear.bias)
         self.band = Band(dim, heads, band, causal, dropout) if band > 0 else None
 
-    def zero_padding(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C``, as it is: padded positions are zero only after ``W_value``."""
-        return x
-
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; ``padding`` (T x B) is true at padded positions."""
+    def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
+        """``S x B x C -> S x B x C``; the values are remembered. ``padding`` is T x B."""
         values, gates = self.value_gate(x).chunk(2, -1)
-        if padding is not None:
-            values = values.masked_fill(padding.unsqueeze(-1), 0.0)
-        if self.band is None:
-            return self.gated(gates, super().forward(values))
-        weights = self.weights(x, x.size(0))
-        return self.gated(gates, self.finish(product(weights, values), weights))
-
-    def mix(self, x: Tensor, memory: Memory) -> Tensor:
-        """``S x B x C -> S x B x C``; the values are remembered."""
-        values, gates = self.value_gate(x).chunk(2, -1)
-        memory.remember(values)
-        weights = self.weights(x, memory.positions)
-        return self.gated(gates, self.finish(memory.mixed(weights), weights))
-
-    def weights(self, x: Tensor, length: int) -> Tensor:
-        """What x (S x B x C), the last of T positions, reads of all: ``H x S x T``; with a band ``B x H x S x T``."""
-        rows = self.rows(length - x.size(0), length)
-        return rows if self.band is None else rows + self.band.rows(x, length)
-
-    def gated(self, gates: Tensor, mixed: Tensor) -> Tensor:
-        """``W_out (sigmoid(gates) * mixed)``, S x B x C."""
+        memory.remember(zero_padding(values, padding))
+        rows = self.rows(memory.positions - x.size(0), memory.positions)
+        if self.band is not None:  # B x H x S x T
+            rows = rows + self.band.rows(x, memory.positions)
+        mixed = self.finish(memory.mixed(rows), rows)
         return self.out_proj(torch.sigmoid(gates) * mixed)
 
-    def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
+    def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         """Take in both Aff, in the projections, and the relative term."""
-        if not isinstance(post, Aff):
-            return pre, post
-        left, affine = split(pre)
-        absorb_input_affine_(self.value_gate, affine)
-        if self.band is not None:
-            absorb_input_affine_(self.band.predict, affine)
-        absorb_output_affine_(self.out_proj, post)
         self.absorb_relative_()
-        return left, nn.Identity()
+        first = [self.value_gate] if self.band is None else [self.value_gate, self.band.predict]
+        return fold_around_(pre, first, self.out_proj, post)

@@ -2,23 +2,20 @@
 
 Every branch is ``x + dropout(Aff(f(Aff(x))))``; what differs is f: token mixing, cross-attention or a channel MLP
 (Touvron et al. 2021, section 2 and "Sequence-to-sequence ResMLP"). ``norm="layernorm"`` has a LayerNorm instead of the
-first Aff; the second, which is the LayerScale, stays. Activations are T x B x C.
-
-For inference a branch folds its two Aff into f (``fold_``): what they do to the channels moves into the weights beside
-them, or, for linear token mixing, which commutes with a scaling of channels, into one scale and one offset after it.
-What f cannot take in stays.
+first Aff; the second, which is the LayerScale, stays. For inference f takes in what it can of both (``fold_``).
+Activations are T x B x C.
 """
 
 from torch import Tensor, nn
 
 from .activation import ACTIVATIONS
-from .affine import Aff
+from .affine import NORMS, Aff, fold_around_
 from .config import LayerConfig
 from .cross_attention import CrossAttention, Source
 from .dropout import Dropout
 from .memory import Memory
 from .mixing_kinds import TOKEN_MIXINGS
-from .norm import NORMS, absorb_input_affine_, absorb_output_affine_, split
+from .padding import zero_padding
 from .token_mixing import Mixing
 
 
@@ -38,10 +35,10 @@ class ResidualBranch(nn.Module):
     def fold_(self) -> None:
         """Fold both Aff, in place and only once; the branch then computes the same with fewer operations."""
         if isinstance(self.post_affine, Aff):
-            self.pre_affine, self.post_affine = self._absorb(self.pre_affine, self.post_affine)
+            self.pre_affine, self.post_affine = self.folded(self.pre_affine, self.post_affine)
 
-    def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        """Fold the norm before and the Aff behind as far as that changes nothing; returns what is left of them."""
+    def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+        """Let f take in what it can exactly of the norm before and the Aff behind; returns what is left of them."""
         raise NotImplementedError
 
 
@@ -54,13 +51,13 @@ class TokenMixingBranch(ResidualBranch):
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; ``padding`` (T x B) is true at padded positions."""
-        return self.end(x, self.mixing(self.mixing.zero_padding(self.pre_affine(x), padding), padding))
+        return self.end(x, self.mixing(zero_padding(self.pre_affine(x), padding), padding))
 
     def step(self, x: Tensor, memory: Memory) -> Tensor:
         """The positions behind those in memory, ``S x B x C -> S x B x C``."""
         return self.end(x, self.mixing.mix(self.pre_affine(x), memory))
 
-    def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+    def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         return self.mixing.fold_(pre, post)
 
 
@@ -76,11 +73,8 @@ class CrossAttentionBranch(ResidualBranch):
         y, weights = self.attention(self.pre_affine(x), source, need_weights)
         return self.end(x, y), weights
 
-    def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        left, affine = split(pre)
-        absorb_input_affine_(self.attention.q_proj, affine)
-        absorb_output_affine_(self.attention.out_proj, post)
-        return left, nn.Identity()
+    def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+        return fold_around_(pre, [self.attention.q_proj], self.attention.out_proj, post)
 
 
 class ChannelMLPBranch(ResidualBranch):
@@ -97,11 +91,8 @@ class ChannelMLPBranch(ResidualBranch):
         hidden = self.activation_dropout(self.activation_fn(self.fc1(self.pre_affine(x))))
         return self.end(x, self.fc2(hidden))
 
-    def _absorb(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        left, affine = split(pre)
-        absorb_input_affine_(self.fc1, affine)
-        absorb_output_affine_(self.fc2, post)
-        return left, nn.Identity()
+    def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+        return fold_around_(pre, [self.fc1], self.fc2, post)
 
 
 class EncoderLayer(nn.Module):
@@ -139,12 +130,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, encoded: Tensor | None, padding: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """All positions at once, ``T x B x C -> T x B x C``.
-
-        Args:
-            encoded, padding: the encoder's, S x B x C' and B x S; None: no cross-attention, no padding
-            need_weights: also return the cross-attention of each head, H x B x T x S
-        """
+        """All positions at once, ``T x B x C -> T x B x C``; as ``source`` and ``attend`` have it."""
         if self.mixing is not None:
             x = self.mixing(x)
         return self.attend(x, self.source(encoded, padding), need_weights)
@@ -152,13 +138,13 @@ class DecoderLayer(nn.Module):
     def step(
         self, x: Tensor, source: Source | None, memory: Memory, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """The positions behind those in memory; otherwise as ``forward``."""
+        """The positions behind those in memory, ``S x B x C -> S x B x C``."""
         if self.mixing is not None:
             x = self.mixing.step(x, memory)
         return self.attend(x, source, need_weights)
 
     def attend(self, x: Tensor, source: Source | None, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """What follows the mixing: cross-attention, whose weights are returned if needed, and channel MLP."""
+        """What follows the mixing; returns also, if needed, the attention of each head, H x B x T x S."""
         weights: Tensor | None = None
         if self.cross_attention is not None and source is not None:
             x, weights = self.cross_attention(x, source, need_weights)

@@ -5,19 +5,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .memory import Memory
+from .padding import zero_padding
 from .token_mixing import Mixing
 
 
 class MLPTokenMixing(Mixing):
     """``V GELU(U x + c) + b`` over the positions of a sentence (Tolstikhin et al. 2021, equation 1).
 
-    As sentences differ in length, the hidden units belong to positions, E to each: a sentence has those of its own
-    positions. U and V are E matrices N x N each, of which a sentence of T positions reads the first T x T.
+    The hidden units belong to positions, E to each. U and V are E matrices N x N each, of which a sentence of T
+    positions reads the first T x T. If causal they are lower-triangular.
 
     Args:
-        max_positions: N
-        expansion: E
-        causal: U and V are lower-triangular: hidden units read their own and earlier positions, and so do outputs
+        max_positions, expansion: N, E
     """
 
     def __init__(self, max_positions: int, expansion: int, causal: bool = False):
@@ -53,12 +52,9 @@ class MLPTokenMixing(Mixing):
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; the hidden units of padded positions are not read."""
-        hidden = self.hidden(x)
-        if padding is not None:
-            hidden = hidden.masked_fill(padding.unsqueeze(-1), 0.0)
-        return self.outputs(hidden)
+        return self.outputs(zero_padding(self.hidden(x), padding))
 
-    def mix(self, x: Tensor, memory: Memory) -> Tensor:
+    def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
         """``S x B x C -> S x B x C``; the inputs and all hidden units are remembered, (1 + E) C channels."""
         start, (_, batch, channels) = memory.positions, x.shape
         inputs = torch.cat([memory.all()[..., :channels], x]) if start else x
@@ -66,6 +62,3 @@ class MLPTokenMixing(Mixing):
         memory.remember(torch.cat([x, hidden], -1))
         units = memory.all()[..., channels:].reshape(-1, batch, self.expansion, channels)
         return self.outputs(units.permute(2, 0, 1, 3), start)
-
-    def extra_repr(self) -> str:
-        return f"{self.max_positions}, expansion={self.expansion}, causal={self.causal}"

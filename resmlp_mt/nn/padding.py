@@ -1,12 +1,13 @@
-"""Sentences moved to the left edge of their batch, and back.
-
-A position's row of A is its index, so a sentence's first real token must come first; fairseq left-pads sources by
-default.
-"""
+"""Zero at padding; sentences moved to the left edge of their batch and back, as a position's row of A is its index."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+
+def zero_padding(x: Tensor, padding: Tensor | None) -> Tensor:
+    """``... x T x B x C``, zero where the padding (T x B) is true."""
+    return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
 
 
 def roll_rows(x: Tensor, shift: Tensor) -> Tensor:

@@ -4,32 +4,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .affine import Aff
+from .affine import Aff, split
 from .dropout import Dropout
-from .memory import Memory, product
-from .norm import split
+from .memory import Memory
 
 
 class Mixing(nn.Module):
-    """What stands where a Transformer has self-attention: a kind of its own needs no more than ``forward``.
+    """What stands where a Transformer has self-attention: a kind of one's own needs no more than ``forward``.
 
     One that is causal (no position reads a later one) can stand in a decoder, where it is asked for step after step.
     """
 
-    def zero_padding(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``, zero at padded positions, which are true in ``padding`` (T x B)."""
-        return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
-
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """All positions at once, ``T x B x C -> T x B x C``.
-
-        Args:
-            x: after ``zero_padding``
-            padding: T x B, for kinds that must know it all the same
-        """
+        """All positions at once, ``T x B x C -> T x B x C``; x is zero where ``padding`` (T x B) is true."""
         raise NotImplementedError
 
-    def mix(self, x: Tensor, memory: Memory) -> Tensor:
+    def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
         """The positions behind those in memory, ``S x B x C -> S x B x C``; what later steps need is remembered.
 
         This one is right for every causal mixing: it remembers all inputs and asks for all positions again.
@@ -37,7 +27,7 @@ class Mixing(nn.Module):
         memory.remember(x)
         return self.forward(memory.all())[-x.size(0) :]
 
-    def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
+    def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         """Take in what can be taken in exactly of the norm before and the Aff behind; returns what is left of them."""
         return pre, post
 
@@ -45,14 +35,14 @@ class Mixing(nn.Module):
 class TokenMixing(Mixing):
     """``A[:T,:T] x + b[:T]`` over the positions of a sentence (Touvron et al. 2021, equation 2).
 
-    In T x B x C this is one matrix product, ``(T x T) @ (T x BC)``, without a transpose or a copy. With H heads, each
-    of H groups of channels has its own A and b, and there are H such products in one batch.
+    In T x B x C this is one matrix product, ``(T x T) @ (T x BC)``; with H heads, each of H groups of channels has its
+    own A and b.
 
     Args:
         max_positions: N; A is N x N (H x N x N with heads), b has N entries (H x N)
         heads: H
         relative: add to A a term that depends on the distance alone, ``A[i,j] + r[j-i]``
-        causal: A is lower-triangular: position t reads positions 1 to t only ("Sequence-to-sequence ResMLP")
+        causal: A is lower-triangular ("Sequence-to-sequence ResMLP")
         dropout: probability that an entry of A is left out in a training step (Wu et al. 2019, section 3, of kernels)
     """
 
@@ -61,12 +51,7 @@ class TokenMixing(Mixing):
     offset: Tensor
 
     def __init__(
-        self,
-        max_positions: int,
-        heads: int = 1,
-        relative: bool = False,
-        causal: bool = False,
-        dropout: float = 0.0,
+        self, max_positions: int, heads: int = 1, relative: bool = False, causal: bool = False, dropout: float = 0.0
     ):
         super().__init__()
         self.dropout = Dropout(dropout)
@@ -76,10 +61,10 @@ class TokenMixing(Mixing):
         self.bias = nn.Parameter(torch.zeros(*of_heads, max_positions))
         distances = max_positions if causal else 2 * max_positions - 1
         self.relative = nn.Parameter(torch.zeros(*of_heads, distances)) if relative else None
-        self.folded = False
         nn.init.uniform_(self.weight, -(max_positions**-0.5), max_positions**-0.5)
         if causal:  # entries above the diagonal are never read and never get a gradient
             self.weight.data.tril_()
+        self.folded = False
         for name in "scale", "row_sum_scale", "offset":  # of a folded mixing
             self.register_buffer(name, torch.zeros(0), persistent=False)
 
@@ -92,27 +77,23 @@ class TokenMixing(Mixing):
         return rows.tril(start) if self.causal and start + 1 < end else rows
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; the padding (T x B) matters to a folded mixing that is not causal alone."""
-        rows = self.rows(0, x.size(0))
-        if not self.folded:
-            return product(rows, x, self.bias[..., : x.size(0), None])
-        return self.finish(product(rows, x), rows, None if self.causal else padding)
+        """``T x B x C -> T x B x C``: a step from an empty memory; ``padding`` is T x B."""
+        return self.mix(x, Memory(), padding)
 
-    def mix(self, x: Tensor, memory: Memory) -> Tensor:
+    def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
         """``S x B x C -> S x B x C``; the inputs are remembered."""
         memory.remember(x)
         rows = self.rows(memory.positions - x.size(0), memory.positions)
-        return self.finish(memory.mixed(rows), rows)
+        return self.finish(memory.mixed(rows), rows, padding)
 
     def finish(self, mixed: Tensor, rows: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Add to ``A x`` (S x B x C) what is added, and scale it if folded; ``rows`` are those of A (... x S x T)."""
+        """Add b to ``A x`` (S x B x C), or all that folding took in; ``rows`` are those of A (... x S x T)."""
         (steps, end), channels = rows.shape[-2:], mixed.size(2)
-        start = end - steps
         if not self.folded:
-            return mixed + self.by_channel(self.bias[..., start:end, None], channels)
-        row_sums = rows.sum(-1, keepdim=True) if padding is None else rows @ (~padding).to(rows.dtype)
-        row_sums = self.by_channel(row_sums, channels)
-        offset = torch.addcmul(self.offset[start:end, None], row_sums, self.row_sum_scale)
+            return mixed + self.by_channel(self.bias[..., end - steps : end, None], channels)
+        real = None if self.causal or padding is None else (~padding).to(rows.dtype)
+        row_sums = self.by_channel(rows.sum(-1, keepdim=True) if real is None else rows @ real, channels)
+        offset = torch.addcmul(self.offset[end - steps : end, None], row_sums, self.row_sum_scale)
         return torch.addcmul(offset, mixed, self.scale)
 
     def by_channel(self, values: Tensor, channels: int) -> Tensor:
@@ -121,23 +102,18 @@ class TokenMixing(Mixing):
             return values.unsqueeze(-1)
         return values.permute(1, 2, 0).repeat_interleave(channels // self.heads, 2)
 
-    def fold_(self, pre: nn.Module, post: nn.Module) -> tuple[nn.Module, nn.Module]:
+    @torch.no_grad()
+    def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         """Take in both Aff, as scaling channels commutes with mixing positions, and the relative term.
 
         ``Aff2(A Aff1(x) + b) = (alpha2 alpha1) (A x) + rowsum(A) (x) (alpha2 beta1) + b (x) alpha2 + beta2``, where
         rowsum(A) runs over the real positions of each sentence.
         """
-        if not isinstance(post, Aff):
-            return pre, post
-        left, pre = split(pre)
-        with torch.no_grad():
-            alpha1, beta1 = pre.alpha.double(), pre.beta.double()
-            alpha2, beta2 = post.alpha.double(), post.beta.double()
-            dtype = self.weight.dtype
-            self.scale = (alpha2 * alpha1).to(dtype)
-            self.row_sum_scale = (alpha2 * beta1).to(dtype)
-            bias = self.by_channel(self.bias.double().unsqueeze(-1), alpha2.numel()).squeeze(1)
-            self.offset = torch.addcmul(beta2, bias, alpha2).to(dtype)
+        left, first = split(pre)
+        alpha1, beta1, alpha2, beta2 = (x.double() for x in (first.alpha, first.beta, post.alpha, post.beta))
+        bias = self.by_channel(self.bias.double().unsqueeze(-1), alpha2.numel()).squeeze(1)
+        values = alpha2 * alpha1, alpha2 * beta1, torch.addcmul(beta2, bias, alpha2)
+        self.scale, self.row_sum_scale, self.offset = (x.to(self.weight.dtype) for x in values)
         self.absorb_relative_()
         self.folded = True
         return left, nn.Identity()
@@ -148,10 +124,6 @@ class TokenMixing(Mixing):
         if self.relative is not None:
             self.weight.add_(by_distance(self.relative, self.max_positions, 0, self.max_positions))
             self.relative = None
-
-    def extra_repr(self) -> str:
-        relative = self.relative is not None
-        return f"{self.max_positions}, heads={self.heads}, relative={relative}, causal={self.causal}"
 
 
 def by_distance(relative: Tensor, positions: int, start: int, end: int) -> Tensor:
