@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also runs uninstalled
 
-from resmlp_mt.commands import main
+from resmlp_mt.cli import main
 
 if __name__ == "__main__":
     main("table5")

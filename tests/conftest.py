@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     items.sort(key=lambda item: item.path.name, reverse=True)
     order = {
-        name: number for number, name in enumerate(("end_to_end", "corpora", "fairseq_plugin", "ablations", "examples"))
+        name: number for number, name in enumerate(("end_to_end", "data", "fairseq_plugin", "ablations", "examples"))
     }
     items.sort(key=lambda item: order.get(item.path.parent.name, len(order)))
 

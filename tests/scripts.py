@@ -8,8 +8,8 @@ SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
 def in_process(name, monkeypatch):
-    """A function that runs the command ``resmlp_mt.commands.NAME`` with the arguments it is given."""
-    command = importlib.import_module(f"resmlp_mt.commands.{name}")
+    """A function that runs the command ``resmlp_mt.cli.NAME`` with the arguments it is given."""
+    command = importlib.import_module(f"resmlp_mt.cli.{name}")
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", [name, *map(str, args)])

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from resmlp_mt.commands import COMMANDS, main
+from resmlp_mt.cli import COMMANDS, main
 from scripts import in_process
 
 MODULES = [name.replace("-", "_") for name in COMMANDS]
@@ -27,7 +27,7 @@ def test_help_needs_no_torch():
     ask = """
 import importlib, sys
 for name in sys.argv[1:]:
-    importlib.import_module(f"resmlp_mt.commands.{name}").get_parser()
+    importlib.import_module(f"resmlp_mt.cli.{name}").get_parser()
 print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", ask, *MODULES], capture_output=True, text=True)

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from resmlp_mt.analysis.flops import Transformer
-from resmlp_mt.commands import cost
+from resmlp_mt.cli import cost
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.analysis.flops import Transformer
 from scripts import SCRIPTS, printed
 
 

@@ -18,10 +18,10 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from resmlp_mt.benchmarks.machine import describe, now
-from resmlp_mt.benchmarks.timing import Spread, measure
 from resmlp_mt.common.files import write_json
 from resmlp_mt.common.tables import text_table
+from resmlp_mt.lab.benchmarks.machine import describe, now
+from resmlp_mt.lab.benchmarks.timing import Spread, measure
 from resmlp_mt.translate.precision import BFloat16Linear
 
 WIDTH, HIDDEN, SYMBOLS, BEAM = 256, 512, 4128, 4

@@ -15,7 +15,7 @@ with told_in_one_line():  # the imports take a second
     from safetensors.torch import load_file
     from torch import Tensor
 
-    from resmlp_mt.commands.arguments import command_parser
+    from resmlp_mt.cli.arguments import command_parser
     from resmlp_mt.common.files import atomic_write, check_outputs
 
 WHOSE = "ours", "timm", "authors"

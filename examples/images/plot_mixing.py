@@ -11,7 +11,7 @@ with told_in_one_line():  # the imports take a second
     from matplotlib.figure import Figure
     from models import ImageModel
 
-    from resmlp_mt.commands.arguments import command_parser
+    from resmlp_mt.cli.arguments import command_parser
     from resmlp_mt.common.files import atomic_write, check_outputs
 
 MOST_ROWS, MOST_LAYERS = 14, 6

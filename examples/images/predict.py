@@ -11,7 +11,7 @@ with told_in_one_line():  # the imports take a second
     from models import ImageModelConfig
     from PIL import Image, ImageOps
 
-    from resmlp_mt.commands.arguments import command_parser
+    from resmlp_mt.cli.arguments import command_parser
     from resmlp_mt.common.files import read_lines
 
 MARGIN = 0.0625  # of each side is not looked at, as in timm

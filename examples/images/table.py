@@ -15,9 +15,9 @@ with told_in_one_line():  # the imports take a second
     from torch import Tensor, nn
     from train import Recipe, conv_net, digits, train
 
-    from resmlp_mt.benchmarks.machine import commit, describe
-    from resmlp_mt.commands.arguments import command_parser
+    from resmlp_mt.cli.arguments import command_parser
     from resmlp_mt.common.files import JsonFile
+    from resmlp_mt.lab.benchmarks.machine import commit, describe
 
 SEEDS = 5
 

@@ -23,7 +23,7 @@ with told_in_one_line():  # the imports take a second
     from torch import Tensor, nn
     from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-    from resmlp_mt.commands.arguments import command_parser, positive
+    from resmlp_mt.cli.arguments import command_parser, positive
     from resmlp_mt.common.files import check_can_be_written
 
 METHODS = "supervised", "distilled", "dino"

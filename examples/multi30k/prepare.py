@@ -12,12 +12,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.common.errors import told_in_one_line
 
 with told_in_one_line():  # the imports take a second
-    from resmlp_mt.commands import named
-    from resmlp_mt.corpora.download import PublicFile
-    from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, place, prepare, unpacking
-    from resmlp_mt.corpora.sources import PlainText
-    from resmlp_mt.corpora.subwords import Subwords
-    from resmlp_mt.corpora.summary import format_summary, how_to_translate
+    from resmlp_mt.cli import named
+    from resmlp_mt.data.download import PublicFile
+    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, place, prepare, unpacking
+    from resmlp_mt.data.sources import PlainText
+    from resmlp_mt.data.subwords import Subwords
+    from resmlp_mt.data.summary import format_summary, how_to_translate
     from resmlp_mt.text.words import Words
 
 HOME = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"

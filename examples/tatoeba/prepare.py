@@ -9,12 +9,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.common.errors import told_in_one_line
 
 with told_in_one_line():  # the imports take a second
-    from resmlp_mt.commands import named
-    from resmlp_mt.corpora.checksums import sha256_of
-    from resmlp_mt.corpora.pipeline import Corpus, CorpusRecipe, place, prepare, unpacking
-    from resmlp_mt.corpora.sources import PlainText
-    from resmlp_mt.corpora.subwords import Subwords
-    from resmlp_mt.corpora.summary import format_summary, how_to_translate
+    from resmlp_mt.cli import named
+    from resmlp_mt.data.checksums import sha256_of
+    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, place, prepare, unpacking
+    from resmlp_mt.data.sources import PlainText
+    from resmlp_mt.data.subwords import Subwords
+    from resmlp_mt.data.summary import format_summary, how_to_translate
     from resmlp_mt.text.words import Words
 
 SHA256 = {  # of the split that README.md tells of

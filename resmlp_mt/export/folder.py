@@ -8,7 +8,7 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder
-from resmlp_mt.corpora.checksums import sha256_of
+from resmlp_mt.data.checksums import sha256_of
 from resmlp_mt.export.graphs import ENCODER_INPUTS, ENCODER_OUTPUTS, OPSET, STEP_INPUTS, STEP_OUTPUTS, Graphs, Shapes
 from resmlp_mt.export.loading import Trained
 from resmlp_mt.translate.graphs import kept_channels

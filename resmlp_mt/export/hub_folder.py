@@ -12,7 +12,7 @@ from torch import nn
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_folder
-from resmlp_mt.corpora.raw_text import RawText
+from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.export.batches import batches
 from resmlp_mt.export.card import Card
 from resmlp_mt.export.folder import check_new, fill

@@ -9,7 +9,7 @@ from scripts import printed
 
 pytest.importorskip("matplotlib")
 
-from resmlp_mt.analysis.report import Report
+from resmlp_mt.lab.analysis.report import Report
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from made_up_language import sentence_pairs
 
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.corpora.raw_text import RawText
+from resmlp_mt.data.raw_text import RawText
 
 TYPOGRAPHIC = "It's a “good” dog – isn't it…"
 TOO_LONG = r"a source sentence has \d+ positions .* but the model has 64: .* --max-source-positions \d+ or more"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.ablations.recipe import read_recipe
 from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.lab.ablations.recipe import read_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))

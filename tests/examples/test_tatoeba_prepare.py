@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.corpora.checksums import sha256_of
-from resmlp_mt.corpora.pipeline import CorpusRecipe
-from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.data.checksums import sha256_of
+from resmlp_mt.data.pipeline import CorpusRecipe
+from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "tatoeba" / "prepare.py"

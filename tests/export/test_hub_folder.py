@@ -15,8 +15,8 @@ from trained import SCATTER
 import resmlp_mt
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.corpora.raw_text import RawText
-from resmlp_mt.corpora.subwords import Subwords
+from resmlp_mt.data.raw_text import RawText
+from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.export import hub_folder
 from resmlp_mt.export.hub_folder import largest_difference, sources
 from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint

@@ -39,7 +39,7 @@ def text_of(args):
 
 
 def test_the_name_is_that_of_the_file():
-    from resmlp_mt.corpora import raw_text as written
+    from resmlp_mt.data import raw_text as written
 
     assert raw_text.RECORD == written.NAME
 

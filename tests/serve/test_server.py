@@ -16,7 +16,7 @@ from serve.fake_server import POSITIONS, Client, FakeTranslator, serving
 from translate.small_folder import make
 
 from resmlp_mt import Translator
-from resmlp_mt.commands.serve import check_token, get_parser
+from resmlp_mt.cli.serve import check_token, get_parser
 from resmlp_mt.common.colors import PLAIN
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.protocol import Limits, document

@@ -10,7 +10,7 @@ from translate.small_folder import POSITIONS, SYMBOLS, make
 from translate.test_search import SIZES, assert_equal, ready
 
 from resmlp_mt import Translator
-from resmlp_mt.commands import main
+from resmlp_mt.cli import main
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import UNKNOWN
 from resmlp_mt.translate.lexicon import lexicon

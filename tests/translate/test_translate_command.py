@@ -15,9 +15,9 @@ import distributed
 import pytest
 
 from resmlp_mt import Translator
-from resmlp_mt.commands import main
+from resmlp_mt.cli import main
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.corpora import cluster, progress
+from resmlp_mt.data import cluster, progress
 from resmlp_mt.translate import lines as line_by_line
 from resmlp_mt.translate.lines import GrowingFile, Layout, LineTranslator, Stdout, Window, Work, windows
 from resmlp_mt.translate.options import Options
@@ -73,7 +73,7 @@ def test_processes_give_the_same_in_order(folder: Path, tmp_path: Path) -> None:
     """By the command, in a process in which PyTorch has not computed: forks of one that has may wait for ever."""
     texts, files = 60 * TEXTS, ["--input", str(tmp_path / "in"), "--output"]
     (tmp_path / "in").write_bytes(text_of(texts))
-    command = [sys.executable, "-c", "import resmlp_mt.commands as c; c.main()", "translate", str(folder), *files]
+    command = [sys.executable, "-c", "import resmlp_mt.cli as c; c.main()", "translate", str(folder), *files]
     for jobs in "1", "2":
         subprocess.run([*command, str(tmp_path / jobs), "--jobs", jobs, "--threads", "1"], check=True)
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
@@ -356,8 +356,6 @@ def test_a_machine_with_another_model_is_refused(folder: Path) -> None:
 def test_help_without_torch() -> None:
     """In a process of its own, since this one has imported everything."""
 
-    script = (
-        "import sys; from resmlp_mt.commands.translate import get_parser; get_parser(); print('torch' in sys.modules)"
-    )
+    script = "import sys; from resmlp_mt.cli.translate import get_parser; get_parser(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -282,7 +282,7 @@ class Forbidden:
 sys.meta_path.insert(0, Forbidden())
 from resmlp_mt import Translator
 from resmlp_mt.translate.packing import PackedLinear
-from resmlp_mt.commands import main
+from resmlp_mt.cli import main
 
 print(Translator(sys.argv[1]).translate("A man.").text)
 sys.argv = ["resmlp-mt", "translate", sys.argv[1]]

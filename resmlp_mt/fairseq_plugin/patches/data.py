@@ -13,8 +13,8 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.corpora.binarized import AGAIN, check_binarized
-from resmlp_mt.corpora.dictionaries import read_dictionary
+from resmlp_mt.data.binarized import AGAIN, check_binarized
+from resmlp_mt.data.dictionaries import read_dictionary
 
 
 def check_data() -> None:

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from resmlp_mt.common.errors import UserError
 
 if TYPE_CHECKING:
-    from resmlp_mt.corpora.raw_text import RawText
+    from resmlp_mt.data.raw_text import RawText
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def record_of(data: str) -> "RawText":
     Raises:
         UserError: it does not tell
     """
-    from resmlp_mt.corpora.raw_text import RawText
+    from resmlp_mt.data.raw_text import RawText
 
     return RawText.of(utils.split_paths(data)[0])
 

@@ -1,0 +1,70 @@
+"""``resmlp-mt``: one command, a subcommand a job, each a module of this room with ``get_parser`` and ``main``."""
+
+import argparse
+import importlib
+import logging
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from resmlp_mt.common.errors import told_in_one_line
+
+COMMANDS = {
+    # subcommand: what it is for
+    "prepare-text": "parallel text of your own -> subwords -> data for fairseq",
+    "prepare-wmt14": "WMT14's public archives, En-De or En-Fr -> subwords -> data for fairseq",
+    "average": "average checkpoints",
+    "score": "sacreBLEU, chrF2 and tokenized BLEU of what fairseq-generate printed",
+    "table5": "the paper's table 5 beside what was measured",
+    "cost": "what training the systems of table 5 costs, by formula",
+    "plot": "look at the mixing matrices of a trained model",
+    "plot-training": "loss, perplexity, learning rate and speed of trainings from their logs",
+    "ablate": "train, translate and score a table of variants",
+    "scale": "how the loss falls with parameters, data and compute: a grid of trainings, and laws fitted to it",
+    "distill": "make training data of what a teacher translated",
+    "export": "a trained model as a folder for transformers; export onnx: for ONNX Runtime",
+    "translate": "text -> translations, with the folder of a trained model",
+    "shortlist": "the target tokens that go with each source token, for faster translation",
+    "serve": "a page and an interface over HTTP, with the folder of a trained model",
+    "benchmark": "speed and memory of training and generation, beside other architectures",
+    "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
+}
+
+
+def named(text: str) -> Path:
+    """A path that an option names. One that is empty is a variable of a script that was not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: give a name")
+    return Path(text)
+
+
+def main(name: str | None = None) -> None:
+    """Run a subcommand.
+
+    Args:
+        name: which one, for a script that is it (``scripts/score_bleu.py``); otherwise the first argument says it
+    """
+    with told_in_one_line():
+        if name is None:
+            name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+            if name in ("-h", "--help"):
+                print(_contents())
+                return
+            if name == "--version":
+                print(f"resmlp-mt {metadata.version('resmlp-mt')}")
+                return
+            if name not in COMMANDS:
+                print(f"resmlp-mt: no command {name!r}; resmlp-mt --help lists them", file=sys.stderr)
+                sys.exit(2)
+            sys.argv = [f"resmlp-mt {name}", *sys.argv[2:]]  # what argparse calls the command
+        # Warnings only. fairseq would set up more as it is imported, but does not if logging is set up already.
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        importlib.import_module(f"resmlp_mt.cli.{name.replace('-', '_')}").main()
+
+
+def _contents() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        ["usage: resmlp-mt COMMAND ...", "", *lines, "", "resmlp-mt COMMAND --help tells a command's options"]
+    )

@@ -1,0 +1,47 @@
+"""Make binarized data of what a teacher translated: the training sources with the teacher's targets."""
+
+import argparse
+
+from resmlp_mt.cli import named
+from resmlp_mt.cli.arguments import command_parser
+from resmlp_mt.data.languages import check_name
+
+EPILOG = """
+The teacher's translations are put back in order; each must stand beside its own source, which is compared with the
+data's. Dictionaries, sources, valid and test are those of DATA, byte for byte. --keep-original adds the original
+pairs after the teacher's.
+
+examples:
+  fairseq-generate DATA --path teacher.pt --gen-subset train --beam 5 --required-batch-size-multiple 1 > train.txt
+  python scripts/distill.py train.txt --data DATA --source-lang en --target-lang de --out distilled
+  python scripts/distill.py train.txt --data DATA --source-lang en --target-lang de --out both --keep-original
+"""
+
+
+def get_parser() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, EPILOG)
+    parser.add_argument(
+        "generated",
+        nargs="+",
+        metavar="FILE",
+        help="what fairseq-generate printed for --gen-subset train; several files are the shards of one run",
+    )
+    parser.add_argument("--data", type=named, required=True, help="the binarized data that was translated")
+    parser.add_argument("--source-lang", required=True, metavar="LANG", help="such as en")
+    parser.add_argument("--target-lang", required=True, metavar="LANG", help="such as de")
+    parser.add_argument("--out", type=named, required=True, help="the folder to make, which must not exist yet")
+    parser.add_argument("--keep-original", action="store_true", help="train on the original pairs, too")
+    return parser
+
+
+def main() -> None:
+    args = get_parser().parse_args()
+    from resmlp_mt.data.distillation import DataBin, distill
+
+    langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
+    data = DataBin(args.data, *langs)
+    result = distill(args.generated, data, args.out, args.keep_original)
+    print(
+        f"wrote {args.out}: {result.pairs:,} pairs for training; of the teacher's translations {result.same:,} are the "
+        f"reference, {result.empty:,} are empty; {result.unknown:,} unknown subwords"
+    )

@@ -1,0 +1,99 @@
+"""Export a trained model as a folder: text in, text out, in transformers or resmlp_mt, without fairseq."""
+
+import argparse
+import re
+import sys
+
+from resmlp_mt.cli import named
+from resmlp_mt.cli.arguments import add_user_dir, command_parser, import_user_dir
+
+EPILOG = """
+written to --out, which must not exist yet and appears whole:
+  config.json, generation_config.json, model.safetensors     the model
+  tokenizer_config.json, *_symbols.txt, subwords.model       its text
+  onnx/                                                      with --onnx: graphs for ONNX Runtime
+  *.py                                                       the layers that trained it, and their face for transformers
+  README.md                                                  the model card
+
+Before, the scores of random sentences are compared with fairseq's.
+
+examples:
+  resmlp-mt export checkpoints/checkpoint2[6-9].pt --data data-bin --out en-de --license mit
+  resmlp-mt export onnx checkpoints/average.pt --data data-bin --out onnx     for ONNX Runtime (export onnx --help)
+"""
+_LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
+
+
+def license_name(text: str) -> str:
+    """A licence as Hugging Face's hub spells it."""
+    if not _LICENSE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no identifier such as mit or cc-by-4.0")
+    return text
+
+
+def one_line(text: str) -> str:
+    """Words for a cell of a table."""
+    if not text.isprintable() or "|" in text:
+        raise argparse.ArgumentTypeError("must be one line without '|'")
+    return text
+
+
+def get_parser() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, EPILOG)
+    parser.add_argument(
+        "checkpoints",
+        nargs="+",
+        type=named,
+        metavar="CHECKPOINT",
+        help="of a resmlp_transformer; several are averaged",
+    )
+    parser.add_argument("--out", required=True, type=named, metavar="FOLDER", help="the folder to make")
+    parser.add_argument(
+        "--data",
+        required=True,
+        type=named,
+        metavar="DATA_BIN",
+        help="the binarized data: dictionaries, and how text was prepared",
+    )
+    parser.add_argument(
+        "--codes",
+        type=named,
+        metavar="FILE",
+        help="the learned subwords (default: those in DATA_BIN)",
+    )
+    parser.add_argument(
+        "--scores", type=named, metavar="FILE", help="what resmlp-mt score --json printed, for the model card"
+    )
+    parser.add_argument(
+        "--onnx", action="store_true", help="also FOLDER/onnx, graphs for --engine onnx of translate and serve"
+    )
+    parser.add_argument("--license", type=license_name, help="of the model, for its card: an identifier such as mit")
+    parser.add_argument("--trained-on", type=one_line, metavar="WORDS", help="the training data, for the card")
+    add_user_dir(parser)
+    return parser
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["onnx"]:
+        from resmlp_mt.cli import export_onnx
+
+        sys.argv = [f"{sys.argv[0]} onnx", *sys.argv[2:]]
+        return export_onnx.main()
+    args = get_parser().parse_args()
+    from resmlp_mt.cli.export_onnx import checked_graphs
+    from resmlp_mt.export.card import Card, read_scores
+    from resmlp_mt.export.folder import check_new
+    from resmlp_mt.export.hub_folder import TOLERANCE, text_of, write_hub_folder
+    from resmlp_mt.export.loading import load
+
+    check_new(args.out)
+    scores = read_scores(args.scores) if args.scores else []
+    import_user_dir(args.user_dir)
+    trained = load(args.checkpoints, args.data)
+    text, learned = text_of(trained, args.data, args.codes)
+    names = [path.name for path in args.checkpoints]
+    card = Card(args.out.name, names, args.license, args.trained_on, scores)
+    graphs = checked_graphs(trained, args.checkpoints[-1]) if args.onnx else None
+    difference = write_hub_folder(args.out, trained, text, learned, card, graphs)
+    print(f"largest difference of a score from fairseq's: {difference:.1e} (allowed: {TOLERANCE:.0e})")
+    print(f"wrote {args.out}")

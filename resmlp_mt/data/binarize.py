@@ -1,0 +1,178 @@
+"""What ``fairseq-preprocess --joined-dictionary`` writes, byte for byte, as a stream through several processes.
+
+Not by the command itself, which counts the subwords in a pass of its own, holds the sizes of all sentences in memory,
+and leaves half a folder where it is killed.
+"""
+
+import contextlib
+import itertools
+import os
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import LONGEST_LINE, PathLike, atomic_folder, atomic_write, read_lines
+from resmlp_mt.data.parallel import Chunk, Jobs, chunks, ordered_map
+from resmlp_mt.data.sources import PlainText
+
+SPLITS = ("train", "valid", "test")
+RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # symbols 0 to 3 of every dictionary of fairseq, not in its file
+END, UNKNOWN = 2, 3
+BLOCK = 1 << 20  # sentences whose positions are computed at once
+
+
+def write_dictionary(counts: Mapping[str, int], path: PathLike) -> None:
+    """Write fairseq's dictionary of a text, padded to a multiple of 8 symbols, from the counts of its subwords."""
+    rows = sorted((-count, symbol) for symbol, count in counts.items() if symbol not in RESERVED)
+    padding = (name for number in itertools.count() if (name := f"madeupword{number:04d}") not in counts)
+    rows += [(0, name) for name in itertools.islice(padding, -(len(RESERVED) + len(rows)) % 8)]
+    with atomic_write(path) as file:
+        file.writelines(f"{symbol} {-count}\n" for count, symbol in rows)
+
+
+@dataclass(frozen=True)
+class Binarizing:
+    """Text and a dictionary to a folder for fairseq-train.
+
+    Attributes:
+        texts: folder with ``{train,valid,test}.{source,target}`` of subwords and their ``dict.txt``
+        folder: where the binarized data shall be; replaced as a whole
+        langs: source and target language
+        jobs: processes, or other workers; any number gives the same bytes
+    """
+
+    texts: Path
+    folder: Path
+    langs: tuple[str, str]
+    jobs: Jobs = 1
+
+    @property
+    def dictionary(self) -> Path:
+        """The dictionary's file."""
+        return self.texts / "dict.txt"
+
+    @property
+    def outputs(self) -> list[Path]:
+        """All files of the finished folder."""
+        return [
+            *(self.folder / f"dict.{lang}.txt" for lang in self.langs),
+            *(path for split in SPLITS for lang in self.langs for path in self._data(self.folder, split, lang)),
+        ]
+
+    def run(self, lines: Mapping[str, int], progress: Callable[[int], Any] = lambda pairs: None) -> dict[str, Any]:
+        """Binarize.
+
+        Args:
+            lines: number of lines that train, valid and test must have
+            progress: told the number of pairs done, now and then
+
+        Returns:
+            ``"dictionary"``, the number of its symbols; ``"unknown"``, how many subwords it lacks, by set and language
+
+        Raises:
+            UserError: the texts have other numbers of lines, or the folder cannot be written
+        """
+        symbols = [*RESERVED, *(line.rsplit(" ", 1)[0] for line in read_lines(self.dictionary))]
+        unknown = {}
+        with atomic_folder(self.folder, replace=True) as complete:
+            for lang in self.langs:
+                with atomic_write(complete / f"dict.{lang}.txt", "wb") as file:
+                    file.write(self.dictionary.read_bytes())
+            for split in SPLITS:
+                unknown[split] = self._binarize(complete, split, symbols, lines[split], progress)
+        return {"dictionary": len(symbols) - len(RESERVED), "unknown": unknown}
+
+    def _binarize(
+        self, folder: Path, split: str, symbols: list[str], lines: int, progress: Callable[[int], Any]
+    ) -> dict[str, int]:
+        sides = (self.texts / f"{split}.{lang}" for lang in self.langs)
+        text = PlainText(*sides, longest=LONGEST_LINE)  # subwords take more bytes than raw text
+        dtype = np.dtype(np.uint16 if len(symbols) < 65500 else np.uint32)
+        encoder = partial(ChunkEncoder, {symbol: number for number, symbol in enumerate(symbols)}, dtype)
+        unknown: Counter[str] = Counter()
+        done = 0
+        with contextlib.ExitStack() as stack:
+            data = [stack.enter_context(_dataset(self._data(folder, split, lang), dtype, lines)) for lang in self.langs]
+            for encoded in ordered_map(encoder, chunks(text.pairs()), self.jobs):
+                for lang, write, side in zip(self.langs, data, encoded, strict=True):
+                    write(side)
+                    unknown[lang] += side.unknown
+                done += len(encoded[0].sizes)
+                progress(len(encoded[0].sizes))
+            if done != lines:
+                raise UserError(f"{self.texts}/{split}: {lines} lines expected, {done} found: run again")
+        return dict(unknown)
+
+    def _data(self, folder: Path, split: str, lang: str) -> tuple[Path, Path]:
+        name = f"{split}.{self.langs[0]}-{self.langs[1]}.{lang}"
+        return folder / f"{name}.bin", folder / f"{name}.idx"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One side of a chunk: the numbers of its symbols, how many each line has, and how many are unknown."""
+
+    numbers: np.ndarray
+    sizes: np.ndarray
+    unknown: int
+
+
+class ChunkEncoder:
+    """Looks the subwords of chunks up and ends each line with ``</s>``.
+
+    Args:
+        indices: the number of each symbol of a dictionary
+        dtype: of the numbers
+    """
+
+    def __init__(self, indices: Mapping[str, int], dtype: np.dtype):
+        self._indices = indices
+        self._dtype = dtype
+
+    def __call__(self, chunk: Chunk) -> list[Encoded]:
+        return [self._encode(lines) for lines in zip(*chunk.pairs, strict=True)]
+
+    def _encode(self, lines: tuple[bytes, ...]) -> Encoded:
+        numbers: list[int] = []
+        sizes = []
+        for line in lines:
+            words = line.decode().split()
+            numbers += [self._indices.get(word, UNKNOWN) for word in words]
+            numbers.append(END)
+            sizes.append(len(words) + 1)
+        return Encoded(np.array(numbers, self._dtype), np.array(sizes, np.int32), numbers.count(UNKNOWN))
+
+
+@contextlib.contextmanager
+def _dataset(paths: tuple[Path, Path], dtype: np.dtype, lines: int) -> Iterator[Callable[[Encoded], None]]:
+    """A function that adds one side of a chunk to fairseq's memory-mapped dataset of so many ``lines``."""
+    # Magic, version, fairseq's number of the type (8: uint16, 9: uint32), sentences
+    header = struct.pack("<9sQBQ", b"MMIDIDX\x00\x00", 1, {2: 8, 4: 9}[dtype.itemsize], lines)
+    with atomic_write(paths[0], "wb") as data, atomic_write(paths[1], "w+b") as index:
+        index.write(header)
+
+        def write(side: Encoded) -> None:
+            data.write(side.numbers.tobytes())
+            index.write(side.sizes.tobytes())
+
+        yield write
+        _add_positions(index, len(header), lines, dtype.itemsize)
+
+
+def _add_positions(index: IO[bytes], sizes: int, lines: int, width: int) -> None:
+    # After the sizes of all sentences, where each begins. fairseq's own writer holds both in memory.
+    position = 0
+    for first in range(0, lines, BLOCK):
+        index.seek(sizes + 4 * first)
+        block = np.frombuffer(index.read(4 * min(BLOCK, lines - first)), np.int32)
+        ends = position + width * np.cumsum(block, dtype=np.int64)
+        index.seek(0, os.SEEK_END)
+        index.write((ends - width * block).tobytes())
+        position = ends[-1]

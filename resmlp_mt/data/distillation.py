@@ -1,0 +1,189 @@
+"""Sequence-level knowledge distillation (Kim and Rush 2016): a teacher's translations in the place of the references.
+
+The student then trains on what the teacher would say, which is simpler and more regular than what people wrote.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.data import Dictionary, data_utils, indexed_dataset
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, atomic_folder, check_outputs, read_lines
+from resmlp_mt.data import raw_text
+from resmlp_mt.data.binarized import AGAIN, check_binarized
+from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
+
+_SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class DataBin:
+    """fairseq's folder of binarized data.
+
+    Attributes:
+        folder: its place
+        source: language
+        target: language
+    """
+
+    folder: Path
+    source: str
+    target: str
+
+    def dictionary(self, language: str) -> Dictionary:
+        """The dictionary of a side.
+
+        Raises:
+            UserError: there is none
+        """
+        return read_dictionary(self.folder / f"dict.{language}.txt")
+
+    def stem(self, split: str, language: str) -> str:
+        """A side of a split, without ``.bin`` or ``.idx``."""
+        return str(self.folder / f"{split}.{self.source}-{self.target}.{language}")
+
+    def side(self, split: str, language: str) -> Sequence[torch.Tensor]:
+        """The sentences of a side of a split, each a row of numbers that ends with ``</s>``.
+
+        Raises:
+            UserError: there are none, they are damaged, or not of the kind that fairseq-preprocess writes by itself
+        """
+        stem, dictionary = self.stem(split, language), self.dictionary(language)
+        for file in f"{stem}.idx", f"{stem}.bin":
+            if not os.path.isfile(file):
+                raise UserError(f"{file}: no such file")
+        check_binarized(stem, len(dictionary))
+        dataset = data_utils.load_indexed_dataset(stem, dictionary)
+        if not isinstance(dataset, indexed_dataset.MMapIndexedDataset):
+            raise UserError(f"{stem}.bin: not of fairseq-preprocess --dataset-impl mmap, its own default: make it so")
+        return dataset
+
+    def running_text(self) -> Callable[[str], str]:
+        """What fairseq-generate prints in the S- lines of this data: running text, where the data tells how."""
+        if not (self.folder / raw_text.NAME).exists():
+            return lambda subwords: subwords
+        text = raw_text.RawText.of(self.folder)
+        _, target = text.check_languages(self.source, self.target)
+        return text.running_text(target)  # also for sources: fairseq detokenizes both sides by the target's rules
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """What was written.
+
+    Attributes:
+        pairs: in all, those of the teacher's and, with the original ones kept, those too
+        same: how many of the teacher's translations are the reference
+        unknown: subwords of the teacher's that are ``<unk>``
+        empty: translations without a word
+    """
+
+    pairs: int
+    same: int
+    unknown: int
+    empty: int
+
+
+def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_original: bool = False) -> Distilled:
+    """Make binarized data whose training targets are a teacher's.
+
+    Dictionaries, sources, ``valid`` and ``test`` are copied byte for byte. With the original pairs kept, they follow
+    the teacher's in ``train``. (A second part, ``train1``, fairseq would take only with ``--upsample-primary 1``.)
+
+    Args:
+        generated: what fairseq-generate printed for ``--gen-subset train``, one file a shard
+        data: what it translated
+        out: the new folder, which appears whole or not at all
+
+    Raises:
+        UserError: ``out`` exists or is an input, a sentence is missing or comes twice, a source is another than that
+            of the data, or a translation is no subwords of the dictionary; with the file and the sentence. Or all are
+            their references
+    """
+    check_outputs([out], [data.folder, *generated])
+    if os.path.lexists(out):
+        raise UserError(f"{out}: exists already: remove it, or choose another folder")
+    sources, references = (data.side("train", language) for language in (data.source, data.target))
+    if len(sources) != len(references):
+        raise UserError(f"{data.folder}: train has {len(sources):,} sources, but {len(references):,} targets: {AGAIN}")
+    _check_sources(generated, data, sources)
+    printed = read_generate_output(generated)
+    check_translated(printed)
+    hypotheses = in_order(printed, len(sources))
+    dictionary = data.dictionary(data.target)
+    with atomic_folder(out) as folder:
+        new = DataBin(folder, data.source, data.target)
+        for path in sorted(data.folder.iterdir()):
+            if path.is_file() and not path.name.startswith(f"train.{data.source}-{data.target}."):
+                shutil.copyfile(path, folder / path.name)
+        parts = [data.stem("train", data.source)] * (2 if keep_original else 1)
+        with _builder(new.stem("train", data.source), data.dictionary(data.source)) as side:
+            for part in parts:
+                side.merge_file_(part)
+        with _builder(new.stem("train", data.target), dictionary) as side:
+            result = _add_translations(side, hypotheses, references, dictionary)
+            for _ in parts[1:]:
+                side.merge_file_(data.stem("train", data.target))
+    return Distilled(len(hypotheses) * (2 if keep_original else 1), *result)
+
+
+def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequence[torch.Tensor]) -> None:
+    """See that the teacher translated this data: every sentence, under its own number, as subwords or running text."""
+    seen: set[int] = set()
+    dictionary = data.dictionary(data.source)
+    running_text = data.running_text()
+    for path in generated:
+        for number, line in enumerate(read_lines(path), start=1):
+            if match := _SOURCE.fullmatch(line):
+                sentence = int(match[1])
+                subwords = dictionary.string(sources[sentence]) if sentence < len(sources) else None
+                if subwords is None or match[2] not in (subwords, running_text(subwords)):
+                    raise UserError(
+                        f"{path}:{number}: sentence {sentence} is not that of the data's train: give the output of "
+                        "fairseq-generate --gen-subset train for this very data, without --post-process"
+                    )
+                seen.add(sentence)
+    if len(seen) < len(sources):
+        missing = next(sentence for sentence in range(len(sources)) if sentence not in seen)
+        raise UserError(
+            f"{', '.join(map(str, generated))}: no S- line of sentence {missing}, {len(sources) - len(seen)} of "
+            f"{len(sources)} are missing: generate with --required-batch-size-multiple 1, give every shard"
+        )
+
+
+@contextlib.contextmanager
+def _builder(stem: str, dictionary: Dictionary) -> Iterator[Any]:
+    builder = indexed_dataset.make_builder(f"{stem}.bin", impl="mmap", vocab_size=len(dictionary))
+    yield builder
+    builder.finalize(f"{stem}.idx")
+
+
+def _add_translations(
+    side: Any, hypotheses: list[str], references: Sequence[torch.Tensor], dictionary: Dictionary
+) -> tuple[int, int, int]:
+    """Add the teacher's targets; count those that are the reference, unknown subwords, and empty ones."""
+    same = unknown = empty = 0
+    for sentence, (text, reference) in enumerate(zip(hypotheses, references, strict=True)):
+        numbers = dictionary.encode_line(text, add_if_not_exist=False)
+        words = text.split()
+        for word, number in zip(words, numbers.tolist(), strict=False):
+            if number == dictionary.unk():
+                if word != dictionary.unk_string():
+                    raise UserError(
+                        f"sentence {sentence}: '{word}' is not in the data's dictionary: generate with a model of this "
+                        "dictionary, without --post-process"
+                    )
+                unknown += 1
+        empty += not words
+        same += torch.equal(numbers.long(), reference.long())
+        side.add_item(numbers)
+    return same, unknown, empty

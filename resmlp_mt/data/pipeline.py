@@ -1,0 +1,528 @@
+"""Parallel text -> words -> joint subwords -> binarized data, step by step."""
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write_json
+from resmlp_mt.data import raw_text
+from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
+from resmlp_mt.data.checksums import Checksums
+from resmlp_mt.data.disk import DiskWork, text_bytes
+from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.languages import check_code, check_name
+from resmlp_mt.data.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
+from resmlp_mt.data.parallel import Jobs, chunks, local_jobs, ordered_map
+from resmlp_mt.data.progress import Progress, reasons
+from resmlp_mt.data.raw_text import RawText, record
+from resmlp_mt.data.record import Place, Record
+from resmlp_mt.data.sources import PairSource, PlainText
+from resmlp_mt.data.splitting import ChunkSplitter, SideCounts
+from resmlp_mt.data.steps import RULES, Step, Steps
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.data.tokens import ChunkTokenizer
+from resmlp_mt.text.moses import has_abbreviations
+from resmlp_mt.text.words import Words
+
+MOST = {
+    "symbols": 10**7,
+    "max-length": 10**6,
+    "max-ratio": 10**6,
+    "sample": 10**12,
+    "jobs": 10**6,
+}  # larger values are mistakes
+MANY_BROKEN = 0.01  # share of a training text's lines that are not UTF-8, from which on a warning is printed
+MOST_BROKEN = 0.5  # share from which on the text must be in another encoding
+SURE = 10_000  # lines after which this is decided before the end of the text
+
+Work = Callable[[], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A parallel corpus, each set of it one or more sources that follow each other.
+
+    Attributes:
+        langs: source and target language, two letters each
+        train, valid, test: where the pairs come from
+        sample: of each training source, only so many pairs from its beginning; None: all
+    """
+
+    langs: tuple[str, str]
+    train: Sequence[PairSource]
+    valid: Sequence[PairSource]
+    test: Sequence[PairSource]
+    sample: int | None = None
+
+    def __post_init__(self) -> None:
+        for lang, option in zip(self.langs, ("--source-lang", "--target-lang"), strict=True):
+            check_name(lang, option)
+        if self.langs[0] == self.langs[1]:
+            raise UserError(f"source and target language are both {self.langs[0]!r}: fairseq needs two names")
+        check_number("sample", self.sample)
+
+    @property
+    def sets(self) -> dict[str, Sequence[PairSource]]:
+        """The sources of each set."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}
+
+
+@dataclass(frozen=True)
+class CorpusRecipe:
+    """How a corpus is prepared; see the classes of its parts."""
+
+    words: Words = field(default_factory=Words)
+    subwords: Subwords = field(default_factory=Subwords)
+    pair_filter: PairFilter = field(default_factory=PairFilter)
+
+    def __post_init__(self) -> None:
+        check_number("symbols", self.subwords.symbols)
+        check_number("max-length", self.pair_filter.max_length)
+        check_number("max-ratio", self.pair_filter.max_ratio)
+
+
+def check_number(option: str, number: float | None) -> None:
+    """See that the number of an option is sensible, if one is given.
+
+    Raises:
+        UserError: it is too small, too large, or none
+    """
+    if number is not None and not 1 <= number <= MOST[option]:
+        limit = f"at most {MOST[option]:,}" if number > 1 else "1 or more"
+        raise UserError(f"--{option} {number}: must be {limit}")
+
+
+def place(
+    out: Path,
+    langs: tuple[str, str],
+    sources: Mapping[str, int],
+    subwords: Subwords,
+    inputs: Sequence[Path] = (),
+    also: Sequence[Path] = (),
+    overwrite: bool = False,
+) -> Place:
+    """Where ``prepare`` writes what.
+
+    Args:
+        sources: how many each set has
+        inputs: all that is read
+        also: what further steps write
+    """
+    outputs = [*also, *Binarizing(out / "subwords", out / "data-bin", langs).outputs, out / subwords.file_name]
+    for split, number in sources.items():
+        outputs += [path for text in _tokenized(out, langs, split, number) for path in text.inputs]
+        outputs += _subwords(out, langs, split)
+    outputs += [out / "subwords" / "dict.txt", out / "tokenized" / "words.txt"]
+    outputs += [out / "data-bin" / subwords.file_name, out / "data-bin" / raw_text.NAME]
+    return Place(out, outputs, [out / "data-bin"], inputs, also, overwrite)
+
+
+def unpacking(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:
+    """A step for ``prepare``'s ``also``: the lines of gzipped files as plain ones, such as a test set's references.
+
+    Args:
+        name: of the text, for messages
+    """
+
+    def unpack() -> dict[str, Any]:
+        for archive, path in zip(archives, plain, strict=True):
+            lines = list(read_lines(archive))
+            with atomic_write(path) as file:
+                file.writelines(f"{line}\n" for line in lines)
+        return {"pairs": len(lines)}
+
+    return Step(f"unpack {name}", archives, plain, {}), unpack
+
+
+def prepare(
+    corpus: Corpus,
+    recipe: CorpusRecipe,
+    out: Path,
+    jobs: Jobs = 1,
+    also: Sequence[tuple[Step, Work]] = (),
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Make ``out/data-bin`` and the files that translating raw text needs, from a corpus.
+
+    Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
+    corpus, recipe and versions of the libraries give the same bytes, for any number of jobs.
+
+    Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set and, for BPE, ``words.txt`` (the
+    training text's words and their counts); ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes`` or
+    ``sentencepiece.bpe.model``; ``data-bin/`` with a copy of it and ``text.json`` (what raw text needs to be treated
+    alike); ``steps.json`` (what was made from what); ``summary.json``; and ``times.json``, which alone differs from run
+    to run.
+
+    Args:
+        corpus: what to prepare
+        recipe: how
+        out: a folder, made if missing
+        jobs: number of worker processes, or other workers
+        also: steps that come first; what they make may be read as text
+        overwrite: files of ``out`` that are not of an earlier preparation may be written over
+
+    Returns:
+        the summary, as in ``summary.json``: counts of pairs, words, subwords; dictionary symbols; rates of unknown
+        subwords (a fraction)
+
+    Raises:
+        UserError: a file is missing, unreadable or misaligned, an evaluation set has a line that is empty or not UTF-8,
+            nothing is left to train on, the disk is full, something of a user's is in the way, ...
+    """
+    check_number("jobs", local_jobs(jobs))
+    _check_rules(corpus.langs, recipe.words)
+    made = [path for step, _ in also for path in step.outputs]
+    sources = [source for some in corpus.sets.values() for source in some if not set(source.inputs) <= set(made)]
+    for source in sources:
+        source.check()
+    inputs = [path for source in sources for path in source.inputs]
+    inputs += [path for step, _ in also for path in step.inputs]
+    numbers = {split: len(some) for split, some in corpus.sets.items()}
+    with Steps.of_folder(place(Path(out), corpus.langs, numbers, recipe.subwords, inputs, made, overwrite)) as steps:
+        for step, work in also:
+            steps.run(step, work)
+        return _Preparation(corpus, recipe, Path(out), jobs, steps).run()
+
+
+def made_otherwise(
+    out: Path, langs: tuple[str, str], recipe: CorpusRecipe, sample: int | None, train: Sequence[Sequence[Path]]
+) -> list[str]:
+    """The folders of an earlier run in ``out`` whose files ``prepare`` will make again, since options or texts differ.
+
+    Args:
+        train: the files of each training source, none where they need not be compared
+    """
+    record = Record(out)
+    before = sum(name.startswith("tokenize train ") for name in record.steps)
+    sums = Checksums(out / ".checksums.json", ours=out)
+
+    def differs(number: int, files: Sequence[Path]) -> bool:
+        name = f"tokenize train {number}"
+        settings = {"rules": RULES, "langs": langs, "sample": sample, **asdict(recipe.words)}
+        if files and record.has(name):
+            settings["inputs"] = [sums.of(path) for path in files]
+        return record.differs(name, settings)
+
+    folders = ["tokenized", "subwords", "data-bin"]
+    changed = [
+        any(differs(number, files) for number, files in enumerate(train, start=1)),
+        "take train" in record.steps,  # of ``published_subwords``
+        "split train" in record.steps and before != len(train),
+        record.differs("learn subwords", {"rules": RULES, **asdict(recipe.subwords)}),
+        record.differs("split train", {"rules": RULES, **asdict(recipe.pair_filter)}),
+    ]
+    # (Other limits on pairs change the lines in subwords, too.)
+    return folders if changed[0] else folders[1:] if any(changed) else []
+
+
+def made_already(out: Path, anew: Collection[str], train_sources: int) -> list[str]:
+    """The folders of an earlier run in ``out`` in which nothing much is missing, those apart that are made ``anew``."""
+    record = Record(out)
+    steps = {
+        "tokenized": [f"tokenize train {number}" for number in range(1, train_sources + 1)],
+        "subwords": ["split train"],
+        "data-bin": ["binarize"],
+    }
+    return [folder for folder, names in steps.items() if folder not in anew and all(map(record.has, names))]
+
+
+def disk_work(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> DiskWork:
+    """What ``prepare`` will write of a corpus in files.
+
+    Raises:
+        UserError: as ``PairSource.check``
+    """
+    size = 0
+    for split, sources in corpus.sets.items():
+        for source in sources:
+            source.check()
+            if corpus.sample and split == "train":
+                size += sum(len(line) + 1 for pair in islice(source.pairs(), corpus.sample) for line in pair)
+            else:
+                size += sum(map(text_bytes, source.inputs))
+    inputs = [source.inputs for source in corpus.train]
+    anew = made_otherwise(out, corpus.langs, recipe, corpus.sample, inputs)
+    return DiskWork(out, size, anew, made_already(out, anew, len(inputs)))
+
+
+def _check_rules(langs: tuple[str, str], words: Words) -> None:
+    """See that there are rules for the languages, where words are made by rules."""
+    if words.tokenizer == "none" and not words.normalize:
+        return
+    for lang, option in zip(langs, ("--source-lang", "--target-lang"), strict=True):
+        try:
+            check_code(lang.split("_")[0], option)
+        except UserError as error:
+            raise UserError(f"{error}, or --tokenize none --keep-punctuation, which need no rules of it") from error
+        if words.tokenizer == "moses" and not has_abbreviations(lang):
+            print(
+                f"{option} {lang}: sacremoses has no list of abbreviations of this language and takes the English one",
+                file=sys.stderr,
+            )
+
+
+@dataclass
+class _Preparation:
+    corpus: Corpus
+    recipe: CorpusRecipe
+    out: Path
+    jobs: Jobs
+    steps: Steps
+
+    def run(self) -> dict[str, Any]:
+        tokenized = {
+            split: [self._tokenize(split, number, source) for number, source in enumerate(sources, start=1)]
+            for split, sources in self.corpus.sets.items()
+        }
+        learned = self._learn(sum(source["kept"] for source in tokenized["train"]))
+        split = {name: self._split(name, [source["kept"] for source in tokenized[name]]) for name in SPLITS}
+        binarized = self._binarize({name: split[name]["kept"] for name in SPLITS})
+        self._record_text()
+        self.steps.finish()
+        summary = {
+            "pairs": {name: _pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
+            "learned": learned["learned"],
+            "dictionary": binarized["dictionary"],
+            "text": {name: _text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
+        }
+        write_json(self.out / "summary.json", summary)
+        return summary
+
+    def _texts(self, split: str) -> list[PlainText]:
+        """The tokenized text of each source of a set."""
+        return _tokenized(self.out, self.corpus.langs, split, len(self.corpus.sets[split]))
+
+    def _subwords(self, split: str) -> list[Path]:
+        return _subwords(self.out, self.corpus.langs, split)
+
+    def _tokenize(self, split: str, number: int, source: PairSource) -> dict[str, Any]:
+        sample = self.corpus.sample if split == "train" else None
+        step = Step(
+            f"tokenize {split} {number}",
+            inputs=source.inputs,
+            outputs=self._texts(split)[number - 1].inputs,
+            options={
+                "langs": self.corpus.langs,
+                "sample": sample,
+                "source": source.options,
+                **asdict(self.recipe.words),
+            },
+            libraries=["sacremoses", "regex"],
+        )
+        names = None if split == "train" else source.sides
+        tokenizer = partial(ChunkTokenizer, self.corpus.langs, self.recipe.words, names)
+
+        def work() -> dict[str, Any]:
+            not_utf8 = [0, 0]
+            with (
+                _writers(step.outputs) as write,
+                Progress(f"tokenize {source.name}", sample) as progress,
+            ):
+                for done in ordered_map(tokenizer, chunks(islice(source.pairs(), sample)), self.jobs):
+                    write(done.texts)
+                    progress.add(done.read, done.dropped)
+                    not_utf8 = [total + new for total, new in zip(not_utf8, done.not_utf8, strict=True)]
+                    if progress.pairs >= SURE:
+                        _check_encoding(source, progress.pairs, not_utf8)
+                _check_encoding(source, progress.pairs, not_utf8)
+                if progress.pairs == 0:
+                    raise UserError(f"{source.sides[0]}: empty: the {split} set needs at least one pair of each source")
+            return {"pairs": progress.pairs, **progress.outcome, "not_utf8": not_utf8}
+
+        done = self.steps.run(step, work)
+        for name, broken in zip(source.sides, done["not_utf8"], strict=True):
+            if broken >= MANY_BROKEN * done["pairs"]:
+                print(
+                    f"{name}: {_share(broken, done['pairs'])} are not UTF-8, and their pairs are dropped: if the text "
+                    "is in another encoding, convert it, such as iconv -f LATIN1 -t UTF-8",
+                    file=sys.stderr,
+                )
+        return done
+
+    def _count(self, lines: int) -> Path:
+        """The words of the training text and their counts: a step of its own, since learning BPE from them is long."""
+        texts = self._texts("train")
+        step = Step(
+            "count words",
+            inputs=[path for text in texts for path in text.inputs],
+            outputs=[self.out / "tokenized" / "words.txt"],
+            options={},
+        )
+
+        def work() -> dict[str, Any]:
+            counts = Counter[str]()
+            pairs = (pair for text in texts for pair in text.pairs())
+            with Progress(step.name, lines) as progress:
+                for done in ordered_map(WordCounter, chunks(pairs), self.jobs):
+                    counts.update(done.counts)
+                    progress.add(done.read)
+            write_counts(counts, step.outputs[0])
+            return {"pairs": lines}
+
+        self.steps.run(step, work)
+        return step.outputs[0]
+
+    def _learn(self, lines: int) -> dict[str, Any]:
+        subwords = self.recipe.subwords
+        texts = self._texts("train")
+        is_bpe = subwords.kind == "bpe"
+        step = Step(
+            "learn subwords",
+            inputs=[self._count(lines)] if is_bpe else [path for text in texts for path in text.inputs],
+            outputs=[self.out / subwords.file_name],
+            options=asdict(subwords),
+            libraries=[subwords.learning_library],
+        )
+
+        def work() -> dict[str, Any]:
+            if is_bpe:
+                learned = learn_bpe(step.inputs[0], step.outputs[0], subwords, local_jobs(self.jobs))
+            else:
+                pairs = (pair for text in texts for pair in text.pairs())
+                with Progress("read text", lines) as progress:
+                    learned = learn_pieces(evenly(progress.over(pairs), lines), step.outputs[0], subwords)
+            return {"pairs": lines, "learned": learned}
+
+        return self.steps.run(step, work)
+
+    def _split(self, split: str, expected: list[int]) -> dict[str, Any]:
+        subwords = self.recipe.subwords
+        learned = self.out / subwords.file_name
+        pair_filter = self.recipe.pair_filter if split == "train" else None
+        texts = self._texts(split)
+        step = Step(
+            f"split {split}",
+            inputs=[*(path for text in texts for path in text.inputs), learned],
+            outputs=[*self._subwords(split), *([self.out / "subwords" / "dict.txt"] if pair_filter else [])],
+            options=asdict(pair_filter) if pair_filter else {},
+            libraries=[subwords.library],
+        )
+        splitter = partial(ChunkSplitter, subwords, learned.absolute(), pair_filter)
+
+        def work() -> dict[str, Any]:
+            sources = []
+            counts = SideCounts(), SideCounts()
+            symbols = Counter[str]()
+            with _writers(step.outputs[:2]) as write:
+                for text, lines in zip(texts, expected, strict=True):
+                    with Progress(f"split {split}", lines) as progress:
+                        for done in ordered_map(splitter, chunks(text.pairs()), self.jobs):
+                            write(done.texts)
+                            symbols.update(done.symbols)
+                            for total, counted in zip(counts, done.counts, strict=True):
+                                total.add(counted)
+                            progress.add(done.read, done.dropped)
+                    if progress.pairs != lines:
+                        raise UserError(f"{text.source}: {lines} lines expected, {progress.pairs} found: run again")
+                    sources.append(progress.outcome)
+                if not any(source["kept"] for source in sources):
+                    raise UserError(
+                        f"{self.corpus.train[0].sides[0]}: no training pair is left ({_why(sources)}): "
+                        "look at the limits"
+                    )
+                if pair_filter:
+                    write_dictionary(symbols, step.outputs[2])
+            return {
+                "pairs": sum(expected),
+                "kept": sum(source["kept"] for source in sources),
+                "sources": sources,
+                "text": dict(zip(self.corpus.langs, map(asdict, counts), strict=True)),
+            }
+
+        return self.steps.run(step, work)
+
+    def _binarize(self, lines: dict[str, int]) -> dict[str, Any]:
+        binarizing = Binarizing(self.out / "subwords", self.out / "data-bin", self.corpus.langs, self.jobs)
+        step = Step(
+            "binarize",
+            inputs=[*(path for split in SPLITS for path in self._subwords(split)), binarizing.dictionary],
+            outputs=binarizing.outputs,
+            options={"langs": self.corpus.langs},
+        )
+
+        def work() -> dict[str, Any]:
+            with Progress(step.name, sum(lines.values())) as progress:
+                return {"pairs": sum(lines.values()), **binarizing.run(lines, progress.add)}
+
+        return self.steps.run(step, work)
+
+    def _record_text(self) -> None:
+        words, subwords = self.recipe.words, self.recipe.subwords
+        text = RawText(self.out / "data-bin", self.corpus.langs, words, subwords, subwords.file_name)
+        record(self.steps, text, self.out / subwords.file_name)
+
+
+def _tokenized(out: Path, langs: tuple[str, str], split: str, number: int) -> list[PlainText]:
+    names = ([out / "tokenized" / f"{split}.{n}.{lang}" for lang in langs] for n in range(1, number + 1))
+    return [PlainText(*pair, longest=LONGEST_LINE) for pair in names]  # tokens take more bytes than raw text
+
+
+def _subwords(out: Path, langs: tuple[str, str], split: str) -> list[Path]:
+    return [out / "subwords" / f"{split}.{lang}" for lang in langs]
+
+
+def _check_encoding(source: PairSource, read: int, not_utf8: Sequence[int]) -> None:
+    for name, broken in zip(source.sides, not_utf8, strict=True):
+        if broken > MOST_BROKEN * read:
+            raise UserError(
+                f"{name}: {_share(broken, read)} are not UTF-8: convert the text from its encoding, such as "
+                "iconv -f LATIN1 -t UTF-8"
+            )
+
+
+def _share(broken: int, read: int) -> str:
+    return f"{broken:,} of {read:,} lines ({broken / read:.1%})"
+
+
+def _pairs(sources: Sequence[PairSource], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:
+    rows = [
+        {
+            "name": source.name,
+            "read": before["pairs"],
+            "kept": after["kept"],
+            "dropped": dict(sorted({**before["dropped"], **after["dropped"]}.items())),
+        }
+        for source, before, after in zip(sources, tokenized, split["sources"], strict=True)
+    ]
+    dropped = sum((Counter(row["dropped"]) for row in rows), Counter[str]())
+    return {
+        "read": sum(row["read"] for row in rows),
+        "kept": split["kept"],
+        "dropped": dict(sorted(dropped.items())),
+        "sources": rows,
+    }
+
+
+def _text(sides: dict[str, dict[str, int]], unknown: dict[str, int]) -> dict[str, Any]:
+    return {
+        lang: {
+            **side,
+            "subwords_per_word": round(side["subwords"] / side["words"], 4),
+            "unknown": round(unknown[lang] / side["subwords"], 6),
+        }
+        for lang, side in sides.items()
+    }
+
+
+def _why(sources: list[dict[str, Any]]) -> str:
+    return reasons(sum((Counter(source["dropped"]) for source in sources), Counter()))
+
+
+@contextlib.contextmanager
+def _writers(paths: Iterable[Path]) -> Iterator[Callable[[Iterable[bytes]], None]]:
+    """A function that adds some text to each of the files, which appear together."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(atomic_write(path, "wb")) for path in paths]
+
+        def write(texts: Iterable[bytes]) -> None:
+            for file, text in zip(files, texts, strict=True):
+                file.write(text)
+
+        yield write

@@ -1,0 +1,220 @@
+"""A record of how raw text was treated, beside the data: text for the trained model is treated by it, and turned back.
+
+``data-bin`` holds ``text.json`` and the learned subwords that it names, and needs nothing else.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, atomic_write, read_object, write_json
+from resmlp_mt.data.languages import check_name
+from resmlp_mt.data.steps import Step, Steps
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.text.subwords import joined
+from resmlp_mt.text.tokenizer import TextSettings
+from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text
+
+NAME = "text.json"
+VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.text.characters``
+LARGEST = 1 << 16  # bytes of such a file
+AGAIN = "prepare the data again, or give --tokenizer and --bpe"
+
+
+@dataclass(frozen=True)
+class RawText:
+    """What makes subwords of raw text, and running text of subwords.
+
+    Attributes:
+        folder: where the learned subwords are
+        languages: source and target, as the data was prepared
+        words: how text becomes words
+        subwords: their kind
+        learned: name of the file of learned subwords, in the folder
+        sha256: of that file
+        escape: XML special characters are escaped in the words (``&apos;``), as Moses' scripts do by themselves
+    """
+
+    folder: Path
+    languages: tuple[str, str]
+    words: Words
+    subwords: Subwords
+    learned: str
+    sha256: str = ""
+    escape: bool = False
+
+    def settings(self, source: str, target: str) -> TextSettings:
+        """The same for a ``Tokenizer`` of ``resmlp_mt.text``, from one of the languages into the other."""
+        words = self.words
+        return TextSettings(
+            source, target, words.tokenizer, words.dash_splits, words.normalize, self.escape, self.subwords.kind
+        )
+
+    @classmethod
+    def of(cls, folder: PathLike) -> "RawText":
+        """Read what is on record in a folder.
+
+        Raises:
+            UserError: nothing is, or something else than ``write`` writes
+        """
+        path = Path(folder) / NAME
+        try:
+            values = read_object(path, LARGEST)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
+        if values is None:
+            raise UserError(f"{path}: not what preparing writes: {AGAIN}")
+        if values.get("version") != VERSION:
+            version = repr(values.get("version"))[:20]
+            raise UserError(f"{path}: its version is {version}, this program reads version {VERSION}: {AGAIN}")
+        wrong = [name for name, is_right in _RIGHT.items() if not is_right(values.get(name))]
+        if wrong:
+            value = repr(values.get(wrong[0]))[:60]
+            raise UserError(f"{path}: {wrong[0]} is {value}, which preparing does not write: {AGAIN}")
+        return cls(
+            Path(folder),
+            (values["languages"][0], values["languages"][1]),
+            Words(values["tokenizer"], dash_splits=values["dash_splits"], normalize=values["normalize"]),
+            Subwords(values["subwords"]),
+            values["learned"],
+            values["sha256"],
+            values["escape"],
+        )
+
+    def write(self, learned: Path) -> None:
+        """Put this on record in the folder, and a copy of the learned subwords beside it.
+
+        Raises:
+            UserError: they cannot be read or written
+        """
+        try:
+            content = learned.read_bytes()
+        except OSError as error:
+            raise UserError(f"{learned}: cannot be read: {error.strerror}") from error
+        with atomic_write(self.folder / self.learned, "wb") as file:
+            file.write(content)
+        write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest())._values)
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "languages": list(self.languages),
+            "tokenizer": self.words.tokenizer,
+            "dash_splits": self.words.dash_splits,
+            "normalize": self.words.normalize,
+            "escape": self.escape,
+            "subwords": self.subwords.kind,
+            "learned": self.learned,
+            "sha256": self.sha256,
+        }
+
+    def check_languages(self, source: str | None, target: str | None) -> tuple[str, str]:
+        """Source and target of a translation, which may go the other way; where not given, as the data was prepared.
+
+        Raises:
+            UserError: the data was prepared for others
+        """
+        first, second = self.languages
+        if source is None:
+            source = first if target != first else second
+        if target is None:
+            target = second if source != second else first
+        if {source, target} != {first, second}:
+            raise UserError(f"{self.folder / NAME}: for {first} and {second}, not for {source} to {target}: {AGAIN}")
+        return source, target
+
+    def tokenizer(self, language: str) -> Callable[[str], str]:
+        """A function from a raw line to its words with single spaces between."""
+        return LineTokenizer(language, self.words, self.escape)
+
+    def detokenizer(self, language: str) -> Callable[[str], str]:
+        """A function from words with spaces between to running text."""
+        return running_text(language, self.words, self.escape)
+
+    def running_text(self, language: str) -> Callable[[str], str]:
+        """A function from subwords with spaces between, such as a translation, to running text."""
+        detokenize = self.detokenizer(language)
+        return lambda subwords: detokenize(self.join(subwords))
+
+    def splitter(self) -> Callable[[str], str]:
+        """A function from words to subwords, both with single spaces between.
+
+        Raises:
+            UserError: the learned subwords are missing or not those of the preparation; and the function itself, for a
+                word without an end
+        """
+        path = self.folder / self.learned
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
+        if hashlib.sha256(content).hexdigest() != self.sha256:
+            raise UserError(f"{path}: not the file that preparing left there: {AGAIN}")
+        split = self.subwords.load(path)
+
+        def bounded(words: str) -> str:
+            try:
+                check_words(words)
+            except ValueError as error:
+                raise UserError(str(error)) from error
+            return split(words)
+
+        return bounded
+
+    def join(self, subwords: str) -> str:
+        """Words of subwords, both with single spaces between; what --post-process has joined stays as it is."""
+        return joined(subwords, self.subwords.kind)
+
+
+def _is_languages(value: Any) -> bool:
+    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)):
+        return False
+    try:
+        return len({check_name(each, NAME) for each in value}) == 2
+    except UserError:
+        return False
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _matches(pattern: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+_RIGHT: dict[str, Callable[[Any], bool]] = {
+    "languages": _is_languages,
+    "tokenizer": _matches("moses|none"),
+    "dash_splits": _is_bool,
+    "normalize": _is_bool,
+    "escape": _is_bool,
+    "subwords": _matches("bpe|sentencepiece"),
+    "learned": _matches(r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),  # a name in the folder, not a path out of it
+    "sha256": _matches("[0-9a-f]{64}"),
+}
+
+
+def record(steps: Steps, text: RawText, learned: Path) -> None:
+    """The step of a preparation that puts ``text`` on record; its data must be there already.
+
+    Raises:
+        UserError: the learned subwords cannot be read, or the folder not be written
+    """
+    step = Step(
+        "record how text is treated",
+        inputs=[learned],
+        outputs=[text.folder / text.learned, text.folder / NAME],
+        options=text._values,
+    )
+
+    def work() -> dict[str, Any]:
+        text.write(learned)
+        return {"pairs": 0}
+
+    steps.run(step, work)

@@ -1,0 +1,101 @@
+"""A table as a picture; the only module here that needs matplotlib."""
+
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from resmlp_mt.common.colors import RESMLP, SYSTEMS
+from resmlp_mt.common.files import atomic_write
+from resmlp_mt.lab.ablations.table import Table
+
+_PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+"""The ground of a number, which keeps lines out of it."""
+
+
+def draw(table: Table, path: Path) -> None:
+    """Draw score, perplexity and speed of every row, with a line at the row that all are compared with.
+
+    The whiskers are the 95 % interval of each row's score over the resamples of the paired bootstrap. In a table with
+    seeds they are the standard deviation around the mean, and each training is a point.
+
+    Raises:
+        UserError: the file cannot be written
+    """
+    with atomic_write(path, "wb") as stream:
+        figure_of(table).savefig(stream, format="png", dpi=120)
+
+
+def figure_of(table: Table) -> Figure:
+    """Three panels, a line of them a row."""
+    rows = table.rows
+    figure = Figure(figsize=(12, 1.7 + 0.36 * len(rows)), layout="constrained")
+    axes = figure.subplots(1, 3, sharey=True)
+    if table.seeds:
+        score = perplexity = "small: each seed; whiskers: standard deviation"
+    else:
+        score, perplexity = "whiskers: 95 % interval (bootstrap)", ""
+    _dots(axes[0], table, "sacrebleu", "{:.1f}", whiskers(table, "sacrebleu"))
+    axes[0].set_xlabel(f"sacreBLEU, higher is better\n{score}")
+    _dots(axes[1], table, "perplexity", "{:.2f}", whiskers(table, "perplexity"))
+    axes[1].set_xlabel(f"validation perplexity, lower is better\n{perplexity}")
+    _bars(axes[2], table, [fmean(each.training.words_per_second for each in row) for row in rows.values()])
+    axes[2].set_xlabel("speed of the training\n(target subwords a second of the clock)")
+    axes[0].set_yticks(range(len(rows)), list(rows))
+    axes[0].set_ylim(len(rows) - 0.5, -0.6)
+    figure.suptitle(f"{table.title} ({table.budget})\ndotted: {table.baseline}, which the others are compared with")
+    return figure
+
+
+def whiskers(table: Table, figure: str) -> list[float]:
+    """Of each row the standard deviation over seeds; without seeds half of the 95 % interval by the bootstrap, or 0."""
+    rows = table.rows
+    if table.seeds:
+        return [table.spread(name, figure).sd or 0.0 for name in rows]
+    compared = [row.bootstrap[figure] for row in table.figures if row.bootstrap and figure in row.bootstrap]
+    baseline = compared[0]["baseline"]["ci"] if compared else 0.0
+    return [
+        row.bootstrap[figure]["system"]["ci"]
+        if row.bootstrap and figure in row.bootstrap
+        else baseline
+        if name == table.baseline
+        else 0.0
+        for name, [row] in rows.items()
+    ]
+
+
+def _colors(table: Table) -> list[str]:
+    """The color of each row's system; variants have that of the ResMLP."""
+    return [SYSTEMS.get(name.lower(), RESMLP) for name in table.rows]
+
+
+def _dots(axis: Any, table: Table, figure: str, form: str, errors: list[float]) -> None:
+    means = [table.spread(name, figure).mean for name in table.rows]
+    for place, (row, mean, error, color) in enumerate(
+        zip(table.rows.values(), means, errors, _colors(table), strict=True)
+    ):
+        axis.errorbar(mean, place, xerr=error or None, fmt="o", color=color, capsize=3)
+        if table.seeds:
+            points = [each.value(figure) for each in row]
+            axis.plot(points, [place + 0.25] * len(points), "o", color=color, markersize=3, alpha=0.6)
+        axis.annotate(
+            form.format(mean), (mean, place), (0, 7),
+            textcoords="offset points", ha="center", fontsize="small", bbox=_PLAIN,
+        )  # fmt: skip
+    axis.grid(axis="x", alpha=0.3)
+    _finish(axis, table, means)
+
+
+def _bars(axis: Any, table: Table, values: list[float]) -> None:
+    bars = axis.barh(range(len(values)), values, color=_colors(table), height=0.5)
+    axis.bar_label(bars, [f"{value:,.0f}" for value in values], padding=3, fontsize="small", bbox=_PLAIN)
+    _finish(axis, table, values)
+
+
+def _finish(axis: Any, table: Table, values: list[float]) -> None:
+    for name, value in zip(table.rows, values, strict=True):
+        if name == table.baseline:
+            axis.axvline(value, color="0.45", linewidth=1, linestyle=":", zorder=0)
+    axis.margins(x=0.15)
+    axis.spines[["top", "right"]].set_visible(False)

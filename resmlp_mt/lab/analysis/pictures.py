@@ -1,0 +1,294 @@
+"""Pictures of mixing matrices (Touvron et al. 2021, figures 2, 3, B.1 and B.2, for sequences); needs matplotlib."""
+
+import io
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
+
+from resmlp_mt.common.colors import PLAIN
+from resmlp_mt.lab.analysis.bands import TextBand
+from resmlp_mt.lab.analysis.matrices import MixingMatrix
+from resmlp_mt.lab.analysis.profile import profiles
+from resmlp_mt.lab.analysis.sparsity import Sparsity
+
+MOST_COLUMNS = 6
+UNREAD = "0.85"  # what a causal A does not read
+WEIGHTS = LinearSegmentedColormap.from_list(  # zero is white; without the ends, which are both nearly black
+    "weights", colormaps["RdBu_r"](np.linspace(0.1, 0.9, 256))
+).with_extremes(bad=UNREAD)
+READ, READS = "position j that is read", "position i that reads"
+
+Image = NDArray[np.float64]
+
+
+def png(figure: Figure) -> bytes:
+    """A picture as PNG; equal pictures give equal bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def overview(mixings: Sequence[MixingMatrix]) -> Figure:
+    """Every A, on one scale; the heads of a layer beside each other."""
+    figure, axes = _panels(mixings, 2.5)
+    scale = _scale(mixings)
+    for axis, mixing in zip(axes, mixings, strict=True):
+        _show(axis, mixing, scale)
+        axis.set_title(mixing.name)
+        axis.tick_params(labelsize="small")
+    _name_axes(figure, mixings)
+    _color_bar(figure, axes, scale, "weight")
+    return figure
+
+
+def layer(mixing: MixingMatrix) -> Figure:
+    """One A, as large as it gets; every head a picture of its own."""
+    heads = len(mixing.weights)
+    columns = math.ceil(math.sqrt(heads))
+    rows = math.ceil(heads / columns)
+    side = 6.5 if heads == 1 else max(6.5 / columns, 2.2)
+    figure = Figure(figsize=(columns * side + 1.2, rows * (side + 0.15)), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    scale = _scale([mixing])
+    for axis in axes[heads:]:
+        axis.set_axis_off()
+    for head, axis in enumerate(axes[:heads]):
+        _show(axis, replace(mixing, weights=mixing.weights[head : head + 1]), scale)
+        if heads > 1:
+            axis.set_title(f"head {head + 1}", fontsize="medium")
+            axis.tick_params(labelsize="small")
+    figure.suptitle(mixing.name)
+    _name_axes(figure, [])
+    _color_bar(figure, axes, scale, "weight")
+    return figure
+
+
+def profile(mixings: Sequence[MixingMatrix]) -> Figure:
+    """The mean of each diagonal of each A, all on one scale: a line a head, or with one head its spread too."""
+    figure, axes = _panels(mixings, 2.7)
+    heads = max(len(mixing.weights) for mixing in mixings)
+    # no yellow, which is hardly seen on white
+    shades = LinearSegmentedColormap.from_list("heads", colormaps["viridis"](np.linspace(0, 0.88, 256)))
+    color_of = ScalarMappable(BoundaryNorm(np.arange(0.5, heads + 1), 256), shades)
+    for axis, mixing in zip(axes, mixings, strict=True):
+        found = profiles(mixing)
+        for head, each in enumerate(found, start=1):
+            color = PLAIN[0] if heads == 1 else color_of.to_rgba(np.array([head]))[0]
+            axis.plot(each.offsets, each.mean, color=color, linewidth=1.5 if heads == 1 else 0.8)
+            if heads == 1:
+                low, high = each.mean - each.spread, each.mean + each.spread
+                axis.fill_between(each.offsets, low, high, color=color, alpha=0.25, linewidth=0)
+        explained = [each.explained for each in found]
+        share = f"{np.mean(explained):.0%}"
+        if len(found) > 1:
+            share += f" ({min(explained):.0%} - {max(explained):.0%})"
+        axis.set_title(f"{mixing.name}\ndiagonals explain {share}", fontsize="small")
+        axis.axhline(0, color="0.6", linewidth=0.8, zorder=0)
+        axis.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axis.tick_params(labelsize="small")
+        axis.grid(alpha=0.25)
+    limits = [axis.get_ylim() for axis in axes]
+    for axis in axes:
+        axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+    if heads > 1:
+        ticks = range(1, heads + 1, max(heads // 8, 1))
+        figure.colorbar(color_of, ax=axes, label="head", ticks=list(ticks), aspect=40, shrink=0.8)
+    figure.supxlabel("relative position j - i (subwords)")
+    figure.supylabel("mean weight of the diagonal" + ("" if heads > 1 else "; band: standard deviation"))
+    return figure
+
+
+def band(bands: Sequence[TextBand]) -> Figure:
+    """What each head reads of its neighbours: the mean over a text, and beside it how much that differs there."""
+    parts = [(each, kind, part) for each in bands for kind, part in (("mean", each.mean), ("spread", each.spread))]
+    figure, axes = _panels([each for each, _, _ in parts], 2.5)
+    largest = max(float(part.abs().max()) for _, _, part in parts) or 1.0
+    scale = Normalize(-largest, largest)
+    for axis, (each, kind, part) in zip(axes, parts, strict=True):
+        heads = len(part)
+        extent = (each.offsets[0] - 0.5, each.offsets[-1] + 0.5, heads + 0.5, 0.5)
+        axis.imshow(part.numpy(), cmap=WEIGHTS, norm=scale, extent=extent, interpolation="nearest", aspect="auto")
+        axis.set_title(f"{each.name}, {kind}", fontsize="small")
+        axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
+        axis.yaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        axis.tick_params(labelsize="small")
+    figure.supxlabel("relative position j - i (subwords)")
+    figure.supylabel("head")
+    _color_bar(figure, axes, scale, "weight")
+    return figure
+
+
+def band_of_a_sentence(bands: Sequence[TextBand]) -> Figure:
+    """How much each position of one sentence reads of its neighbours: over the heads, the root of the mean square."""
+    sides = [[each for each in bands if each.side == side] for side in dict.fromkeys(each.side for each in bands)]
+    columns = max(map(len, sides))
+    tall = [0.22 * len(side[0].tokens) + 1.0 for side in sides]
+    figure = Figure(figsize=(2.0 * columns + 2.4, sum(tall)), layout="constrained")
+    axes = figure.subplots(len(sides), columns, squeeze=False, height_ratios=tall)
+    sizes = {each.name: each.sentence.square().mean(1).sqrt().numpy() for each in bands}
+    scale = Normalize(0, max(float(size.max()) for size in sizes.values()) or 1.0)
+    for row, side in zip(axes, sides, strict=True):
+        for axis in row[len(side) :]:
+            axis.set_axis_off()
+        for axis, each in zip(row, side, strict=False):
+            extent = (each.offsets[0] - 0.5, each.offsets[-1] + 0.5, len(each.tokens) - 0.5, -0.5)
+            axis.imshow(
+                sizes[each.name], cmap="Blues", norm=scale, extent=extent, interpolation="nearest", aspect="auto"
+            )
+            axis.set_title(each.name, fontsize="medium")
+            axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
+            tokens = [token[:20] for token in each.tokens] if axis is row[0] else []
+            axis.set_yticks(range(len(each.tokens)), tokens or [""] * len(each.tokens), parse_math=False)
+            axis.tick_params(labelsize="small")
+    figure.supxlabel("relative position j - i (subwords)")
+    bar = figure.colorbar(ScalarMappable(scale, "Blues"), ax=list(axes.flat), shrink=0.8, aspect=40)
+    bar.set_label("size of the weights, over the heads")
+    return figure
+
+
+def sparsity(found: Sequence[Sparsity]) -> Figure:
+    """The share of small weights of each matrix, layer by layer."""
+    sides = list(dict.fromkeys(each.side for each in found))
+    figure = Figure(figsize=(4.6 * len(sides), 4.6), layout="constrained")
+    axes = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
+    names = list(dict.fromkeys(each.matrix for each in found))
+    labels = {"A": "A (mixing)", "W1": "W1 (MLP)", "W2": "W2 (MLP)"}
+    for axis, side in zip(axes, sides, strict=True):
+        for number, name in enumerate(names):
+            points = [(each.layer, each.share) for each in found if (each.side, each.matrix) == (side, name)]
+            label = labels.get(name, f"{name} (cross-attention)")
+            style = "o-" if name == "A" else "s--" if name.startswith("W") else "^:"
+            axis.plot(
+                *zip(*points, strict=True) if points else ([], []), style, color=PLAIN[number % len(PLAIN)], label=label
+            )
+        axis.set_title(side)
+        axis.set_xlabel("layer")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axis.set_ylim(0, max(0.5, 1.1 * max(each.share for each in found)))
+        axis.grid(alpha=0.25)
+    axes[0].set_ylabel("weights below 5% of the largest")
+    figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
+    return figure
+
+
+def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
+    """One A in several checkpoints, and below each picture what has changed since the checkpoint before.
+
+    Args:
+        series: oldest first
+        labels: one a checkpoint
+    """
+    steps = [replace(after, weights=after.weights - before.weights) for before, after in itertools.pairwise(series)]
+    scale, step_scale = _scale(series), _scale(steps)
+    columns = min(len(series), MOST_COLUMNS)
+    rows = math.ceil(len(series) / columns)
+    figure = Figure(figsize=(2.1 * columns + 2.0, 4.9 * rows + 0.4), layout="constrained")
+    axes = figure.subplots(2 * rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+        axis.tick_params(labelsize="x-small")
+    for number, (mixing, label) in enumerate(zip(series, labels, strict=True)):
+        row, column = divmod(number, columns)
+        whole, changed = axes[2 * row : 2 * row + 2, column]
+        whole.set_axis_on()
+        whole.set_title(label, fontsize="small")
+        _show(whole, mixing, scale)
+        if number:
+            step = steps[number - 1]
+            relative = float(step.weights.norm() / series[number - 1].weights.norm().clamp_min(1e-12))
+            changed.set_axis_on()
+            changed.set_title(f"changed by {relative:.1%}", fontsize="small")
+            _show(changed, step, step_scale)
+    _name_axes(figure, series)
+    _color_bar(figure, axes.flat, scale, "weight")
+    _color_bar(figure, axes.flat, step_scale, "change of the weight (lower row)")
+    figure.suptitle(series[0].name)
+    return figure
+
+
+def _panels(mixings: Sequence[MixingMatrix | TextBand], size: float) -> tuple[Figure, list[Axes]]:
+    """A panel for each layer, in rows that start anew with the decoder."""
+    sides = list(dict.fromkeys(mixing.side for mixing in mixings))
+    count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}
+    columns = min(MOST_COLUMNS, max(count.values()))
+    rows = sum(math.ceil(number / columns) for number in count.values())
+    figure = Figure(figsize=(size * columns + 0.9, (size + 0.2) * rows + 0.2), layout="constrained")
+    free = figure.subplots(rows, columns, squeeze=False)
+    chosen, row = [], 0
+    for side in sides:
+        needed = math.ceil(count[side] / columns)
+        chosen += list(free[row : row + needed].flat)[: count[side]]
+        row += needed
+    for axis in free.flat:
+        if axis not in chosen:
+            axis.set_axis_off()
+    return figure, chosen
+
+
+def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
+    """White at zero, equal on both sides; the one weight in two hundred that is largest may be beyond it."""
+    sizes = np.concatenate([mixing.weights[:, mixing.counts].abs().flatten().numpy() for mixing in mixings])
+    largest = float(np.quantile(sizes, 0.995)) or 1.0
+    return Normalize(-largest, largest)
+
+
+def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize) -> None:
+    """A, or its heads with their numbers; positions are counted from 1."""
+    heads, length = len(mixing.weights), mixing.length
+    pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
+    if heads == 1:
+        extent = (0.5, length + 0.5, length + 0.5, 0.5)
+        axis.imshow(pictures[0], cmap=WEIGHTS, norm=scale, extent=extent, interpolation="nearest")
+        for each in axis.xaxis, axis.yaxis:
+            each.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
+        axis.set_xlim(0.5, length + 0.5)
+        axis.set_ylim(length + 0.5, 0.5)
+        return
+    tiled, corners = _mosaic(WEIGHTS(scale(np.ma.masked_invalid(pictures))))
+    axis.imshow(tiled, interpolation="nearest")
+    for head, (row, column) in enumerate(corners, start=1):
+        axis.text(column + length / 2, row - 1, str(head), fontsize=6, ha="center", va="bottom")
+    (top, left), bottom = corners[0], corners[-1][0]
+    axis.set_xticks([left, left + length - 1], ["1", str(length)])
+    axis.set_yticks([top, top + length - 1] if bottom == top else [bottom, bottom + length - 1], ["1", str(length)])
+    axis.spines[:].set_visible(False)
+
+
+def _mosaic(pictures: Image) -> tuple[Image, list[tuple[int, int]]]:
+    """H x T x T x 4 as one picture, with room above each head for its number, and the upper left corner of each."""
+    heads, length, _, channels = pictures.shape
+    columns = math.ceil(math.sqrt(heads))
+    rows = math.ceil(heads / columns)
+    gap, room = max(length // 12, 1), max(length // 3, 1)
+    tiled = np.zeros((rows * (length + room), columns * (length + gap) - gap, channels))
+    corners = []
+    for head, picture in enumerate(pictures):
+        row, column = divmod(head, columns)
+        top, left = row * (length + room) + room, column * (length + gap)
+        tiled[top : top + length, left : left + length] = picture
+        corners.append((top, left))
+    return tiled, corners
+
+
+def _name_axes(figure: Figure, mixings: Iterable[MixingMatrix]) -> None:
+    several = any(len(mixing.weights) > 1 for mixing in mixings)
+    figure.supxlabel(READ + (", in each head (numbered)" if several else ""))
+    figure.supylabel(READS)
+
+
+def _color_bar(figure: Figure, axes: Iterable[Axes], scale: Normalize, label: str) -> None:
+    mappable = ScalarMappable(scale, WEIGHTS)
+    bar = figure.colorbar(mappable, ax=list(axes), extend="both", shrink=0.8, aspect=40, label=label)
+    bar.ax.tick_params(labelsize="small")

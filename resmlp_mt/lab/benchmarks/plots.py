@@ -1,0 +1,159 @@
+"""Sections as pictures; the only module here that needs matplotlib."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+from resmlp_mt.common.colors import colors_of
+from resmlp_mt.common.files import atomic_write
+from resmlp_mt.lab.benchmarks.comparison import Measurement, Section
+from resmlp_mt.lab.benchmarks.timing import Spread
+
+
+def draw(section: Section, path: Path) -> None:
+    """Draw a section: lines over lengths, or bars beside each other.
+
+    Raises:
+        UserError: the file cannot be written
+    """
+    figure = by_length(section) if section.by == "length" else by_sentences(section)
+    figure.suptitle(section.title)
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format="png", dpi=120)
+
+
+def colors(section: Section) -> dict[str, str]:
+    """By system."""
+    return colors_of(row.system for row in section.rows)
+
+
+def legend(figure: Any, axis: Any, title: str) -> None:
+    """The names below all panels, since they can be long, and what the marks mean."""
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small", title=title)
+
+
+def predicted_time(row: Measurement, first: Measurement) -> float | None:
+    """Microseconds a token that FLOPs predict, where those of the shortest length are taken for granted."""
+    return 1e6 / first.rate.median * row.flops / first.flops if row.flops and first.flops else None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A figure of every row against its length: the median with its quartiles, or one number, and what FLOPs predict.
+
+    The prediction is told the row and that of the shortest length.
+    """
+
+    title: str
+    measured: Callable[[Measurement], Spread | float | None]
+    predicted: Callable[[Measurement, Measurement], float | None] = lambda row, first: None
+
+
+def time_per_token(row: Measurement) -> Spread:
+    """Microseconds; the quickest quarter is the rate's upper one."""
+    return Spread(1e6 / row.rate.median, 1e6 / row.rate.high, 1e6 / row.rate.low)
+
+
+def by_length(section: Section) -> Any:
+    """Speed over the baseline's, and what a token costs in time and in memory, against length."""
+    panels = [
+        Panel(f"times as fast as {section.baseline}", lambda row: row.ratio, lambda row, _: row.flop_ratio),
+        Panel("time a token (microseconds)", time_per_token, predicted_time),
+        Panel("peak memory a token (kB)", lambda row: row.memory_per_token and row.memory_per_token / 1e3),
+        Panel("peak memory (MB)", lambda row: row.memory and row.memory / 1e6),
+    ]
+    panels = [panel for panel in panels if any(panel.measured(row) for row in section.rows)]
+    deep = math.ceil(len(panels) / 2)
+    figure = Figure(figsize=(13, 4.5 * deep), layout="constrained")
+    axes = figure.subplots(deep, 2)
+    lengths = sorted({row.length for row in section.rows})
+    for axis, panel in zip(axes.flat, panels, strict=True):
+        for (name, color), marker in zip(colors(section).items(), itertools.cycle("osD^vP*X")):
+            rows = sorted((row for row in section.rows if row.system == name), key=lambda row: row.length)
+            line(axis, panel, rows, color=color, marker=marker, label=name)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(lengths, map(str, lengths))
+        axis.xaxis.set_minor_locator(NullLocator())
+        plain_log(axis)
+        axis.set_xlabel("length (subwords, logarithmic)")
+        axis.set_ylabel(f"{panel.title}, logarithmic")
+        axis.grid(alpha=0.3)
+    legend(figure, axes.flat[0], "whiskers: quartiles of the rounds; dashed: what FLOPs alone predict")
+    return figure
+
+
+def line(axis: Any, panel: Panel, rows: list[Measurement], **style: Any) -> None:
+    """One system in a panel, over its lengths."""
+    lengths = [row.length for row in rows if panel.measured(row)]
+    values = [value for row in rows if (value := panel.measured(row))]
+    spreads = [value if isinstance(value, Spread) else Spread.of([value]) for value in values]
+    medians = [spread.median for spread in spreads]
+    axis.errorbar(lengths, medians, whiskers(spreads), capsize=2, elinewidth=1, markersize=5, **style)
+    predictions = [panel.predicted(row, rows[0]) for row in rows]
+    axis.plot([row.length for row in rows], predictions, "--", color=style["color"], linewidth=1)
+
+
+def whiskers(spreads: list[Spread]) -> list[list[float]]:
+    """How far the quartiles are below and above the medians."""
+    return [
+        [spread.median - spread.low for spread in spreads],
+        [spread.high - spread.median for spread in spreads],
+    ]
+
+
+def plain_log(axis: Any) -> None:
+    """A logarithmic axis with numbers as people write them, more of them where the range is small."""
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    steps: list[float] = [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, *range(3, 10)]
+    if high < 1.7 * low:
+        steps = [*(tenths / 10 for tenths in range(10, 50)), *(halves / 2 for halves in range(10, 20))]
+    if high > 12 * low:
+        steps = [1, 2, 3, 5] if high < 100 * low else [1]
+    axis.yaxis.set_major_locator(LogLocator(subs=steps))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.yaxis.set_minor_locator(NullLocator())
+
+
+def by_sentences(section: Section) -> Any:
+    """Speed over the baseline's and tokens a second as bars, quartiles as whiskers; black ticks what FLOPs predict."""
+    workloads = list(dict.fromkeys(row.workload for row in section.rows))
+    figure = Figure(figsize=(13, 5), layout="constrained")
+    axes = figure.subplots(1, 2)
+    shades = colors(section)
+    width = 0.8 / len(shades)
+    highest = max(max(row.ratio.high, row.flop_ratio or 0) for row in section.rows)
+    for axis, label in zip(axes, ("times as fast as " + section.baseline, "target tokens a second"), strict=True):
+        for place, (name, color) in enumerate(shades.items()):
+            rows = [row for row in section.rows if row.system == name]
+            spreads = [row.ratio if axis is axes[0] else row.rate for row in rows]
+            left = [workloads.index(row.workload) - 0.4 + (place + 0.5) * width for row in rows]
+            medians = [spread.median for spread in spreads]
+            axis.bar(left, medians, 0.92 * width, yerr=whiskers(spreads), color=color, capsize=2, label=name)
+            if axis is axes[0]:
+                axis.margins(y=0.2)
+                for x, row in zip(left, rows, strict=True):
+                    if row.flop_ratio:
+                        axis.hlines(row.flop_ratio, x - width / 2, x + width / 2, color="black", linewidth=2)
+                    tick, room = row.flop_ratio or 0, 0.13 * highest  # about the height of a number
+                    above_tick = row.ratio.high - 0.2 * room < tick < row.ratio.high + room
+                    axis.annotate(
+                        f"{row.ratio.median:.2f}",
+                        (x, max(tick, row.ratio.high) if above_tick else row.ratio.high),
+                        xytext=(0, 4),
+                        textcoords="offset points",
+                        ha="center",
+                        rotation=90,
+                        fontsize="small",
+                    )
+        axis.set_xticks(range(len(workloads)), workloads)
+        axis.set_xlabel("length (subwords) x sentences of a batch")
+        axis.set_ylabel(label)
+    legend(figure, axes[0], "whiskers: quartiles of the rounds; black lines: what FLOPs alone predict")
+    return figure

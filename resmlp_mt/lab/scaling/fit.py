@@ -1,0 +1,288 @@
+"""The laws of each family, their intervals by a bootstrap over runs, and how well they predict runs left out."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from resmlp_mt.lab.scaling.estimates import Estimate, difference, estimate
+from resmlp_mt.lab.scaling.frontier import Frontier, frontier
+from resmlp_mt.lab.scaling.laws import (
+    Parameters,
+    Points,
+    fit_compute,
+    fit_sizes,
+    loss_of_sizes,
+    named_compute,
+    named_sizes,
+)
+from resmlp_mt.lab.scaling.runs import DIVERGED, Run
+from resmlp_mt.lab.scaling.together import fit_together, loss_together, named_together
+
+RESAMPLES = 400
+FEWEST_SIZES = FEWEST_AMOUNTS = 3
+FEWEST_RUNS = 7
+"""Two more than the law of N and D has constants."""
+
+CHOICES = {"non_embedding": "non-embedding", "without_mixing": "non-embedding without mixing matrices"}
+"""What counts as N, by the property of ``Parameters``; the first is meant where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Runs that a fit has not seen.
+
+    Attributes:
+        what: the size or the amount of data
+        error: mean of the absolute errors of the predicted losses, as a share of the losses
+        runs: how many
+        error_together: the same by the law in which N and D act together
+    """
+
+    what: str
+    error: float
+    runs: int
+    error_together: float
+
+
+@dataclass(frozen=True)
+class SizeFit:
+    """``L(N, D)`` of a family, for one choice of what counts as N.
+
+    Attributes:
+        one: E, A, alpha, B, beta by all runs
+        many: the same by each resample of the runs
+        flops: k and growth of ``FLOPs a token = k N^growth``
+        constants: the same with their intervals, and the exponents of the split, ``N*`` and ``D*``
+    """
+
+    one: Parameters
+    many: Parameters
+    flops: tuple[float, float]
+    constants: dict[str, Estimate]
+
+
+@dataclass(frozen=True)
+class FamilyFit:
+    """What was found of a family.
+
+    Attributes:
+        runs: those that have not diverged
+        why_not: what lacks for a fit, if it does; then there is nothing of what follows but a frontier
+        frontier: of all runs
+        sizes: ``L(N, D)``, by what counts as N
+        residual: root of the mean squared residual of log L
+        together: constants of the law in which N and D act together, with their intervals
+        residual_together: as ``residual``, of that law
+        compute_one, compute_many: E, a, alpha and b of ``L(C)`` on the frontier, by all runs and by each resample
+        compute: the same with their intervals, and ``N on the frontier``, the exponent of C in the sizes that are best
+        held_out: the largest size, the largest amount of data
+        ranges: largest over smallest N and D
+    """
+
+    runs: list[Run]
+    why_not: str = ""
+    frontier: Frontier | None = None
+    sizes: dict[str, SizeFit] = field(default_factory=dict)
+    residual: float = math.nan
+    together: dict[str, Estimate] = field(default_factory=dict)
+    residual_together: float = math.nan
+    compute_one: Parameters = field(default_factory=dict)
+    compute_many: Parameters = field(default_factory=dict)
+    compute: dict[str, Estimate] = field(default_factory=dict)
+    held_out: list[HeldOut] = field(default_factory=list)
+    ranges: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def constants(self) -> dict[str, Estimate]:
+        """Of ``L(N, D)`` where N is all non-embedding parameters."""
+        return self.sizes["non_embedding"].constants
+
+
+def points_of(runs: Sequence[Run], choice: str = "non_embedding", families: Sequence[str] = ()) -> Points:
+    """What ``L(N, D)`` is fitted to: the lowest loss of each run."""
+    return Points(
+        np.array([float(getattr(run.parameters, choice)) for run in runs]),
+        np.array([float(run.tokens) for run in runs]),
+        np.array([run.best for run in runs]),
+        np.array([families.index(run.cell.family) if families else 0 for run in runs]),
+    )
+
+
+def flops_law(points: Points, flops: np.ndarray) -> tuple[float, float]:
+    """k and growth of ``FLOPs a token = k N^growth``, through the smallest and the largest N; they are not 6 and 1.
+
+    Args:
+        flops: of training on a token (runs)
+    """
+    small, large = np.argmin(points.parameters), np.argmax(points.parameters)
+    growth = np.log(flops[large] / flops[small]) / np.log(points.parameters[large] / points.parameters[small])
+    return float(flops[small] / points.parameters[small] ** growth), float(growth)
+
+
+def split(named: Parameters, growth: float) -> Parameters:
+    """The exponents of C in N* and D*, which minimize ``L(N, D)`` where ``C = k N^growth D``, each token read once.
+
+    With growth 1 they are Hoffmann et al.'s ``beta / (alpha + beta)`` and ``alpha / (alpha + beta)``.
+    """
+    whole = growth * named["beta"] + named["alpha"]
+    return {"N*": named["beta"] / whole, "D*": named["alpha"] / whole}
+
+
+def best_size(named: Parameters, flops: tuple[float, float], compute: np.ndarray) -> np.ndarray:
+    """N* for amounts of compute (problems x amounts); where it is no number, there is no best size."""
+    a, alpha, b, beta = (named[name][:, None] for name in ("A", "alpha", "B", "beta"))
+    k, growth = flops
+    with np.errstate(all="ignore"):
+        return (alpha * a / (growth * beta * b) * (compute / k) ** beta) ** (1 / (alpha + growth * beta))
+
+
+def resamples(runs: int, seed: int) -> np.ndarray:
+    """How often each run is in each resample (resamples x runs)."""
+    return np.random.default_rng(seed).multinomial(runs, [1 / runs] * runs, RESAMPLES).astype(float)
+
+
+def lacks(runs: Sequence[Run]) -> str:
+    """What runs lack for a fit of ``L(N, D)``; nothing if nothing."""
+    sizes, amounts = {run.cell.size for run in runs}, {run.cell.pairs for run in runs}
+    if len(runs) >= FEWEST_RUNS and len(sizes) >= FEWEST_SIZES and len(amounts) >= FEWEST_AMOUNTS:
+        return ""
+    return (
+        f"too few points for a fit: {len(runs)} runs of {len(sizes)} sizes and {len(amounts)} amounts of data; "
+        f"at least {FEWEST_RUNS} of {FEWEST_SIZES} and {FEWEST_AMOUNTS} are needed"
+    )
+
+
+def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
+    """Fit the laws of one family.
+
+    Args:
+        runs: finished; those that have diverged are left out
+        seed: of the resamples
+    """
+    runs = [run for run in runs if run.end != DIVERGED]
+    missing = lacks(runs)
+    if missing:
+        return FamilyFit(runs, missing, frontier(runs) if runs else None)
+    counts = resamples(len(runs), seed)
+    sizes = {choice: _fit_sizes(runs, counts, choice) for choice in CHOICES}
+    points = points_of(runs)
+    found = fit_together(points)
+    one, many = (named_together(theta, points) for theta in (found, fit_together(points, counts, found)))
+    return FamilyFit(
+        runs=runs,
+        sizes=sizes,
+        residual=_residual(loss_of_sizes(sizes["non_embedding"].one, points.parameters, points.tokens), points),
+        together=_estimates(one, many, len(runs), 4),
+        residual_together=_residual(loss_together(one, points.parameters, points.tokens), points),
+        held_out=[
+            *hold_out(runs, points.parameters, "the largest size"),
+            *hold_out(runs, points.tokens, "the largest amount of data"),
+        ],
+        ranges={name: float(of.max() / of.min()) for name, of in (("N", points.parameters), ("D", points.tokens))},
+        **_along_compute(runs, counts),
+    )
+
+
+def _residual(expected: np.ndarray, points: Points) -> float:
+    return float(np.sqrt(np.mean(np.log(expected[0] / points.loss) ** 2)))
+
+
+def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> SizeFit:
+    points = points_of(runs, choice)
+    found = fit_sizes(points)
+    one, many = (named_sizes(theta, points, 0) for theta in (found, fit_sizes(points, counts, found)))
+    flops = flops_law(points, np.array([run.flops for run in runs]))
+    return SizeFit(one, many, flops, _estimates(one | split(one, flops[1]), many | split(many, flops[1]), len(runs), 5))
+
+
+FACTORS = "E", "A", "B", "a", "b", "N_c", "D_c"
+"""Constants whose logarithm an interval is of."""
+
+
+def _estimates(one: Parameters, many: Parameters, runs: int, constants: int) -> dict[str, Estimate]:
+    return {name: estimate(float(one[name][0]), many[name], runs, constants, factor=name in FACTORS) for name in one}
+
+
+def _along_compute(runs: Sequence[Run], counts: np.ndarray) -> dict[str, Any]:
+    """What ``FamilyFit`` has of the frontier."""
+    whole, resampled = frontier(runs), frontier(runs, counts)
+    there = np.isfinite(whole.loss[0])
+    compute = whole.compute[there]
+    reached = np.isfinite(resampled.loss[:, there])
+    found = fit_compute(compute, whole.loss[:, there])
+    losses = np.where(reached, resampled.loss[:, there], 1.0)
+    one, many = (named_compute(theta, compute) for theta in (found, fit_compute(compute, losses, reached * 1.0, found)))
+    sizes = np.log([run.parameters.non_embedding for run in runs])
+    value, *draws = (
+        float(np.polyfit(np.log(compute[known]), sizes[best[known]], 1)[0]) if known.sum() > 1 else math.nan
+        for best, known in zip(
+            np.concatenate([whole.run, resampled.run])[:, there],
+            np.concatenate([there[None, there], reached]),
+            strict=True,
+        )
+    )
+    return {
+        "frontier": whole,
+        "compute_one": one,
+        "compute_many": many,
+        "compute": _estimates(one, many, len(runs), 4)
+        | {"N on the frontier": estimate(value, np.array(draws), len(runs), 2)},
+    }
+
+
+def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut]:
+    """Fit ``L(N, D)`` without the runs of the largest value and predict their losses; nothing if too few are left."""
+    largest = values == values.max()
+    left = [run for run, out in zip(runs, largest, strict=True) if not out]
+    if lacks(left):
+        return []
+    points, held = points_of(left), points_of([run for run, out in zip(runs, largest, strict=True) if out])
+    named, together = named_sizes(fit_sizes(points), points, 0), named_together(fit_together(points), points)
+    error, error_together = (
+        float(np.mean(np.abs(predicted[0] / held.loss - 1)))
+        for predicted in (
+            loss_of_sizes(named, held.parameters, held.tokens),
+            loss_together(together, held.parameters, held.tokens),
+        )
+    )
+    return [HeldOut(what, error, len(held.loss), error_together)]
+
+
+def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, dict[str, Estimate]]:
+    """Fit ``L(N, D)`` of all families that have enough runs with one E; the resamples are each family's own."""
+    fitted = [name for name, each in families.items() if not each.why_not]
+    if len(fitted) < 2:
+        return {}
+    runs = [run for name in fitted for run in families[name].runs]
+    points = points_of(runs, families=fitted)
+    counts = np.concatenate([resamples(len(families[name].runs), seed) for seed, name in enumerate(fitted, 2)], axis=1)
+    found = fit_sizes(points)
+    resampled = fit_sizes(points, counts, found)
+    told = {}
+    for number, name in enumerate(fitted):
+        one, many = (named_sizes(theta, points, number) for theta in (found, resampled))
+        told[name] = _estimates(one, many, len(runs), 1 + 4 * len(fitted))
+    return told
+
+
+COMPARED: dict[str, Callable[[FamilyFit], Estimate]] = {
+    "alpha, of parameters": lambda fit: fit.constants["alpha"],
+    "beta, of data": lambda fit: fit.constants["beta"],
+    "alpha, N and D together": lambda fit: fit.together["alpha"],
+    "beta, N and D together": lambda fit: fit.together["beta"],
+    "alpha, of compute": lambda fit: fit.compute["alpha"],
+    "N*, of the split": lambda fit: fit.constants["N*"],
+}
+
+
+def differences(families: Mapping[str, FamilyFit]) -> dict[str, dict[str, Estimate]]:
+    """By ``one minus another``, the difference of each exponent; of families that have enough runs."""
+    fitted = {name: each for name, each in families.items() if not each.why_not}
+    return {
+        f"{one} minus {other}": {name: difference(of(fitted[one]), of(fitted[other])) for name, of in COMPARED.items()}
+        for other, one in itertools.combinations(fitted, 2)
+    }

@@ -1,0 +1,217 @@
+"""The cells of a study, what each costs, and the table of them before any training."""
+
+import math
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fairseq.data import Dictionary, data_utils
+from fairseq.tasks.translation import TranslationTask
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.data.sampling import drawn, lengths
+from resmlp_mt.lab.analysis import flops
+from resmlp_mt.lab.benchmarks.systems import build_model, training_args
+from resmlp_mt.lab.scaling.parameters import Parameters, count
+from resmlp_mt.lab.scaling.recipe import ScalingRecipe
+
+RATE = 3.7e10
+"""FLOP/s of a training on one core of an AMD EPYC, by this toolkit's formula (examples/scaling/tatoeba.json)."""
+
+SECONDS_AN_UPDATE = 0.03
+"""Of a core, beside the products."""
+
+SECONDS_AT_THE_START = 8.0
+"""Of a core, until the first update."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training of a study."""
+
+    family: str
+    size: str
+    pairs: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Also that of its folder."""
+        return f"{self.family}-{self.size}-{self.pairs}-seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a cell is made of, known before it is trained.
+
+    Attributes:
+        parameters: of its model
+        flops: of training on a target token, padding left out, the mean over the sample
+        tokens: target subwords of the sample, with ``</s>``
+        updates: the most that its budget allows
+        updates_an_epoch: of the sample
+        validated: target subwords of all validations
+        seconds: of one core, if the whole budget is used
+    """
+
+    cell: Cell
+    parameters: Parameters
+    flops: float
+    tokens: int
+    updates: int
+    updates_an_epoch: int
+    validated: int
+
+    @property
+    def seconds(self) -> float:
+        tokens = self.tokens / self.updates_an_epoch * self.updates + self.validated / flops.TRAINING
+        return SECONDS_AT_THE_START + self.updates * SECONDS_AN_UPDATE + tokens * self.flops / RATE
+
+
+def cells_of(recipe: ScalingRecipe) -> list[Cell]:
+    """All cells, by family, size and amount of data; those with other seeds last."""
+    cells = [
+        Cell(family, size, pairs, recipe.seed)
+        for family in recipe.families
+        for size in recipe.sizes
+        for pairs in recipe.pairs
+    ]
+    again = recipe.repeated
+    if again:
+        cells += [Cell(family, again.size, again.pairs, seed) for seed in again.seeds for family in recipe.families]
+    return cells
+
+
+def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
+    """What the cells cost, the cheapest first.
+
+    Args:
+        data: the whole data-bin
+
+    Raises:
+        UserError: the data is broken, smaller than the largest sample or has sentences that are too long for a model;
+            fairseq refuses the options of a family; sizes do not rise
+    """
+    dictionaries = [_dictionary(data, lang) for lang in recipe.langs]
+    source, target = lengths(data, "train", recipe.langs)
+    order = drawn(data, recipe.langs, recipe.pairs[-1], recipe.sample_seed)
+    samples = {pairs: (source[order[:pairs]], target[order[:pairs]]) for pairs in recipe.pairs}
+    validation = lengths(data, "valid", recipe.langs)
+    longest = [int(max(*map(np.max, sides))) for sides in zip(samples[recipe.pairs[-1]], validation, strict=True)]
+
+    models: dict[tuple[str, str], tuple[Any, Parameters]] = {}
+    for family in recipe.families:
+        for size in recipe.sizes:
+            models[family, size] = _model(recipe, family, size, dictionaries, longest)
+        _check_rising(family, {size: models[family, size][1] for size in recipe.sizes})
+    batches = {pairs: updates_an_epoch(models[cell_key(recipe)][0], *sides) for pairs, sides in samples.items()}
+    plans = []
+    for cell in cells_of(recipe):
+        args, parameters = models[cell.family, cell.size]
+        formula = flops.of_options(args, len(dictionaries[1]))
+        sides = samples[cell.pairs]
+        forward = float(np.sum(formula.forward(*sides)))  # of all pairs at once
+        tokens = int(sides[1].sum())
+        plans.append(
+            Plan(
+                cell=cell,
+                parameters=parameters,
+                flops=flops.TRAINING * forward / tokens,
+                tokens=tokens,
+                updates=recipe.updates,
+                updates_an_epoch=batches[cell.pairs],
+                validated=int(validation[1].sum()) * (recipe.updates // recipe.validate_every),
+            )
+        )
+    return sorted(plans, key=lambda each: each.seconds)
+
+
+def cell_key(recipe: ScalingRecipe) -> tuple[str, str]:
+    """Any family and size: all have the same batches."""
+    return next(iter(recipe.families)), next(iter(recipe.sizes))
+
+
+def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
+    """The updates that fairseq makes of an epoch.
+
+    Args:
+        args: options of fairseq-train
+        source, target: subwords of each sentence with ``</s>``
+
+    Raises:
+        UserError: a sentence has more subwords than a batch may have
+    """
+    order = np.argsort(target, kind="mergesort")
+    order = order[np.argsort(source[order], kind="mergesort")]
+    longer = np.maximum(source, target)
+    if args.max_tokens is not None and longer.max() > args.max_tokens:
+        raise UserError(f"batches: --max-tokens {args.max_tokens}: a sentence has {longer.max()}: give as many or more")
+    batches = data_utils.batch_by_size(
+        order,
+        num_tokens_fn=lambda number: longer[number],
+        num_tokens_vec=longer[order],
+        max_tokens=args.max_tokens,
+        max_sentences=args.batch_size,
+        required_batch_size_multiple=args.required_batch_size_multiple,
+    )
+    return math.ceil(len(batches) / args.update_freq[0])
+
+
+def _dictionary(data: Path, lang: str) -> Dictionary:
+    path = data / f"dict.{lang}.txt"
+    if not path.is_file():
+        raise UserError(f"{path}: no such file: prepare the data first, or give its folder as --work")
+    return Dictionary.load(str(path))
+
+
+def _model(
+    recipe: ScalingRecipe, family: str, size: str, dictionaries: Sequence[Dictionary], longest: Sequence[int]
+) -> tuple[Any, Parameters]:
+    """The options of a family's size, architecture applied, and the parameters of its model."""
+    name = f"families: {family}, size {size}"
+    args = training_args(["no-data", *recipe.training_options(family, size, recipe.seed)], name)
+    for side, length in zip(("source", "target"), longest, strict=True):
+        limit = getattr(args, f"max_{side}_positions")
+        if length > limit:
+            raise UserError(
+                f"{name}: a {side} sentence has {length} positions, the model {limit}: "
+                f"--max-{side}-positions {length} or more, or prepare the data with a smaller --max-length"
+            )
+    # Not by convert_namespace_to_omegaconf, which takes half a second a model
+    return args, count(build_model(Namespace(model=args), TranslationTask(args, *dictionaries)))
+
+
+def _check_rising(family: str, sizes: Mapping[str, Parameters]) -> None:
+    for before, after in pairwise(sizes):
+        smaller, larger = sizes[before].non_embedding, sizes[after].non_embedding
+        if larger <= smaller:
+            raise UserError(
+                f"sizes: {after}: {family} has {larger:,} non-embedding parameters, {before} before it {smaller:,}: "
+                "sizes must rise from each to the next"
+            )
+
+
+def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
+    """The cells for the terminal, with the processor hours up to the end of each."""
+    heading = ["cell", "non-embedding", "encoder", "decoder", "mixing", "embedding"]
+    rows = [[*heading, "FLOPs/token", "tokens", "epochs", "minutes", "hours so far"]]
+    hours = 0.0
+    for each in plans:
+        hours += each.seconds / 3600
+        of = each.parameters
+        rows.append(
+            [
+                each.cell.name,
+                *(f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, of.embedding)),
+                f"{each.flops:.3g}",
+                f"{each.tokens:,}",
+                f"{each.updates / each.updates_an_epoch:.1f}",
+                f"{each.seconds / 60:.1f}",
+                f"{hours:.2f}",
+            ]
+        )
+    return rows

@@ -1,0 +1,222 @@
+"""A study as one page of HTML, as Markdown, as JSON and as a picture."""
+
+import importlib.util
+import io
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from resmlp_mt.common.files import atomic_write, write_json
+from resmlp_mt.common.tables import facts, markdown_table
+from resmlp_mt.lab.ablations.table import duration
+from resmlp_mt.lab.analysis import page as html
+from resmlp_mt.lab.scaling.estimates import CONFIDENCE, Estimate
+from resmlp_mt.lab.scaling.findings import findings
+from resmlp_mt.lab.scaling.fit import CHOICES, FamilyFit
+from resmlp_mt.lab.scaling.runs import DIVERGED, Run
+
+FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
+
+Table = list[list[str]]
+
+NOTES = (
+    "Loss: cross entropy of the validation set, not smoothed, in nats a target subword and in nats a character of the "
+    "running text. Compute: three times the forward FLOPs (matrix products) times the target subwords trained on, "
+    "padding left out. N: parameters of encoder and decoder without embeddings and output projection. D: target "
+    "subwords of the sample; those of later epochs are compute, not data.",
+    "Mixing matrices (A, with its bias and relative term) grow with the number of positions, not with the width. N has "
+    "them, as stored; the other choice, without them, has a table of its own.",
+    "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, beside it a law in which N and D "
+    "act together, ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), and L(C) = a (b + C)^-alpha + E to "
+    "the frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of "
+    f"starts. Brackets: {CONFIDENCE:.0%} intervals of a bootstrap over runs, a run's points together, made wider by "
+    "sqrt(runs / (runs - constants)). C^N* and C^D* are where L(N, D) is least for a compute, if each token is read "
+    "once.",
+)
+"""What the figures are."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that a page shows.
+
+    Attributes:
+        planned: how many cells the recipe has
+        runs: those that are finished
+        families: what was fitted to the runs of each
+        shared: of each family, the constants of the laws with one E for all
+        differences: of the families' exponents
+        tokens_a_character: target subwords with ``</s>`` of the validation set over the characters of its running text
+        about: what else to tell, such as the command
+    """
+
+    title: str
+    planned: int
+    runs: list[Run]
+    families: Mapping[str, FamilyFit]
+    shared: Mapping[str, Mapping[str, Estimate]]
+    differences: Mapping[str, Mapping[str, Estimate]]
+    tokens_a_character: float
+    about: Mapping[str, str]
+
+    @property
+    def diverged(self) -> list[str]:
+        """The names of the cells that have."""
+        return [run.cell.name for run in self.runs if run.end == DIVERGED]
+
+    def notes(self) -> list[str]:
+        """What the figures are."""
+        diverged = (
+            f" {len(self.diverged)} diverged and are left out: {', '.join(self.diverged)}." if self.diverged else ""
+        )
+        return [f"{len(self.runs)} of {self.planned} trainings are finished.{diverged}", *NOTES]
+
+    def tables(self) -> list[tuple[str, Table]]:
+        """Headings and tables."""
+        fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
+        tables = [("The runs", self._runs())]
+        if not fitted:
+            return tables
+        for choice, what in CHOICES.items():
+            rows = {name: fit.sizes[choice].constants for name, fit in fitted.items()}
+            tables.append((f"L(N, D), N: {what}", constants_table(rows)))
+        if self.shared:
+            tables.append(("L(N, D) with one E for all families", constants_table(self.shared)))
+        rows = {name: fit.together for name, fit in fitted.items()}
+        tables.append(("L(N, D) where N and D act together", constants_table(rows)))
+        tables.append(("L(C) on the frontier", constants_table({name: fit.compute for name, fit in fitted.items()})))
+        held = [["left out", "runs", "error of the predicted loss", "where N and D act together"]]
+        held += [
+            [f"{name}, {each.what}", str(each.runs), f"{each.error:.2%}", f"{each.error_together:.2%}"]
+            for name, fit in fitted.items()
+            for each in fit.held_out
+        ]
+        if len(held) > 1:
+            tables.append(("Runs that a fit has not seen", held))
+        if self.differences:
+            tables.append(("Differences of exponents", constants_table(self.differences)))
+        return tables
+
+    def _runs(self) -> Table:
+        heading = ["cell", "N", "encoder", "decoder", "mixing", "D", "FLOPs/token", "nats/token", "nats/character"]
+        rows = [[*heading, "FLOPs in all", "processor time", "ended by"]]
+        for run in self.runs:
+            of = run.parameters
+            best = f"{run.best:.3f}" if run.losses else "none"
+            character = f"{run.best * self.tokens_a_character:.3f}" if run.losses else "none"
+            rows.append(
+                [
+                    run.cell.name,
+                    *(f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, run.tokens)),
+                    f"{run.flops:.3g}",
+                    best,
+                    character,
+                    f"{run.compute[-1]:.3g}" if run.losses else "none",
+                    duration(run.processor_seconds),
+                    run.end,
+                ]
+            )
+        return rows
+
+    def says(self) -> list[str]:
+        """What was found, in words."""
+        return findings(self.families, self.differences)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
+        return {
+            "title": self.title,
+            **self.about,
+            "cells planned": self.planned,
+            "diverged": self.diverged,
+            "tokens a character": self.tokens_a_character,
+            "findings": self.says(),
+            "tables": {
+                heading: {"columns": columns, "rows": {name: cells for name, *cells in rows}}
+                for heading, ((_, *columns), *rows) in self.tables()
+            },
+            "families": {name: _family(fit) for name, fit in self.families.items()},
+            "one E for all": _constants(self.shared),
+            "differences": _constants(self.differences),
+            "runs": [asdict(run) | {"compute": run.compute} for run in self.runs],
+        }
+
+    def as_markdown(self) -> str:
+        """A document beside the picture."""
+        parts = [
+            f"# {self.title}",
+            *(f"- {each}" for each in self.says()),
+            f"![{self.title}]({FILES[1]})",
+            *self.notes(),
+        ]
+        for heading, rows in self.tables():
+            parts += [f"## {heading}", markdown_table(rows)]
+        return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
+
+    def as_html(self, png: bytes | None) -> str:
+        """A page that needs no other file."""
+        parts = [html.finding(each) for each in self.says()]
+        if png:
+            parts.append(html.picture(png, f"{self.title}: loss over compute, parameters and data; the best size"))
+        parts += [html.paragraph(each) for each in self.notes()]
+        contents = []
+        for number, (heading, rows) in enumerate(self.tables()):
+            contents.append((heading, f"table{number}"))
+            parts += [html.heading(heading, f"table{number}"), html.table(rows)]
+        return html.page(self.title, [*parts, html.paragraph(f"{facts(self.about)}.")], contents)
+
+
+def constants_table(rows: Mapping[str, Mapping[str, Estimate]]) -> Table:
+    """A row of estimates for each name."""
+    names = list(next(iter(rows.values())))
+    return [["", *names], *([name, *(str(each[of]) for of in names)] for name, each in rows.items())]
+
+
+def _constants(rows: Mapping[str, Mapping[str, Estimate]]) -> dict[str, dict[str, dict[str, float | None]]]:
+    return {name: {of: each.as_json() for of, each in row.items()} for name, row in rows.items()}
+
+
+def _family(fit: FamilyFit) -> dict[str, Any]:
+    if fit.why_not:
+        return {"runs": len(fit.runs), "not fitted": fit.why_not}
+    return {
+        "runs": len(fit.runs),
+        "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
+        "L(C)": {name: each.as_json() for name, each in fit.compute.items()},
+        "residual": fit.residual,
+        "N and D together": {name: each.as_json() for name, each in fit.together.items()},
+        "residual of N and D together": fit.residual_together,
+        "held out": [asdict(each) for each in fit.held_out],
+        "ranges": fit.ranges,
+    }
+
+
+def save(study: Study, out: Path) -> None:
+    """Write the page, the picture (with matplotlib), the Markdown and the JSON.
+
+    Raises:
+        UserError: one cannot be written
+    """
+    page, picture, markdown, as_json = (out / name for name in FILES)
+    png = drawn(study)
+    if png:
+        with atomic_write(picture, "wb") as stream:
+            stream.write(png)
+    for path, text in (page, study.as_html(png)), (markdown, study.as_markdown()):
+        with atomic_write(path) as stream:
+            stream.write(text)
+    write_json(as_json, study.as_json())
+
+
+def drawn(study: Study) -> bytes | None:
+    """The picture as PNG, 1,200 pixels wide; None without matplotlib."""
+    if not importlib.util.find_spec("matplotlib"):
+        print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
+        return None
+    from resmlp_mt.lab.scaling.plots import figure_of
+
+    stream = io.BytesIO()
+    figure_of(study.families, study.runs, study.title).savefig(stream, format="png", dpi=100)
+    return stream.getvalue()

@@ -1,0 +1,167 @@
+"""A study as a picture; the only module here that needs matplotlib."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from resmlp_mt.common.colors import colors_of
+from resmlp_mt.lab.scaling.estimates import interval
+from resmlp_mt.lab.scaling.fit import FamilyFit, best_size
+from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
+from resmlp_mt.lab.scaling.runs import DIVERGED, Run
+
+BEYOND = 10
+"""How many times further than the largest measured value a law is drawn, dashed."""
+
+MARKERS = "o", "s", "^", "D", "v", "P"
+
+Law = Callable[[Parameters, np.ndarray], np.ndarray]
+
+
+def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "") -> Figure:
+    """Loss over compute, parameters and data, and the best size of a model, each with the laws that were fitted.
+
+    Args:
+        families: by name
+        runs: all, those too that have diverged
+    """
+    figure = Figure(figsize=(12, 10.5), layout="constrained")
+    axes = figure.subplots(2, 2)
+    colors = colors_of(families)
+    markers = {name: MARKERS[number % len(MARKERS)] for number, name in enumerate(families)}
+    _compute(axes[0, 0], families, runs, colors)
+    _parameters(axes[0, 1], families, colors, markers)
+    _data(axes[1, 0], families, colors, markers)
+    _split(axes[1, 1], families, colors, markers)
+    losses = [loss for run in runs if run.end != DIVERGED for loss in run.losses]
+    best = [run.best for fit in families.values() for run in fit.runs]
+    for axis, shown in (axes[0, 0], losses), (axes[0, 1], best), (axes[1, 0], best):
+        if shown:  # whatever the bands do
+            room = 0.3 * (max(shown) - min(shown)) + 0.01
+            axis.set_ylim(max(min(shown) - room, 0), max(shown) + room / 3)
+    for axis in axes.flat:
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))  # also where the range is short
+        axis.xaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:.0e}".replace("e+0", "e").replace("e+", "e"))
+        )
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.grid(alpha=0.3, which="major")
+        axis.spines[["top", "right"]].set_visible(False)
+    lines = [Line2D([], [], color=colors[name], marker=markers[name], label=name) for name in families]
+    lines += [
+        Line2D([], [], linewidth=0.7, label="each run", color="0.3"),
+        Line2D([], [], linewidth=2.2, label="law, in the measured range (band: 95 %)", color="0.3"),
+        Line2D([], [], linestyle="--", linewidth=1.5, label="law, extrapolated", color="0.3"),
+    ]
+    if any(run.end == DIVERGED for run in runs):
+        lines.append(Line2D([], [], linestyle=":", marker="x", label="diverged, left out", color="0.3"))
+    figure.legend(handles=lines, loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle(title)
+    return figure
+
+
+def _compute(axis: Any, families: Mapping[str, FamilyFit], runs: list[Run], colors: Mapping[str, str]) -> None:
+    for run in runs:
+        style = {"linestyle": ":", "marker": "x", "markersize": 4} if run.end == DIVERGED else {"alpha": 0.5}
+        axis.plot(run.compute, run.losses, color=colors[run.cell.family], linewidth=0.7, zorder=1, **style)
+    for name, fit in families.items():
+        if fit.frontier is not None:
+            there = np.isfinite(fit.frontier.loss[0])
+            axis.plot(
+                fit.frontier.compute[there],
+                fit.frontier.loss[0, there],
+                ".",
+                markersize=4,
+                color=colors[name],
+                zorder=3,
+            )
+        if not fit.why_not and fit.frontier is not None:
+            measured = float(fit.frontier.compute[0]), float(fit.frontier.compute[-1])
+            _law(axis, loss_of_compute, fit.compute_one, fit.compute_many, measured, colors[name])
+    axis.set(xlabel="training compute (FLOPs; dots: the frontier)", ylabel="validation loss (nats a target token)")
+
+
+def _parameters(
+    axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str]
+) -> None:
+    for name, fit in families.items():
+        if not fit.runs:
+            continue
+        most = max(run.tokens for run in fit.runs)
+        at = sorted((run.parameters.non_embedding, run.best) for run in fit.runs if run.tokens == most)
+        axis.plot(*zip(*at, strict=True), markers[name], color=colors[name], markersize=5)
+        if not fit.why_not:
+            law = fit.sizes["non_embedding"]
+            _law(axis, _of_n(most), law.one, law.many, (at[0][0], at[-1][0]), colors[name])
+    axis.set(xlabel="non-embedding parameters N (with the largest sample)", ylabel="lowest validation loss")
+
+
+def _data(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str]) -> None:
+    for name, fit in families.items():
+        if not fit.runs:
+            continue
+        largest = max(run.parameters.non_embedding for run in fit.runs)
+        at = sorted((run.tokens, run.best) for run in fit.runs if run.parameters.non_embedding == largest)
+        axis.plot(*zip(*at, strict=True), markers[name], color=colors[name], markersize=5)
+        if not fit.why_not:
+            law = fit.sizes["non_embedding"]
+            _law(axis, _of_d(largest), law.one, law.many, (at[0][0], at[-1][0]), colors[name])
+    axis.set(xlabel="target tokens of the sample D (with the largest model)", ylabel="lowest validation loss")
+
+
+def _of_n(tokens: float) -> Law:
+    return lambda named, n: loss_of_sizes(named, n, np.full_like(n, tokens))
+
+
+def _of_d(parameters: float) -> Law:
+    return lambda named, d: loss_of_sizes(named, np.full_like(d, parameters), d)
+
+
+def _of_c(flops: tuple[float, float]) -> Law:
+    return lambda named, compute: best_size(named, flops, compute)
+
+
+def _split(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str]) -> None:
+    drawn = False
+    for name, fit in families.items():
+        if fit.why_not or fit.frontier is None:
+            continue
+        law = fit.sizes["non_embedding"]
+        compute = [law.flops[0] * run.parameters.non_embedding ** law.flops[1] * run.tokens for run in fit.runs]
+        _law(
+            axis, _of_c(law.flops), law.one, law.many,
+            (min(compute), max(compute)), colors[name],
+        )  # fmt: skip
+        sizes = np.array([run.parameters.non_embedding for run in fit.runs])
+        there = np.isfinite(fit.frontier.loss[0])
+        axis.plot(
+            fit.frontier.compute[there], sizes[fit.frontier.run[0, there]], markers[name],
+            color=colors[name], markersize=5, markerfacecolor="none",
+        )  # fmt: skip
+        drawn = True
+    if drawn:
+        axis.set_yscale("log")
+        every = [run.parameters.non_embedding for fit in families.values() for run in fit.runs]
+        axis.set_ylim(min(every) / 10, max(every) * 30)
+    else:
+        axis.text(0.5, 0.5, "too few runs for a law", transform=axis.transAxes, ha="center", color="0.4")
+        axis.set_xlim(1e9, 1e12)
+        axis.set_yticks([])
+    axis.set(xlabel="training compute (FLOPs)", ylabel="best N: by the law (lines), on the frontier (open)")
+
+
+def _law(axis: Any, law: Law, one: Parameters, many: Parameters, measured: tuple[float, float], color: str) -> None:
+    inside = np.geomspace(*measured, 60)
+    beyond = np.geomspace(measured[1], BEYOND * measured[1], 30)
+    for where, style, shade in (inside, "-", 0.15), (beyond, "--", 0.07):
+        axis.plot(where, law(one, where)[0], style, color=color, linewidth=2.2 if style == "-" else 1.5, zorder=2)
+        with np.errstate(all="ignore"):
+            drawn = law(many, where)
+        low, high = np.transpose([interval(np.where(np.isfinite(at), at, math.nan)) for at in drawn.T])
+        axis.fill_between(where, low, high, color=color, alpha=shade, linewidth=0)

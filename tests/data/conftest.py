@@ -1,0 +1,62 @@
+"""A made-up corpus, small and nasty."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from resmlp_mt.data.pipeline import Corpus
+from resmlp_mt.data.sources import PlainText
+
+# What breaks lines, words or alignment somewhere; in front of a word, so that a tool that breaks there loses alignment.
+NASTY = [
+    "\r",
+    "\v",
+    "\f",
+    "\x1c",
+    "\x1d",
+    "\x1e",
+    "\x85",
+    "\u2028",
+    "\u2029",
+    "\t",
+    "\x00",
+    "\u00a0",
+    "\u3000",
+    "\ufeff",
+]
+ENGLISH = (
+    "the red-haired man's old dog doesn't see 3.5 men ( and \" 1,000 \" women ) at McDonald's , e.g. Mr. Smith ..."
+)
+GERMAN = "der rothaarige Mann von Dr. Müller sieht z.B. 3,5 Männer-Gruppen ( und „ 1.000 “ Frauen ) nicht , obwohl ..."
+
+
+def write_side(path: Path, words: str, lines: int, seed: int) -> Path:
+    """Write made-up lines, every third with a nasty character in it, CRLF at times."""
+    chance = random.Random(f"{path.name} {seed}")
+    with path.open("wb") as file:
+        for number in range(lines):
+            line = chance.choices(words.split(), k=chance.randint(6, 12))
+            if number % 3 == 0:
+                line.insert(1, NASTY[number // 3 % len(NASTY)] + "Wort")
+            file.write(" ".join(line).encode() + (b"\r\n" if number % 7 == 0 else b"\n"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """300 / 40 / 43 pairs; pair 5 of train is empty, 6 is far too long, 7 is one word against many."""
+    folder = tmp_path_factory.mktemp("corpus")
+    files = {}
+    for split, lines in (("train", 300), ("valid", 40), ("test", 43)):
+        files[split] = (
+            write_side(folder / f"{split}.en", ENGLISH, lines, 1),
+            write_side(folder / f"{split}.de", GERMAN, lines, 1),
+        )
+    source = files["train"][0].read_bytes().split(b"\n")
+    source[4:7] = [b" \t\x00 ", b"Wort " * 300, b"Wort"]
+    files["train"][0].write_bytes(b"\n".join(source))
+    target = files["train"][1].read_bytes().split(b"\n")
+    target[6] = b"Frauen " * 30
+    files["train"][1].write_bytes(b"\n".join(target))
+    return Corpus(("en", "de"), **{split: [PlainText(*pair)] for split, pair in files.items()})

@@ -1,0 +1,198 @@
+"""WMT14 in small: archives with the real names, folders, formats and quirks, of made-up sentences.
+
+As a command it serves them on loopback, and runs another command in which the catalogs of this package and of sacrebleu
+name them; nothing else of what runs is changed:
+
+    python tests/data/replicas.py scripts/prepare_wmt14.py en-de --out DIR --symbols 200
+"""
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import random
+import runpy
+import sys
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # also runs as a command
+from corpora.misbehaving_server import Server, running
+
+WORDS = {  # English, German, French
+    "the": ("der", "le"), "a": ("ein", "un"), "old": ("alte", "vieux"), "red-haired": ("rothaarige", "roux"),
+    "minister": ("Minister", "ministre"), "farmer": ("Bauer", "fermier"), "horse": ("Pferd", "cheval"),
+    "house": ("Haus", "maison"), "report": ("Bericht", "rapport"), "sees": ("sieht", "voit"), "reads": ("liest", "lit"),
+    "buys": ("kauft", "achète"), "wants": ("will", "veut"), "today": ("heute", "aujourd'hui"), "3.5": ("3,5", "3,5"),
+    "not": ("nicht", "pas"), "and": ("und", "et"), "with": ("mit", "avec"), "never": ("nie", "jamais"),
+    "Mr. Smith": ("Herr Smith", "M. Smith"), "“well-known”": ("„wohlbekannt“", "« bien-connu »"), "R&D": ("F&E", "R&D"),
+}  # fmt: skip
+LANGS = ("en", "de", "fr")
+# What stands for the corpora: sentences in each, and quirks by line (0 is the first), the same on both sides of a pair.
+SIZES = {"europarl-v7": 150, "commoncrawl": 120, "news-commentary-v9": 80, "un": 90, "giga-fren": 110}
+SETS = {"newstest2012": 11, "newstest2013": 23, "newstest2014": 31}
+SYMBOLS = 40  # of the dictionary of the prepared corpus, fewer than it has
+# Paths on the server where they are not the name that the file gets here: two archives are called test.tgz.
+PATHS = {
+    "wmt12.test.tgz": "wmt12/test.tgz",
+    "wmt13.test.tgz": "wmt13/test.tgz",
+    "wmt14_full.test-full.tgz": "wmt14/test-full.tgz",
+}
+
+
+def sentences(name: str, number: int) -> list[dict[str, str]]:
+    """Made-up sentences, each in all languages; always the same for a name."""
+    chance = random.Random(name)
+    made = []
+    for _ in range(number):
+        words = chance.choices(list(WORDS), k=chance.randint(4, 12))
+        sides = zip(*((word, *WORDS[word]) for word in words), strict=True)
+        made.append({lang: " ".join(side).capitalize() + "." for lang, side in zip(LANGS, sides, strict=True)})
+    return made
+
+
+def corpus_lines(name: str, lang: str) -> list[bytes]:
+    """The lines of one side of a training corpus, quirks and all."""
+    lines = [pair[lang].encode() for pair in sentences(name, SIZES[name])]
+    if name == "europarl-v7":
+        lines[3] = b"" if lang == "en" else lines[3]  # empty on one side
+        lines[4] = b""
+        lines[5] = b" ".join([lines[5]] * 60)  # far more than 250 subwords
+        lines[6] = lines[6] * (3 if lang == "en" else 1)  # one side far longer
+        lines[7] += b"\r"  # of a CRLF
+    if name == "commoncrawl":
+        lines[2] = "Next\u0085line ".encode() + lines[2]
+        lines[3] = "Line\u2028separator ".encode() + lines[3]
+        lines[4] = b"Nul\x00byte " + lines[4]
+        lines[5] = b"Latin-1 caf\xe9 " + lines[5]
+        lines[6] = "Byte\ufeff order\u00a0mark\tand\u00ad tab ".encode() + lines[6]
+    if name == "news-commentary-v9" and lang == "fr":
+        lines[10] = b"Un\rdeux " + lines[10]
+        lines[20] = b"\r" + lines[20]
+    return lines
+
+
+def corpus_text(name: str, lang: str) -> bytes:
+    text = b"".join(line + b"\n" for line in corpus_lines(name, lang))
+    # Of this pair, one side lacks its last newline.
+    return text.removesuffix(b"\n") if (name, lang) in {("europarl-v7", "en"), ("giga-fren", "fr")} else text
+
+
+def sgml(name: str, lang: str, kind: str) -> bytes:
+    """A test set as statmt.org publishes it; sentences 2 and 3 hold entities."""
+    lines = [f'<{kind}set setid="{name}" srclang="any"' + (f' trglang="{lang}">' if kind == "ref" else ">")]
+    for number, pair in enumerate(sentences(name, SETS[name]), start=1):
+        if number % 10 == 1:
+            lines += ["</p>", "</doc>"] if number > 1 else []
+            lines += [f'<doc sysid="ref" docid="news-{number}" genre="news" origlang="en">', "<p>"]
+        text = escape(pair[lang] + (" <b> Q&A" if number in (2, 3) else ""), {'"': "&quot;"})
+        lines.append(f'<seg id="{(number - 1) % 10 + 1}">{"  " * (number % 2)}{text} </seg>')
+    return "\n".join([*lines, "</p>", "</doc>", f"</{kind}set>", ""]).encode()
+
+
+def tar(members: dict[str, bytes], gzipped: bool = True) -> bytes:
+    """An archive with its folders as members too, as ``tar -c FOLDER`` makes it; always the same bytes."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for folder in sorted({name.rpartition("/")[0] for name in members} - {""}):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return gzip.compress(file.getvalue(), mtime=0) if gzipped else file.getvalue()
+
+
+def _both(name: str, pattern: str, pairs: tuple[str, ...] = ("de", "fr")) -> dict[str, bytes]:
+    return {pattern.format(pair=f"{a}-en", lang=b): corpus_text(name, b) for a in pairs for b in (a, "en")}
+
+
+def archives() -> dict[str, bytes]:
+    """All archives, by the names of their files: those of the test sets have sacrebleu's."""
+    noise = {"training/europarl-v7.cs-en.cs": b"Ahoj\n", "training/europarl-v7.cs-en.en": b"Hello\n"}
+    crawl = _both("commoncrawl", "commoncrawl.{pair}.{lang}")
+    crawl |= {f"commoncrawl.{pair}-en.annotation": b"http://example.org\t1\n" for pair in ("de", "fr")}
+    giga = {
+        f"giga-fren.release2.fixed.{lang}.gz": gzip.compress(corpus_text("giga-fren", lang), mtime=0)
+        for lang in ("en", "fr")
+    }
+    prepared = {}
+    for split, corpus, count in (("train.tok.clean", "europarl-v7", 100), *((name, name, 20) for name in SETS)):
+        for lang in ("en", "de"):
+            pieces = (pair[lang].replace("er", "er@@ ").replace("@@  ", " ") for pair in sentences(corpus, count))
+            tok = "" if split.startswith("train") else ".tok"
+            prepared[f"{split}{tok}.bpe.32000.{lang}"] = "".join(f"{line.strip('@ ')}\n" for line in pieces).encode()
+    prepared["bpe.32000"] = b"#version: 0.2\ne r\n"
+    news = {name: {} for name in SETS}
+    for lang in LANGS:
+        for name in ("newstest2012", "newstest2013"):
+            news[name][f"test/{name}-src.{lang}.sgm"] = sgml(name, lang, "src")
+    for lang in ("de", "fr"):
+        news["newstest2014"] |= {
+            f"test-full/newstest2014-{lang}en-src.en.sgm": sgml("newstest2014", "en", "src"),
+            f"test-full/newstest2014-{lang}en-ref.{lang}.sgm": sgml("newstest2014", lang, "ref"),
+        }
+    return {
+        "training-parallel-europarl-v7.tgz": tar(noise | _both("europarl-v7", "training/europarl-v7.{pair}.{lang}")),
+        "training-parallel-commoncrawl.tgz": tar(crawl),
+        "training-parallel-nc-v9.tgz": tar(_both("news-commentary-v9", "training/news-commentary-v9.{pair}.{lang}")),
+        "training-parallel-un.tgz": tar(_both("un", "un/undoc.2000.{pair}.{lang}", ("fr",))),
+        "training-giga-fren.tar": tar(giga, gzipped=False),
+        "wmt16_en_de.tar.gz": tar(prepared),
+        "wmt12.test.tgz": tar(news["newstest2012"]),
+        "wmt13.test.tgz": tar(news["newstest2013"]),
+        "wmt14_full.test-full.tgz": tar(news["newstest2014"]),
+    }
+
+
+def zipped(name: str) -> bytes:
+    """The files of one of the archives in a zip; always the same bytes."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(archives()[name])) as tar, zipfile.ZipFile(file, "w") as archive:
+        for entry in filter(tarfile.TarInfo.isfile, tar):
+            archive.writestr(zipfile.ZipInfo(entry.name), tar.extractfile(entry).read(), zipfile.ZIP_DEFLATED)
+    return file.getvalue()
+
+
+def serve(server: Server) -> dict[str, str]:
+    """Put all archives on a server; their URLs by the names of their files."""
+    return {name: server.add(PATHS.get(name, name), content) for name, content in archives().items()}
+
+
+def change_catalogs(urls: Mapping[str, str]) -> None:
+    """Make the catalogs of this process name the replicas: where they are, and their checksums."""
+    from sacrebleu.dataset import DATASETS
+
+    from resmlp_mt.data import catalog
+
+    files = archives()
+    for name, file in catalog.ARCHIVES.items():
+        facts = {"size": len(files[name])} | {
+            algorithm: hashlib.new(algorithm, files[name]).hexdigest() for algorithm in ("sha256", "md5")
+        }
+        known = {fact: value for fact, value in facts.items() if getattr(file, fact) is not None}
+        if file.zipped:
+            content = zipped(name)
+            sums = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+            known["zipped"] = dataclasses.replace(file.zipped, **sums)
+        catalog.ARCHIVES[name] = dataclasses.replace(file, url=urls[name], mirrors=(), **known)
+    for official in (catalog.NEWSTEST2012, catalog.NEWSTEST2013, catalog.NEWSTEST2014):
+        name = official.archive.name
+        DATASETS[official.key].data = [urls[name]]
+        DATASETS[official.key].md5 = [hashlib.md5(files[name]).hexdigest()]
+    for name, task in catalog.TASKS.items():
+        catalog.TASKS[name] = dataclasses.replace(task, text_bytes=100_000)
+    for name, prepared in catalog.PREPARED.items():
+        catalog.PREPARED[name] = dataclasses.replace(prepared, symbols=SYMBOLS)
+
+
+if __name__ == "__main__":
+    with running() as server:
+        change_catalogs(serve(server))
+        sys.argv = sys.argv[1:]
+        runpy.run_path(sys.argv[0], run_name="__main__")

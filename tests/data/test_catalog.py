@@ -1,0 +1,50 @@
+"""The catalog names what it should, in the way that it should."""
+
+import io
+import re
+import tarfile
+
+import pytest
+import sacrebleu.dataset
+from corpora import replicas
+
+from resmlp_mt.data.catalog import ARCHIVES, PREPARED, TASKS
+
+
+def test_every_archive_is_known_by_its_bytes() -> None:
+    for name, file in ARCHIVES.items():
+        assert file.name == name
+        assert re.fullmatch(r"https://[a-z.]+/\S+", file.url)
+        assert re.fullmatch("[0-9a-f]{64}", file.sha256 or "") or re.fullmatch("[0-9a-f]{32}", file.md5 or "")
+    assert sum(file.size or 0 for file in ARCHIVES.values()) == 6_617_099_128
+
+
+def test_members_are_in_the_replicas() -> None:
+    """The replicas' names are written down a second time, from the same public sources."""
+    files = replicas.archives()
+    assert {official.archive.name for task in TASKS.values() for official in (*task.valid, task.test)} < set(files)
+    assert set(ARCHIVES) < set(files)
+    for pair, task in TASKS.items():
+        assert "-".join(task.langs) == pair
+        wanted = [(bitext.archive, bitext.members.format(lang=lang)) for bitext in task.train for lang in task.langs]
+        assert [member for archive, member in wanted if member not in _names(files[archive])] == []
+    for prepared in PREPARED.values():
+        members = {member.format(lang=lang) for member in prepared.splits.values() for lang in prepared.langs}
+        assert members | {prepared.codes} <= _names(files[prepared.archive])
+
+
+def _names(archive: bytes) -> set[str]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return set(tar.getnames())
+
+
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_the_evaluation_sets(pair: str) -> None:
+    task = TASKS[pair]
+    assert [official.key for official in task.valid] == {"en-de": ["wmt13"], "en-fr": ["wmt12", "wmt13"]}[pair]
+    assert task.test.key == "wmt14/full"  # 3,003 segments; "wmt14" is filtered
+    assert pair in sacrebleu.dataset.DATASETS[task.test.key].langpairs
+
+
+def test_the_prepared_corpus_is_scored_on_the_official_set() -> None:
+    assert {prepared.test.key for prepared in PREPARED.values()} == {"wmt14/full"}

@@ -1,0 +1,814 @@
+"""The whole preparation: every bad input, the same bytes, killed runs, changed options."""
+
+import dataclasses
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from corpora.folders import contents
+
+from resmlp_mt import cli
+from resmlp_mt.cli import prepare_text
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import LONGEST_SENTENCE, read_lines
+from resmlp_mt.common.locks import lock
+from resmlp_mt.data.binarize import Binarizing, write_dictionary
+from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, disk_work, made_already, made_otherwise, prepare
+from resmlp_mt.data.sources import PlainText
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.data.summary import format_summary
+from resmlp_mt.text.words import Words
+
+ROOT = Path(__file__).parents[2]
+RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+
+
+def _command(corpus: Corpus, out: Path, *options: str) -> list[str]:
+    """The command whose result is that of RECIPE."""
+    command = [sys.executable, str(ROOT / "scripts/prepare_text.py"), "--source-lang", "en", "--target-lang", "de"]
+    for split in ("train", "valid", "test"):
+        for source in corpus.sets[split]:
+            command += [f"--{split}", *map(str, source.inputs)]
+    return [*command, "--out", str(out), "--symbols", "60", "--max-ratio", "8", "--keep-punctuation", *options]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+def _binarized(out: Path) -> dict[str, bytes]:
+    """Of data-bin, what fairseq-preprocess makes too."""
+    files = contents(out / "data-bin")
+    assert files.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
+    assert json.loads(files.pop("text.json"))["learned"] == "bpe.codes"
+    return files
+
+
+@pytest.fixture(scope="module")
+def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The made-up corpus, prepared once."""
+    out = tmp_path_factory.mktemp("prepared") / "out"
+    prepare(corpus, RECIPE, out)
+    return out
+
+
+@pytest.fixture
+def without_binarizing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Preparation ends before its slowest step."""
+
+    def stop(self: Binarizing, *args: object) -> None:
+        raise UserError("as far as this test goes")
+
+    monkeypatch.setattr(Binarizing, "run", stop)
+
+
+def test_everything_is_there_and_counted(prepared: Path) -> None:
+    summary = json.loads((prepared / "summary.json").read_text())
+    train = {"read": 300, "kept": 297, "dropped": {"empty": 1, "ratio": 1, "too long": 1}}
+    assert summary["pairs"]["train"] == {**train, "sources": [{"name": "train.en", **train}]}
+    assert [summary["pairs"][split]["kept"] for split in ("valid", "test")] == [40, 43]
+    assert summary["learned"] == 60
+    assert summary["text"]["train"]["de"]["unknown"] == 0
+    assert not list(prepared.rglob("*.tmp")) and not list(prepared.rglob("*.log"))
+
+
+def test_binarized_sentences_are_those_of_fairseq_interactive(
+    corpus: Corpus, prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairseq import options, tasks
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    import resmlp_mt.fairseq_plugin  # noqa: F401  (as --user-dir imports it)
+
+    # data-bin alone, with no other option than fairseq cannot be without
+    monkeypatch.setattr(sys, "argv", ["fairseq-interactive"])
+    parser = options.get_interactive_generation_parser()
+    args = options.parse_args_and_arch(parser, [str(prepared / "data-bin"), "--path", "x"])
+    cfg = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(cfg.task)
+    tokenizer, bpe = task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
+    task.load_dataset("test")
+    raw = list(read_lines(corpus.test[0].source))
+    assert len(task.dataset("test").src) == len(raw) == 43
+    for sentence, line in zip(task.dataset("test").src, raw, strict=True):
+        assert task.source_dictionary.string(sentence) == bpe.encode(tokenizer.encode(line))
+
+
+def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool:
+    """Prepare in a process that kills itself before or after it gives a file or folder its name for the nth time.
+
+    Returns:
+        whether it was killed
+    """
+    child = os.fork()
+    if child == 0:
+        left = renames
+
+        def counting(rename: Callable[..., None]) -> Callable[..., None]:
+            def rename_or_die(*args: object) -> None:
+                nonlocal left
+                left -= 1
+                if not left and before:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                rename(*args)
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            return rename_or_die
+
+        os.replace, os.rename = counting(os.replace), counting(os.rename)
+        try:
+            prepare(corpus, RECIPE, out)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_killed_at_any_rename_and_run_again(corpus: Corpus, prepared: Path, tmp_path: Path, before: bool) -> None:
+    # The second run is killed at its second rename, the third at its third: before, amid and after every step.
+    out = tmp_path / "out"
+    runs = 1
+    while _run_and_kill(corpus, out, runs, before):
+        runs += 1
+    assert runs > 10
+    assert contents(out) == contents(prepared)
+
+
+def test_killed_with_two_workers_and_run_again(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = _command(corpus, out, "--jobs", "2")
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment())
+    while run.stdout.readline().strip() != "split train":
+        assert run.poll() is None
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    assert not (out / "data-bin").exists()
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment())
+    assert done.returncode == 0, done.stderr
+    assert "tokenize train 1: nothing changed, reused\n" in done.stdout
+    assert contents(out) == contents(prepared)
+
+
+def test_second_run_reuses_everything(
+    corpus: Corpus, prepared: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None
+) -> None:
+    before = contents(prepared)
+    times = {path: path.stat().st_mtime_ns for path in (prepared / "data-bin").iterdir()}
+    prepare(corpus, RECIPE, prepared, jobs=2)
+    assert capsys.readouterr().out.count("nothing changed, reused") == 10
+    assert contents(prepared) == before
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def _other_text(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
+    changed = out.parent / "changed.en"
+    changed.write_bytes(corpus.test[0].source.read_bytes().replace(b"man", b"boy"))
+    return dataclasses.replace(corpus, test=[PlainText(changed, corpus.test[0].target)]), recipe
+
+
+def _other_symbols(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
+    return corpus, dataclasses.replace(recipe, subwords=Subwords("bpe", 50))
+
+
+def _other_limit(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
+    return corpus, dataclasses.replace(recipe, pair_filter=PairFilter(max_length=20))
+
+
+def _damaged_result(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
+    (out / "subwords" / "valid.de").write_text("")
+    return corpus, recipe
+
+
+@pytest.mark.parametrize(
+    ("change", "redone"),
+    [
+        (_other_text, ["tokenize test 1", "split test", "binarize"]),
+        (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarize"]),
+        (_other_limit, ["split train", "binarize"]),
+        (_damaged_result, ["split valid"]),
+    ],
+)  # fmt: skip
+def test_just_what_changed_is_done_again(
+    corpus: Corpus,
+    prepared: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    without_binarizing: None,
+    change: Callable[[Corpus, CorpusRecipe, Path], tuple[Corpus, CorpusRecipe]],
+    redone: list[str],
+) -> None:
+    out = tmp_path / "out"
+    subprocess.run(["cp", "-r", prepared, out], check=True)
+    changed_corpus, changed_recipe = change(corpus, RECIPE, out)
+    if "binarize" in redone:
+        with pytest.raises(UserError, match="as far as"):
+            prepare(changed_corpus, changed_recipe, out)
+    else:
+        prepare(changed_corpus, changed_recipe, out)
+        assert contents(out) == contents(prepared)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if ":" not in line] == redone
+
+
+def test_counts_outlive_the_learning(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*args: object) -> int:
+        raise UserError("killed")
+
+    monkeypatch.setattr("resmlp_mt.data.pipeline.learn_bpe", stop)
+    for _ in range(2):
+        with pytest.raises(UserError, match="killed"):
+            prepare(corpus, RECIPE, tmp_path)
+    assert "count words: nothing changed, reused\nlearn subwords\n" in capsys.readouterr().out
+    lines = (tmp_path / "tokenized" / "words.txt").read_text().splitlines()
+    text = " ".join((tmp_path / "tokenized" / f"train.1.{lang}").read_text() for lang in corpus.langs)
+    words = Counter(text.split())
+    assert dict(line.split() for line in lines) == {word: str(count) for word, count in words.items()}
+
+
+def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
+    sides = tmp_path / "huge.en", tmp_path / "huge.de"
+    for side in sides:
+        side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n" + b"(a" * 300_000 + b"\n")
+    corpus = dataclasses.replace(corpus, train=[*corpus.train, PlainText(*sides)])
+    with pytest.raises(UserError, match="as far as"):
+        prepare(corpus, RECIPE, tmp_path / "out")
+    steps = json.loads((tmp_path / "out" / "steps.json").read_text())
+    assert steps["split train"]["result"]["sources"][1] == {"kept": 1, "dropped": {"too long": 3}}
+    assert (tmp_path / "out" / "tokenized" / "train.2.en").stat().st_size > LONGEST_SENTENCE  # in one line
+    assert not [line for line in read_lines(tmp_path / "out" / "bpe.codes") if "Z9" in line]
+
+
+def test_the_other_learner_is_on_record(
+    corpus: Corpus, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["cp", "-r", prepared, tmp_path / "out"], check=True)
+    prepare(corpus, dataclasses.replace(RECIPE, subwords=Subwords("bpe", 60, "tokenizers")), tmp_path / "out", jobs=2)
+    done = [line for line in capsys.readouterr().out.splitlines() if ":" not in line]
+    assert done[0] == "learn subwords"  # the words are counted already
+    made_from = json.loads((tmp_path / "out" / "steps.json").read_text())["learn subwords"]["made_from"]
+    assert made_from["options"]["learner"] == "tokenizers" and list(made_from["libraries"]) == ["tokenizers"]
+
+
+def test_options_of_the_command(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = []
+    monkeypatch.setattr(prepare_text, "prepare", lambda corpus, recipe, *args, **more: recipes.append(recipe))
+    monkeypatch.setattr(prepare_text, "format_summary", str)
+    for options in (
+        ["--bpe-learner", "tokenizers"],
+        ["--subwords", "sentencepiece", "--character-coverage", "0.99"],
+    ):
+        monkeypatch.setattr("sys.argv", _command(corpus, tmp_path, *options)[1:])
+        prepare_text.main()
+    bpe = Subwords("bpe", 60, "tokenizers")
+    assert recipes == [
+        CorpusRecipe(RECIPE.words, bpe, RECIPE.pair_filter),
+        CorpusRecipe(RECIPE.words, Subwords("sentencepiece", 60, character_coverage=0.99), RECIPE.pair_filter),
+    ]
+
+
+def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
+    recipe = CorpusRecipe(Words("none"), Subwords("sentencepiece", 120))
+    for name in ("one", "two"):
+        with pytest.raises(UserError, match="as far as"):
+            prepare(corpus, recipe, tmp_path / name)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    tokenized = list(read_lines(tmp_path / "one" / "tokenized" / "test.1.de"))
+    pieces = list(read_lines(tmp_path / "one" / "subwords" / "test.de"))
+    assert [line.replace(" ", "").replace("▁", " ").strip() for line in pieces] == tokenized
+
+
+def _with(corpus: Corpus, folder: Path, split: str, side: int, text: bytes | None) -> Corpus:
+    """The corpus with one file changed, or missing."""
+    path = folder / f"bad.{corpus.langs[side]}"
+    if text is not None:
+        path.write_bytes(text)
+    pair = list(corpus.sets[split][0].inputs)
+    pair[side] = path
+    return dataclasses.replace(corpus, **{split: [PlainText(*pair)]})
+
+
+@pytest.mark.parametrize(
+    ("split", "side", "text", "message"),
+    [
+        ("train", 1, b"eins\n", r"bad\.de ends after line 1 but .*train\.en goes on"),
+        ("valid", 0, b"one\n" * 41, r"valid\.de ends after line 40 but .*bad\.en goes on"),
+        ("test", 0, b"one\n" * 9 + b"\r\n" + b"one\n" * 33, r"bad\.en:10: no words: .*never dropped"),
+        ("valid", 1, b"\xe2\x80\xa8 \x00\n" + b"eins\n" * 39, r"bad\.de:1: no words"),
+        ("test", 1, b"eins\n" * 2 + b"\xff\n" * 41, r"bad\.de:3: not UTF-8"),
+        ("train", 0, None, r"bad\.en: no such file"),
+    ],
+)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_bad_text_is_one_line_and_leaves_nothing(
+    corpus: Corpus, tmp_path: Path, split: str, side: int, text: bytes | None, message: str, jobs: int
+) -> None:
+    bad = _with(corpus, tmp_path, split, side, text)
+    with pytest.raises(UserError, match=message) as error:
+        prepare(bad, RECIPE, tmp_path / "out", jobs)
+    assert "\n" not in str(error.value)
+    left = {name for name in contents(tmp_path / "out") if not name.startswith("tokenized/")}
+    assert left <= {".lock", "steps.json"}
+    assert not [name for name in contents(tmp_path / "out") if split in name]
+
+
+def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
+    sides = [(tmp_path / "more.en"), (tmp_path / "more.de")]
+    sides[0].write_bytes(
+        b"".join(b"one dog sees\xff the man .\n" if n == 1 else b"two men see a dog .\n" for n in range(9))
+    )
+    sides[1].write_bytes(b"zwei Frauen sehen .\n" * 9)
+    more = PlainText(*sides)
+    several = dataclasses.replace(corpus, train=[*corpus.train, more], valid=[*corpus.valid, *corpus.test], sample=7)
+    summary = prepare(several, RECIPE, tmp_path / "out", jobs=2)
+    first = {"name": "train.en", "read": 7, "kept": 4, "dropped": {"empty": 1, "ratio": 1, "too long": 1}}
+    second = {"name": "more.en", "read": 7, "kept": 6, "dropped": {"not UTF-8": 1}}
+    dropped = {"empty": 1, "not UTF-8": 1, "ratio": 1, "too long": 1}
+    assert summary["pairs"]["train"] == {"read": 14, "kept": 10, "dropped": dropped, "sources": [first, second]}
+    assert summary["pairs"]["valid"]["kept"] == 40 + 43
+    assert "more.en" in format_summary(summary) and "1 not UTF-8" in format_summary(summary)
+    subwords = [list(read_lines(tmp_path / "out" / "subwords" / f"train.{lang}")) for lang in ("en", "de")]
+    plain = [[line.replace("@@ ", "") for line in side] for side in subwords]
+    assert plain[1][-6:] == ["zwei Frauen sehen ."] * 6 and plain[0][-6:] == ["two men see a dog ."] * 6
+
+    # Less again: no trace of what is no longer asked for
+    prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "out")
+    prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "anew")
+    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
+
+
+def test_counts_are_those_of_the_files(prepared: Path) -> None:
+    text = json.loads((prepared / "summary.json").read_text())["text"]
+    for split, sides in text.items():
+        for lang, side in sides.items():
+            lines = [line.split() for line in read_lines(prepared / "subwords" / f"{split}.{lang}")]
+            assert side["subwords"] == sum(map(len, lines))
+            assert side["longest"] == max(map(len, lines))
+            assert side["words"] == sum(not piece.endswith("@@") for line in lines for piece in line)
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_binarized_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, workers: str) -> None:
+    from fairseq import options
+    from fairseq_cli import preprocess
+
+    command = ["-s", "en", "-t", "de", "--joined-dictionary", "--destdir", str(tmp_path), "--workers", workers]
+    for split in ("train", "valid", "test"):
+        command += [f"--{split}pref", str(prepared / "subwords" / split)]
+    preprocess.main(options.get_preprocessing_parser().parse_args(command))
+    (tmp_path / "preprocess.log").unlink()
+    assert contents(tmp_path) == _binarized(prepared)
+
+
+@pytest.mark.parametrize("symbols", [9, 12, 65_495, 65_496])
+def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbols: int) -> None:
+    from fairseq.data import Dictionary
+    from fairseq.data.indexed_dataset import MMapIndexedDataset, make_builder
+
+    counts = {f"w{number}": number % 7 + 1 for number in range(symbols - 4)} | {
+        "madeupword0001": 3,
+        "<s>": 1,
+        "</s>": 2,
+    }
+    theirs = Dictionary()
+    for symbol, count in counts.items():
+        theirs.add_symbol(symbol, count)
+    theirs.finalize()
+    theirs.save(str(tmp_path / "theirs.txt"))
+    (tmp_path / "subwords").mkdir()
+    write_dictionary(counts, tmp_path / "subwords" / "dict.txt")
+    assert (tmp_path / "subwords" / "dict.txt").read_bytes() == (tmp_path / "theirs.txt").read_bytes()
+
+    lines = ["w0 w1 </s> w2", "<unk> w3 <s> <pad> unseen", f"w{symbols - 5}"]
+    for split in ("train", "valid", "test"):
+        for lang in ("en", "de"):
+            (tmp_path / "subwords" / f"{split}.{lang}").write_text("".join(f"{line}\n" for line in lines))
+    binarizing = Binarizing(tmp_path / "subwords", tmp_path / "data-bin", ("en", "de"))
+    assert binarizing.run({"train": 3, "valid": 3, "test": 3})["unknown"]["test"] == {"en": 2, "de": 2}
+    builder = make_builder(str(tmp_path / "theirs.bin"), "mmap", vocab_size=len(theirs))
+    for line in lines:
+        builder.add_item(theirs.encode_line(line, add_if_not_exist=False))
+    builder.finalize(str(tmp_path / "theirs.idx"))
+    for kind in ("bin", "idx"):
+        ours = tmp_path / "data-bin" / f"train.en-de.de.{kind}"
+        assert ours.read_bytes() == (tmp_path / f"theirs.{kind}").read_bytes()
+    assert len(MMapIndexedDataset(str(tmp_path / "data-bin" / "train.en-de.de"))) == 3
+
+
+def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resmlp_mt.data.binarize.BLOCK", 7)
+    Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
+    assert contents(tmp_path / "data-bin") == _binarized(prepared)
+
+
+def test_texts_of_another_length_are_not_binarized(prepared: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="subwords/train: 298 lines expected, 297 found"):
+        Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 298})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_empty_files(corpus: Corpus, tmp_path: Path) -> None:
+    for name in "empty", "nothing":
+        (tmp_path / name).write_text("")
+    with pytest.raises(UserError, match=r"empty: empty: the valid set needs at least one pair"):
+        empty = PlainText(tmp_path / "empty", tmp_path / "nothing")
+        prepare(dataclasses.replace(corpus, valid=[empty]), RECIPE, tmp_path / "out")
+
+
+def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
+    recipe = dataclasses.replace(RECIPE, pair_filter=PairFilter(max_length=1))
+    with pytest.raises(
+        UserError, match=r"train\.en: no training pair is left \(.*299 too long.*\): look at the limits"
+    ):
+        prepare(corpus, recipe, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CorpusRecipe(subwords=Subwords(symbols=0)), "--symbols 0"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_length=0)), "--max-length 0"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=0.5)), "--max-ratio 0.5"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("nan"))), "--max-ratio nan: must be 1 or more"),
+        (
+            lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("inf"))),
+            "--max-ratio inf: must be at most 1,000,000",
+        ),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("-inf"))), "--max-ratio -inf: must be 1 or more"),
+        (lambda: CorpusRecipe(pair_filter=PairFilter(max_length=10**7)), "--max-length 10000000: must be at most"),
+        (lambda: CorpusRecipe(subwords=Subwords(symbols=2**31)), "--symbols 2147483648: must be at most 10,000,000"),
+        (lambda: Corpus(("en", "de"), [], [], [], sample=10**30), "--sample 10+: must be at most"),
+        (lambda: Corpus(("", "de"), [], [], []), "--source-lang '': give letters, digits and _"),
+        (lambda: Corpus(("en", "../en"), [], [], []), r"--target-lang '\.\./en': give letters"),
+        (lambda: Corpus(("en-us", "de"), [], [], []), "--source-lang 'en-us': give letters"),
+        (lambda: Corpus(("e.n", "de"), [], [], []), r"--source-lang 'e\.n': give letters"),
+        (lambda: Corpus(("en", "d" * 65), [], [], []), "--target-lang 'd+': give"),
+    ],
+)
+def test_bad_options(make: Callable[[], CorpusRecipe], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make()
+
+
+def test_bad_calls(corpus: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--jobs 0"):
+        prepare(corpus, RECIPE, tmp_path, jobs=0)
+    with pytest.raises(UserError, match="both 'en'"):
+        dataclasses.replace(corpus, langs=("en", "en"))
+    with pytest.raises(UserError, match="--sample 0"):
+        dataclasses.replace(corpus, sample=0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file: cannot be written"):
+        prepare(corpus, RECIPE, tmp_path / "file")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(UserError, match="dangling: cannot be written"):
+        prepare(corpus, RECIPE, tmp_path / "dangling")
+
+
+def test_full_disk_ends_the_command_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    limit = 5_000  # bytes a file, less than the training text
+    done = subprocess.run(
+        _command(corpus, out),
+        capture_output=True,
+        text=True,
+        env=_environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(r".*/out/tokenized/train\.1\.(en|de): cannot be written: File too large\n", done.stderr)
+    assert set(contents(out)) == {".lock"}
+
+
+def test_two_runs_in_one_folder(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resmlp_mt.data.steps.PATIENCE", 0)
+    with open(tmp_path / ".lock", "w") as file:
+        lock(file, "")
+        with pytest.raises(UserError, match="another run is preparing it"):
+            prepare(corpus, RECIPE, tmp_path)
+
+
+# --- A folder with a user's own files in it
+
+
+def _snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes()) for path in paths}
+
+
+def _own_files(out: Path) -> list[Path]:
+    """What the users of a folder might keep in it."""
+    names = [".draft.txt.tmp", ".a.tmp/keep", "subwords/.deep.tmp", "tokenized/train.0.en", "resmlp/checkpoint_best.pt"]
+    for name in names:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("mine")
+    return [out / name for name in names]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--source-lang", "german"], 1, "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
+        (["--source-lang", ""], 1, "--source-lang '': give letters"),
+        (["--max-ratio", "nan"], 1, "--max-ratio nan: must be 1 or more"),
+        (["--jobs", "-1"], 1, "--jobs -1: must be 1 or more"),
+        (["--symbols", "many"], 2, "invalid int value: 'many'"),
+        (["--out", ""], 2, "argument --out: is empty: give a name"),
+        (["--test", "nowhere", "nowhere"], 1, "nowhere: no such file"),
+    ],
+)
+def test_a_command_that_fails_at_once_changes_nothing(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    options: list[str], status: int, message: str,
+) -> None:  # fmt: skip
+    _own_files(tmp_path)
+    before = _snapshot(tmp_path)
+    monkeypatch.setattr("sys.argv", [*_command(corpus, tmp_path)[1:], *options])
+    with pytest.raises(SystemExit) as ended:
+        cli.main("prepare-text")
+    told = str(ended.value.code) if status == 1 else capsys.readouterr().err.splitlines()[-1]
+    assert re.search(message, told) and "\n" not in told
+    assert _snapshot(tmp_path) == before
+
+
+def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    own = _own_files(tmp_path)
+    prepare(corpus, RECIPE, tmp_path)
+    assert [path.read_text() for path in own] == ["mine"] * len(own)
+    assert not (tmp_path / ".unfinished").exists()
+    for path in own:
+        path.unlink()
+    assert contents(tmp_path) == contents(prepared)
+
+
+@pytest.mark.parametrize("name", ["bpe.codes", "subwords/train.de", "data-bin/notes.txt", "summary.json"])
+def test_a_user_s_files_in_the_way_are_named(
+    corpus: Corpus, tmp_path: Path, without_binarizing: None, name: str
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    before = _snapshot(tmp_path)
+    with pytest.raises(UserError, match=rf"/{name}: is not of an earlier preparation, .* --overwrite$"):
+        prepare(corpus, RECIPE, tmp_path)
+    assert _snapshot(tmp_path) == before
+    with pytest.raises(UserError, match="as far as"):
+        prepare(corpus, RECIPE, tmp_path, overwrite=True)
+
+
+def test_a_record_that_is_none_is_written_over_if_it_may_be(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    subprocess.run(["cp", "-r", prepared, out], check=True)
+    (out / "steps.json").write_text("{")
+    with pytest.raises(UserError, match=r"steps\.json: is not of an earlier preparation"):
+        prepare(corpus, RECIPE, out)
+    prepare(corpus, RECIPE, out, overwrite=True)
+    assert contents(out) == contents(prepared)
+
+
+def test_a_folder_of_an_earlier_version_is_prepared_again(
+    corpus: Corpus, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    subprocess.run(["cp", "-r", prepared, out], check=True)
+    record = json.loads((out / "steps.json").read_text())
+    for entry in record.values():
+        del entry["sum"]
+        entry["made_from"]["rules"] = 1
+    (out / "steps.json").write_text(json.dumps(record))
+    prepare(corpus, RECIPE, out)
+    assert contents(out) == contents(prepared)
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenized/train.1.en", "subwords/test.en", "data-bin/text.en", ".unfinished/text.en", "bpe.codes"]
+)
+def test_inputs_are_not_written_over(corpus: Corpus, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(corpus.train[0].source.read_bytes())
+    if path.parent.name == ".unfinished":
+        (path.parent / "resmlp_mt").touch()
+    before = _snapshot(tmp_path)
+    for link in (path, tmp_path / "link"):
+        if link != path:
+            link.symlink_to(path)
+        inside = dataclasses.replace(corpus, train=[PlainText(link, corpus.train[0].target)])
+        with pytest.raises(UserError, match=f"would be written over the input {link}: choose another name"):
+            prepare(inside, RECIPE, tmp_path, overwrite=True)
+    (tmp_path / "link").unlink()
+    assert _snapshot(tmp_path) == before
+
+
+def test_inputs_in_the_folder_under_other_names(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    for split in ("train", "valid", "test"):
+        for path in corpus.sets[split][0].inputs:
+            subprocess.run(["cp", path, tmp_path], check=True)
+    inside = Corpus(
+        corpus.langs,
+        **{split: [PlainText(*(tmp_path / f"{split}.{lang}" for lang in corpus.langs))] for split in corpus.sets},
+    )
+    for _ in range(2):
+        prepare(inside, RECIPE, tmp_path)
+    assert (tmp_path / "train.en").read_bytes() == corpus.train[0].source.read_bytes()
+    assert contents(tmp_path / "data-bin") == contents(prepared / "data-bin")
+
+
+@pytest.mark.parametrize("name", ["subwords", "data-bin", "bpe.codes", "tokenized/train.1.en"])
+def test_nothing_is_written_outside_the_folder(corpus: Corpus, prepared: Path, tmp_path: Path, name: str) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    subprocess.run(["cp", "-r", prepared, out], check=True)
+    (out / name).rename(elsewhere)
+    (out / name).symlink_to(elsewhere)
+    before = _snapshot(elsewhere)
+    with pytest.raises(UserError, match=f"/{name}: is a symbolic link"):
+        prepare(*_other_symbols(corpus, RECIPE, out), out, overwrite=True)
+    assert _snapshot(elsewhere) == before
+
+
+def test_what_the_same_step_wrote_by_other_options_goes(
+    corpus: Corpus, tmp_path: Path, without_binarizing: None
+) -> None:
+    for recipe in (RECIPE, CorpusRecipe(RECIPE.words, Subwords("sentencepiece", 80))):
+        with pytest.raises(UserError, match="as far as"):
+            prepare(corpus, recipe, tmp_path)
+    assert (tmp_path / "bpe.codes").exists()  # until a run ends well
+    (tmp_path / "bpe.codes").write_text("mine")
+    assert "bpe.codes" in json.loads((tmp_path / "steps.json").read_text())["unfinished"]["outputs"]
+
+
+# --- Text that is not UTF-8
+
+
+def _encoded(corpus: Corpus, folder: Path, split: str, encoding: str, share: float = 1.0) -> Corpus:
+    """The corpus with so much of a target side in another encoding."""
+    lines = corpus.sets[split][0].target.read_bytes().decode().replace("i", "ï").split("\n")[:-1]
+    broken = round(share * len(lines))
+    text = "".join(f"{line}\n" for line in lines[:broken]).encode(encoding, "replace")
+    return _with(corpus, folder, split, 1, text + "".join(f"{line}\n" for line in lines[broken:]).encode())
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_other_unicode_is_refused_before_any_work(corpus: Corpus, tmp_path: Path, split: str, encoding: str) -> None:
+    with pytest.raises(UserError, match=r"bad\.de: is (UTF-|no UTF-8 text).*: iconv -f UTF-") as error:
+        prepare(_encoded(corpus, tmp_path, split, encoding), RECIPE, tmp_path / "out")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_text_in_latin_1_is_refused(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = _encoded(corpus, tmp_path, "train", "latin-1")
+    with pytest.raises(UserError, match=r"bad\.de: 2\d\d of 300 lines \(9\d\.\d%\) are not UTF-8: .*iconv -f LATIN1"):
+        prepare(bad, RECIPE, tmp_path / "out")
+    assert not (tmp_path / "out" / "tokenized" / "train.1.en").exists()
+    monkeypatch.setattr("resmlp_mt.data.pipeline.SURE", 100)
+    monkeypatch.setattr("resmlp_mt.data.parallel.CHUNK", 100)
+    with pytest.raises(UserError, match=r"bad\.de: \d+ of 100 lines"):
+        prepare(bad, RECIPE, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.1, True), (0.005, False)])
+def test_lines_that_are_not_utf8_are_told_where_they_are_many(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None,
+    share: float, told: bool,
+) -> None:  # fmt: skip
+    bad = _encoded(corpus, tmp_path, "train", "latin-1", share)
+    for _ in range(2):  # also where the step is reused
+        with pytest.raises(UserError, match="as far as"):
+            prepare(bad, RECIPE, tmp_path / "out")
+        error = capsys.readouterr().err
+        assert bool(re.fullmatch(r".*/bad\.de: \d+ of 300 lines \(\d+\.\d%\) are not UTF-8, .*\n", error)) == told
+
+
+# --- Languages
+
+
+@pytest.mark.parametrize(
+    ("langs", "words", "told"),
+    [
+        (("en", "da"), Words(), ["--target-lang da"]),
+        (("pt_BR", "src"), Words(), ["--source-lang pt_BR", "--target-lang src"]),
+        (("fr", "hsb"), Words(), ["--target-lang hsb"]),
+        (("xx", "german"), Words("none", normalize=False), []),
+        (("ja", "ko"), Words("none"), []),
+    ],
+)
+def test_languages_without_rules_are_told(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None,
+    langs: tuple[str, str], words: Words, told: list[str],
+) -> None:  # fmt: skip
+    with pytest.raises(UserError, match="as far as"):
+        prepare(dataclasses.replace(corpus, langs=langs, sample=20), dataclasses.replace(RECIPE, words=words), tmp_path)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": sacremoses has no list of abbreviations")[0] for line in lines] == told
+
+
+@pytest.mark.parametrize("words", [Words(), Words("moses", normalize=False), Words("none")])
+@pytest.mark.parametrize("lang", ["german", "EN", "xx", "e1"])
+def test_names_without_a_language_are_refused_where_rules_need_one(
+    corpus: Corpus, tmp_path: Path, lang: str, words: Words
+) -> None:
+    recipe = dataclasses.replace(RECIPE, words=words)
+    with pytest.raises(UserError, match=f"--source-lang '{lang}': not a code of ISO 639"):
+        prepare(dataclasses.replace(corpus, langs=(lang, "de")), recipe, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# --- Ctrl-C
+
+
+@pytest.mark.parametrize(("step", "jobs"), [("tokenize train 1", 2), ("learn subwords", 1), ("binarize", 2)])
+def test_interrupted_in_one_line_and_run_again(
+    corpus: Corpus, prepared: Path, tmp_path: Path, step: str, jobs: int
+) -> None:
+    out = tmp_path / "out"
+    command = _command(corpus, out, "--jobs", str(jobs))
+    run = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment(), start_new_session=True
+    )
+    while run.stdout.readline().strip() != step:
+        assert run.poll() is None
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: workers too
+    assert (run.stderr.read(), run.wait()) in [("interrupted\n", -signal.SIGINT), ("", 0)]
+    run.stdout.close()
+    run.stderr.close()
+    assert not (out / ".unfinished").exists()
+    prepare(corpus, RECIPE, out)
+    assert contents(out) == contents(prepared)
+
+
+@pytest.mark.parametrize(
+    ("changed", "folders"),
+    [
+        ({}, []),
+        ({"pair_filter": PairFilter(max_length=20)}, ["subwords", "data-bin"]),
+        ({"subwords": Subwords("bpe", 50)}, ["subwords", "data-bin"]),
+        ({"words": Words("none")}, ["tokenized", "subwords", "data-bin"]),
+    ],
+)
+def test_what_other_options_make_again_is_known_before(
+    prepared: Path, corpus: Corpus, changed: dict[str, object], folders: list[str]
+) -> None:
+    recipe = dataclasses.replace(RECIPE, **changed)
+    assert made_otherwise(prepared, corpus.langs, recipe, None, [()]) == folders
+    assert made_otherwise(prepared, corpus.langs, recipe, 10, [()]) == ["tokenized", "subwords", "data-bin"]
+    assert made_otherwise(prepared / "nowhere", corpus.langs, recipe, 10, [()]) == []
+
+
+def test_what_needs_no_more_disk_is_known_before(prepared: Path, corpus: Corpus, tmp_path: Path) -> None:
+    number = len(corpus.train)
+    shutil.copytree(prepared, tmp_path / "out")
+    assert made_already(tmp_path / "out", [], number) == ["tokenized", "subwords", "data-bin"]
+    assert made_already(tmp_path / "out", ["subwords", "data-bin"], number) == ["tokenized"]
+    assert made_already(tmp_path / "out", [], number + 1) == ["subwords", "data-bin"]
+    (tmp_path / "out" / "subwords" / "train.de").unlink()
+    assert made_already(tmp_path / "out", [], number) == ["tokenized", "data-bin"]
+    assert made_already(tmp_path / "nowhere", [], number) == []
+
+
+def test_the_disk_for_files(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    files = [path for sources in corpus.sets.values() for source in sources for path in source.inputs]
+    work = disk_work(corpus, RECIPE, tmp_path / "out")
+    assert work.text_bytes == sum(path.stat().st_size for path in files)
+    assert work.needed == round(3 * work.text_bytes)
+    assert disk_work(corpus, RECIPE, prepared).needed == 0
+    first = [path.read_bytes().split(b"\n")[0] + b"\n" for path in corpus.train[0].inputs]
+    sample = disk_work(dataclasses.replace(corpus, sample=1), RECIPE, tmp_path / "out")
+    assert sample.text_bytes == sum(map(len, first)) + sum(path.stat().st_size for path in files[2:])
+
+
+def test_other_text_needs_disk_again(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    changed = shutil.copy(corpus.train[0].target, tmp_path)
+    with open(changed, "r+b") as file:
+        file.write(b"X")
+    other = dataclasses.replace(corpus, train=[PlainText(corpus.train[0].source, Path(changed))])
+    assert disk_work(other, RECIPE, prepared).anew == ["tokenized", "subwords", "data-bin"]
+    more = dataclasses.replace(corpus, train=[*corpus.train, *other.train])
+    assert disk_work(more, RECIPE, prepared).anew == ["subwords", "data-bin"]
+
+
+def test_too_little_disk_is_said_first(
+    corpus: Corpus, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=20_000))
+    monkeypatch.setattr("sys.argv", _command(corpus, tmp_path / "out")[1:])
+    with pytest.raises(UserError, match=r"/out: 20\.0 kB free on its disk, but about 1\d\d\.\d kB needed .*: make"):
+        prepare_text.main()
+    assert not (tmp_path / "out").exists()
+    shutil.copytree(prepared, tmp_path / "out")
+    prepare_text.main()  # nothing is left to be done
+    assert contents(tmp_path / "out") == contents(prepared)

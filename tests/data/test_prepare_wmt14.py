@@ -1,0 +1,392 @@
+"""The whole command on replicas of the archives, served on loopback: both pairs, both kinds of subwords."""
+
+import filecmp
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+from corpora import replicas
+from corpora.folders import contents
+from corpora.misbehaving_server import Fault, Server, running
+from corpora.prepare_command import Command, Finished
+from fairseq.data import Dictionary, data_utils
+from fairseq.options import get_preprocessing_parser
+from fairseq_cli import preprocess as fairseq_preprocess
+
+from resmlp_mt.data.download import OVERLAP
+from resmlp_mt.data.partial_download import FOLDER
+
+EUROPARL = "training-parallel-europarl-v7.tgz"
+SMALL = ("--symbols", 60)
+CORPORA = {
+    "en-de": ["europarl-v7", "commoncrawl", "news-commentary-v9"],
+    "en-fr": ["europarl-v7", "commoncrawl", "un", "news-commentary-v9", "giga-fren"],
+}
+VALID = {"en-de": ["newstest2013"], "en-fr": ["newstest2012", "newstest2013"]}
+NAMED_ALIKE = {"de": ("Minister", "Pferd", "Haus", "Bericht"), "fr": ("ministre", "cheval", "maison", "rapport")}
+
+Run = Callable[..., Finished]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def urls(server: Server) -> dict[str, str]:
+    server.requests.clear()
+    return replicas.serve(server)
+
+
+@pytest.fixture
+def run(urls: dict[str, str], tmp_path: Path) -> Run:
+    def run(*arguments: object, kill: str | None = None) -> Finished:
+        return Command(tmp_path, urls, arguments, kill).run()
+
+    return run
+
+
+def _words(path: Path) -> list[str]:
+    return [line.replace("@@ ", "") for line in path.read_text().split("\n")[:-1]]
+
+
+@pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_from_archives_to_data_bin(run: Run, server: Server, tmp_path: Path, pair: str, subwords: str) -> None:
+    out, (source, target) = tmp_path / "out", pair.split("-")
+    size = 60 if subwords == "bpe" else 110
+    done = run(pair, "--out", out, "--subwords", subwords, "--symbols", size)
+    assert (done.status, done.error) == (0, "")
+    assert f"next: bash examples/wmt14_{source}_{target}/train.sh resmlp6 {out}\n" in done.output
+    assert f"fairseq-interactive {out}/data-bin --user-dir " in done.output
+    assert f" --path {out}/resmlp6/checkpoint_best.pt\n" in done.output
+
+    summary = json.loads((out / "summary.json").read_text())
+    train = summary["pairs"]["train"]
+    assert [(row["name"], row["read"]) for row in train["sources"]] == [
+        (name, replicas.SIZES[name]) for name in CORPORA[pair]
+    ]
+    dropped = {row["name"]: row["dropped"] for row in train["sources"]}
+    assert dropped["europarl-v7"] | {"ratio": 0} == {"empty": 2, "too long": 1, "ratio": 0}
+    assert dropped["commoncrawl"]["not UTF-8"] == 1
+    evaluated = {"valid": VALID[pair], "test": ["newstest2014"]}
+    for split, names in evaluated.items():
+        assert summary["pairs"][split]["kept"] == sum(replicas.SETS[name] for name in names)
+
+    # Lines that name the same things, side by side, are aligned.
+    sides = [_words(out / "subwords" / f"train.{lang}") for lang in (source, target)]
+    assert len(sides[0]) == len(sides[1]) == train["kept"]
+    if subwords == "bpe":
+        things = zip(("minister", "horse", "house", "report"), NAMED_ALIKE[target], strict=True)
+        for word, other in things:
+            counts = [[f" {line.lower()} ".count(f" {name.lower()} ") for line in side]
+                      for side, name in zip(sides, (word, other), strict=True)]  # fmt: skip
+            assert counts[0] == counts[1] and sum(counts[0]) > 50
+
+    # fairseq reads what was made, and the sizes are those of the texts.
+    for split in ("train", "valid", "test"):
+        for lang in (source, target):
+            dictionary = Dictionary.load(str(out / "data-bin" / f"dict.{lang}.txt"))
+            data = data_utils.load_indexed_dataset(str(out / "data-bin" / f"{split}.{pair}.{lang}"), dictionary)
+            text = (out / "subwords" / f"{split}.{lang}").read_text().split("\n")[:-1]
+            assert len(data) == len(text)
+            if split == "train":
+                assert [dictionary.string(tokens) for tokens in data] == text
+
+    assert {wanted for _, wanted, _ in server.requests} == {None}
+    fetched = {name for name, _, _ in server.requests}
+    assert len(fetched) == len(server.requests) == len(CORPORA[pair]) + len(VALID[pair]) + 1
+    again = run(pair, "--out", out, "--subwords", subwords, "--symbols", size)
+    assert again.status == 0
+    assert "tokenize train 1: nothing changed, reused" in again.output
+    assert "pairs/s" not in again.output
+    assert len(server.requests) == len(fetched)
+    plan = run(pair, "--out", out, "--subwords", subwords, "--symbols", size, "--dry-run")
+    assert "to download: 0 bytes\nwork: about 0 bytes (" in plan.output
+
+
+MOMENTS = [  # ends of the names that are about to be given
+    "raw/training-parallel-nc-v9.tgz", "raw/wmt13.test.tgz", "newstest2013.de", "tokenized/train.1.en",
+    "tokenized/train.2.de", "bpe.codes", "subwords/train.de", "subwords/dict.txt", "/data-bin", "steps.json",
+    "summary.json",
+]  # fmt: skip
+
+
+def test_killed_at_every_turn(run: Run, urls: dict[str, str], server: Server, tmp_path: Path) -> None:
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    assert run("en-de", "--out", unbroken, *SMALL).status == 0
+    server.requests.clear()
+
+    server.add(EUROPARL, server.files[EUROPARL], [Fault(drop_after=4000), Fault(seconds=0.5)])
+    process = Command(tmp_path, urls, ["en-de", "--out", broken, *SMALL, "--jobs", 2]).start()
+    part = broken / "raw" / FOLDER / f"{EUROPARL}.1"
+    while not (part.exists() and part.stat().st_size > 4000):
+        assert process.is_alive()
+        time.sleep(0.02)
+    process.kill()
+    process.join()
+    there = part.stat().st_size
+    for moment in MOMENTS:
+        killed = run("en-de", "--out", broken, *SMALL, "--jobs", 2, kill=moment)
+        assert killed.status == -9, (moment, killed)
+    assert run("en-de", "--out", broken, *SMALL, "--jobs", 2).status == 0
+    ranges = [(wanted, status) for name, wanted, status in server.requests if name == EUROPARL]
+    assert ranges == [(None, 200), (f"bytes={4000 - OVERLAP}-", 206), (f"bytes={there - OVERLAP}-", 206)]
+
+    found, expected = contents(broken), contents(unbroken)
+    assert found.keys() == expected.keys()
+    assert [name for name in found if found[name] != expected[name]] == []
+
+
+def test_sample_and_changed_options(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = run("en-fr", "--out", out, *SMALL, "--sample", 20)
+    assert first.status == 0, first.error
+    summary = json.loads((out / "summary.json").read_text())
+    assert [row["read"] for row in summary["pairs"]["train"]["sources"]] == [20] * 5
+    assert summary["pairs"]["test"]["kept"] == replicas.SETS["newstest2014"]
+    second = run("en-fr", "--out", out, "--symbols", 50, "--sample", 20)
+    assert "tokenize train 1: nothing changed, reused" in second.output
+    assert "learn subwords: 9" in second.output
+
+
+def test_archives_that_somebody_has(run: Run, server: Server, tmp_path: Path) -> None:
+    archives, out = tmp_path / "archives", tmp_path / "out"
+    archives.mkdir()
+    missing = run("en-de", "--out", out, "--archives", archives)
+    assert missing.status == 1
+    assert missing.error == f"{archives / EUROPARL}: no such file: get it from {server.url(EUROPARL)}\n"
+    for name, content in replicas.archives().items():
+        (archives / name).write_bytes(content)
+    plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
+    assert "to download: 0 bytes" in plan.output
+    assert plan.output.count(", there\n") == 5
+    done = run("en-de", "--out", out, "--archives", archives, *SMALL)
+    assert (done.status, done.error) == (0, "")
+    assert not (out / "raw").exists()
+    plan = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google", "--dry-run")
+    assert "; subwords, data-bin anew, beside the old)" in plan.output
+    (archives / EUROPARL).write_bytes(replicas.archives()[EUROPARL][:-1])
+    wrong = run("en-de", "--out", out, "--archives", archives, *SMALL)
+    assert (wrong.status, wrong.error.count("\n")) == (1, 1)
+    assert "bytes, not" in wrong.error and "get the file again from" in wrong.error
+    assert server.requests == []
+
+
+def test_zip_and_unpacked_text_for_archives(run: Run, server: Server, tmp_path: Path) -> None:
+    archives, others, out = tmp_path / "archives", tmp_path / "others", tmp_path / "out"
+    archives.mkdir()
+    others.mkdir()
+    for name, content in replicas.archives().items():
+        (archives / name).write_bytes(content)
+        if not name.startswith("training"):
+            (others / name).write_bytes(content)
+    for name in ("training-parallel-europarl-v7.tgz", "training-giga-fren.tar"):
+        (others / name).with_suffix(".zip").write_bytes(replicas.zipped(name))
+    for corpus in ("commoncrawl", "nc-v9", "un"):
+        shutil.unpack_archive(archives / f"training-parallel-{corpus}.tgz", others)
+    plan = run("en-fr", "--out", out, "--archives", others, "--dry-run")
+    assert ", there as training-giga-fren.zip\n" in plan.output and plan.output.count(", there, unpacked\n") == 3
+    assert run("en-fr", "--out", tmp_path / "expected", "--archives", archives, *SMALL).status == 0
+    done = run("en-fr", "--out", out, "--archives", others, *SMALL)
+    assert (done.status, done.error) == (0, "")
+    assert done.output.count("nothing tells its sums") == 3
+    assert contents(out / "data-bin") == contents(tmp_path / "expected" / "data-bin")
+    assert server.requests == []
+
+
+def test_another_address(run: Run, server: Server, tmp_path: Path) -> None:
+    name = "wmt16_en_de.tar.gz"
+    server.add(f"mirror/{name}", server.files[name])
+    server.add(name, b"", repeat(Fault(status=404)))
+    done = run("en-de", "--out", tmp_path / "out", "--prepared", "wmt16-google", "--mirror", server.url("mirror/"))
+    assert done.status == 0
+    assert done.error == (
+        f"{server.url('mirror/wmt14_full.test-full.tgz')}: the server answers 404 Not Found: "
+        f"trying {server.url('wmt14/test-full.tgz')}\n"
+    )
+    assert server.requests[0] == (f"mirror/{name}", None, 200)
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    """All archives, got by other means, and nobody's file beside them."""
+    folder = tmp_path / "out" / "archives"
+    folder.mkdir(parents=True)
+    for name, content in replicas.archives().items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize("options", [(), ("--prepared", "wmt16-google")])
+@pytest.mark.parametrize("name", ["newstest2014.de", "bpe.codes", "data-bin/notes.txt", "subwords/train.en"])
+def test_a_user_s_file_in_the_way_is_told_before_any_download(
+    run: Run, server: Server, tmp_path: Path, name: str, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "out" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    done = run("en-de", "--out", tmp_path / "out", *options)
+    assert (done.status, done.error.count("\n"), server.requests) == (1, 1, [])
+    assert f"{path}: is not of an earlier preparation, and would be written over" in done.error
+    assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_what_is_read_for_an_archive_is_not_written_over(
+    run: Run, archives: Path, unpacked: bool, more: tuple[str, ...]
+) -> None:
+    out = archives.parent
+    (out / "data-bin").mkdir()
+    if unpacked:
+        shutil.unpack_archive(archives / "training-parallel-commoncrawl.tgz", archives)
+        (archives / "training-parallel-commoncrawl.tgz").unlink()
+        read = archives / "commoncrawl.de-en.de"
+        read.rename(out / "data-bin" / "mine")
+    else:
+        (archives / EUROPARL).unlink()
+        read = archives / "training-parallel-europarl-v7.zip"
+        (out / "data-bin" / "mine").write_bytes(replicas.zipped(EUROPARL))
+    read.symlink_to(out / "data-bin" / "mine")
+    done = run("en-de", "--out", out, "--archives", archives, "--overwrite", *more)
+    assert (done.status, done.output) == (1, "")  # before any archive was looked at
+    assert done.error == f"{out}/data-bin: would be written over the input {read}: choose another name\n"
+
+
+def test_archives_in_the_folder_itself(run: Run, archives: Path, tmp_path: Path) -> None:
+    out = archives.parent
+    archives.rename(out / "data-bin")
+    for more in ((), ("--overwrite",)):
+        done = run("en-de", "--out", out, "--archives", out / "data-bin", *more)
+        assert (done.status, done.error.count("\n")) == (1, 1)
+        assert re.search(r"/data-bin: would be written over the input .*/data-bin/training-parallel-", done.error)
+    (out / "data-bin").rename(out / "mine")
+    assert run("en-de", "--out", out, "--archives", out / "mine", *SMALL).status == 0
+    assert {path.name for path in (out / "mine").iterdir()} == set(replicas.archives())
+
+
+def test_a_folder_of_an_earlier_version_is_prepared_again(run: Run, archives: Path) -> None:
+    out = archives.parent
+    assert run("en-de", "--out", out, "--archives", archives, *SMALL).status == 0
+    expected = contents(out)
+    record = json.loads((out / "steps.json").read_text())
+    old = {name: entry for name, entry in record.items() if not name.startswith("take ")}
+    for entry in old.values():
+        del entry["sum"]
+        entry["made_from"]["rules"] = 2
+    (out / "steps.json").write_text(json.dumps(old))
+    done = run("en-de", "--out", out, "--archives", archives, *SMALL)
+    assert (done.status, done.error) == (0, "")
+    assert contents(out) == expected
+
+
+def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:
+    done = run("en-fr", "--out", tmp_path / "out", "--dry-run")
+    assert (done.status, done.error, server.requests) == (0, "", [])
+    assert not (tmp_path / "out").exists()
+    for name in ("training-giga-fren.tar", "wmt12.test.tgz", "wmt13.test.tgz", "wmt14_full.test-full.tgz"):
+        assert f"  {name}  " in done.output
+    assert "to download: " in done.output and "disk: about " in done.output
+    done = run("en-de", "--out", tmp_path / "out", "--dry-run", "--prepared", "wmt16-google", "--sample", 45_088)
+    assert "\nwork: about 1.9 kB (1.9 times 1.0 kB of raw text, " in done.output
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (Fault(status=404), "the server answers 404 Not Found: try later, or get the file"),
+        (Fault(body=b"<html><title>Moved</title></html>"), "sent a web page ('Moved'), not the file: try later"),
+        (Fault(length=77), "offers 77 bytes, not the expected"),
+    ],
+)
+def test_a_bad_server_is_told_in_one_line(run: Run, server: Server, tmp_path: Path, fault: Fault, message: str) -> None:
+    server.add(EUROPARL, server.files[EUROPARL], repeat(fault))
+    done = run("en-de", "--out", tmp_path / "out")
+    assert (done.status, done.error.count("\n")) == (1, 1)
+    assert message in done.error
+
+
+def test_google_drives_page_is_no_archive(run: Run, server: Server, tmp_path: Path) -> None:
+    page = Fault(body=b"<!DOCTYPE html><html><head><title>Google Drive - Virus scan warning</title></head></html>")
+    server.add("wmt16_en_de.tar.gz", b"", [page])
+    done = run("en-de", "--out", tmp_path / "out", "--prepared", "wmt16-google")
+    assert (done.status, done.error.count("\n")) == (1, 1)
+    assert "sent a web page ('Google Drive - Virus scan warning'), not the file: Google Drive has" in done.error
+    assert "--archives DIR" in done.error
+
+
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path: Path, unpacked: bool) -> None:
+    archives, out, text = tmp_path / "archives", tmp_path / "out", tmp_path / "text"
+    archives.mkdir()
+    text.mkdir()
+    for name, content in replicas.archives().items():
+        (archives / name).write_bytes(content)
+    shutil.unpack_archive(archives / "wmt16_en_de.tar.gz", text)
+    if unpacked:
+        shutil.copytree(text, archives, dirs_exist_ok=True)
+        (archives / "wmt16_en_de.tar.gz").unlink()
+    done = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google")
+    assert (done.status, done.error) == (0, "")
+    symbols = str(replicas.SYMBOLS)
+    preprocess = ["--source-lang", "en", "--target-lang", "de", "--joined-dictionary"]
+    preprocess += ["--nwordssrc", symbols, "--nwordstgt", symbols, "--destdir", str(text / "data-bin")]
+    splits = {"train": "train.tok.clean", "valid": "newstest2013.tok", "test": "newstest2014.tok"}
+    for split, name in splits.items():
+        preprocess += [f"--{split}pref", str(text / f"{name}.bpe.32000")]
+    fairseq_preprocess.main(get_preprocessing_parser().parse_args(preprocess))
+    names = {path.name for path in (text / "data-bin").iterdir()} - {"preprocess.log"}
+    same, other, missing = filecmp.cmpfiles(out / "data-bin", text / "data-bin", names, shallow=False)
+    assert (set(same), other, missing) == (names, [], [])
+    assert (out / "bpe.codes").read_bytes() == (text / "bpe.32000").read_bytes()
+    assert (out / "data-bin" / "bpe.codes").read_bytes() == (out / "bpe.codes").read_bytes()
+    made = json.loads((out / "data-bin" / "text.json").read_text())
+    assert made["languages"] == ["en", "de"] and made["tokenizer"] == "moses"
+    assert made["escape"] and not made["normalize"] and not made["dash_splits"]
+    assert (out / "newstest2014.de").read_text().count("\n") == replicas.SETS["newstest2014"]
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["dictionary"] == replicas.SYMBOLS - 4
+    assert summary["unknown"]["train"]["en"] > 0
+    plan = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google", "--dry-run")
+    assert "\nwork: about 0 bytes (1.9 times 100.0 kB of raw text, " in plan.output
+    plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
+    assert "; subwords, data-bin anew, beside the old)" in plan.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["en-fr", "--prepared", "wmt16-google"], "has en-de alone, not en-fr"),
+        (["en-de", "--prepared", "wmt16-google", "--symbols", 9], "has its makers' subwords: leave out --symbols"),
+        (["en-de", "--prepared", "wmt16-google", "--bpe-learner", "tokenizers"], "leave out --bpe-learner"),
+        (["en-de", "--subwords", "sentencepiece", "--character-coverage", "95"], "--character-coverage 95.0: must be"),
+        (["en-de", "--symbols", 0], "--symbols 0: must be 1 or more"),
+        (["en-de", "--sample", 0], "--sample 0: must be 1 or more"),
+        (["en-de", "--jobs", 0], "--jobs 0: must be 1 or more"),
+        (["en-de", "--symbols", 10**12], "--symbols 1000000000000: must be at most 10,000,000"),
+        (["en-de", "--sample", 10**30], "must be at most 1,000,000,000,000"),
+        (["en-de", "--prepared", "wmt16-google", "--sample", -1], "--sample -1: must be 1 or more"),
+    ],
+)
+def test_bad_options_are_told_before_any_work(
+    run: Run, server: Server, tmp_path: Path, arguments: list[object], message: str
+) -> None:
+    done = run(*arguments, "--out", tmp_path / "out")
+    assert (done.status, done.error.count("\n")) == (1, 1)
+    assert message in done.error
+    assert server.requests == []
+
+
+def test_help(run: Run) -> None:
+    done = run("--help")
+    assert (done.status, done.error) == (0, "")
+    for text in ("--archives DIR", "default: 32000 for en-de, 40000 for en-fr", "newstest2014", "not UTF-8"):
+        assert text in " ".join(done.output.split())

@@ -1,0 +1,224 @@
+"""Raw text by what preparing left in data-bin, beside what preparing itself made of it."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.raw_text import RawText
+from resmlp_mt.data.sources import PlainText
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.data.summary import how_to_translate
+from resmlp_mt.text.tokenizer import END, PAD, TextSettings, Tokenizer
+from resmlp_mt.text.words import Words
+
+NASTY = [
+    "It's a “good” dog – isn't it…",
+    "« Oui ! » – 5\u00a0% de l’eau, 1\u00a0000 fois",
+    "\ufeffbyte order mark, soft\u00adhyphen, zero\u200bwidth, nul\x00, tab\there",
+    "lone\rCR, vertical\vtab, form\ffeed, next\u0085line, line\u2028separator, paragraph\u2029separator",
+    "the red-haired man -- and well-known 10-12 @-@ things",
+    "Er sagte: \"Ja.\" ,,so`` ''oder'' ´so´",
+    "AT&T &amp; <b>[x|y]</b> &apos;",
+    "3.5 m² of ½ ﬁre… ﹏ Ａ",
+    "crlf at its end\r",
+    "  spaces \u3000 of   all kinds\u2003 ",
+    "the dog@@ and @@ ▁ <unk> </s>",
+    "unknown: 東京 🙂 ß ẞ İ",
+]
+RECIPES = {
+    "bpe": CorpusRecipe(Words(), Subwords("bpe", 60)),
+    "bpe, dashes split": CorpusRecipe(Words(dash_splits=True), Subwords("bpe", 60)),
+    "bpe, punctuation kept": CorpusRecipe(Words(normalize=False), Subwords("bpe", 60)),
+    "sentencepiece": CorpusRecipe(Words("none", normalize=False), Subwords("sentencepiece", 80)),
+    "sentencepiece of Moses' words": CorpusRecipe(Words(), Subwords("sentencepiece", 80)),
+}
+
+
+@pytest.fixture(scope="module", params=RECIPES)
+def prepared(request, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """data-bin alone, moved away, and what preparing made of the nasty lines in both languages."""
+    folder = tmp_path_factory.mktemp("raw text")
+    for lang in corpus.langs:
+        (folder / f"nasty.{lang}").write_text("".join(f"{line}\n" for line in NASTY), newline="")
+    nasty = PlainText(*(folder / f"nasty.{lang}" for lang in corpus.langs))
+    recipe = RECIPES[request.param]
+    prepare(
+        Corpus(corpus.langs, corpus.train, corpus.valid, [nasty]),
+        CorpusRecipe(recipe.words, recipe.subwords, PairFilter()),
+        folder / "out",
+    )
+    made = {lang: (folder / "out" / "subwords" / f"test.{lang}").read_text().split("\n")[:-1] for lang in corpus.langs}
+    shutil.move(folder / "out" / "data-bin", folder / "elsewhere")
+    shutil.rmtree(folder / "out")
+    return folder / "elsewhere", made
+
+
+def test_raw_lines_become_the_subwords_of_preparing(prepared: tuple[Path, dict[str, list[str]]]) -> None:
+    folder, made = prepared
+    text = RawText.of(folder)
+    split = text.splitter()
+    for lang, subwords in made.items():
+        tokenize = text.tokenizer(lang)
+        assert [split(tokenize(line.strip())) for line in NASTY] == subwords  # fairseq-interactive strips its lines
+        assert [text.join(line) for line in subwords] == [" ".join(tokenize(line).split()) for line in NASTY]
+
+
+def test_a_tokenizer_without_fairseq_does_the_same(prepared: tuple[Path, dict[str, list[str]]]) -> None:
+    folder, made = prepared
+    text = RawText.of(folder)
+    dictionaries = {lang: Dictionary.load(str(folder / f"dict.{lang}.txt")) for lang in text.languages}
+    words = text.words
+    settings = TextSettings(
+        *text.languages, words.tokenizer, words.dash_splits, words.normalize, text.escape, text.subwords.kind
+    )
+    symbols = [dictionary.symbols for dictionary in dictionaries.values()]
+    tokenizer = Tokenizer(settings, folder / text.learned, *symbols)
+    running_text, of_target = text.running_text("de"), dictionaries["de"]
+    for target, lang in enumerate(text.languages):
+        expected = [dictionaries[lang].encode_line(line, add_if_not_exist=False).tolist() for line in made[lang]]
+        assert [tokenizer.encode(line, target=bool(target)) for line in NASTY] == expected
+        assert [tokenizer.pieces(line, target=bool(target)) for line in NASTY] == [line.split() for line in made[lang]]
+    for numbers in expected:
+        if PAD not in numbers:  # no translation holds it
+            assert tokenizer.decode(numbers) == running_text(of_target.string(numbers, extra_symbols_to_ignore={END}))
+
+
+SENTENCES = {
+    "de": [
+        "Ein rothaariger Mann im T-Shirt hält ein Schild, auf dem „Willkommen“ steht – um 15.30 Uhr.",
+        "Dr. Müller kaufte z.B. 1.000 Äpfel für 3,50 €; oder (vielleicht) nicht?",
+    ],
+    "fr": [
+        "L'homme n'a-t-il pas vu aujourd'hui 5 % des « journaux » ?",
+        "Qu'est-ce que c'est ? D'abord l'eau, puis 3,5 litres.",
+    ],
+    "en": [
+        "The Joneses' dog, a well-known one (10-12 years), doesn't cost $5.50, does it?",
+        '"Yes," he said; "it\'s Mr. Smith\'s."',
+    ],
+}
+
+
+@pytest.mark.parametrize("dash_splits", [False, True])
+@pytest.mark.parametrize("escape", [False, True])
+@pytest.mark.parametrize("lang", SENTENCES)
+def test_words_become_running_text_again(lang: str, escape: bool, dash_splits: bool) -> None:
+    words = Words(dash_splits=dash_splits, normalize=False)
+    text = RawText(Path(), ("xx", lang), words, Subwords("bpe"), "bpe.codes", escape=escape)
+    tokenize, detokenize = text.tokenizer(lang), text.detokenizer(lang)
+    for sentence in SENTENCES[lang]:
+        assert detokenize(tokenize(sentence)) == sentence
+
+
+def test_words_are_escaped_where_the_data_is() -> None:
+    text = RawText(Path(), ("en", "de"), Words(normalize=False), Subwords("bpe"), "bpe.codes", escape=True)
+    assert text.tokenizer("en")('It\'s "R&D" [x]') == "It &apos;s &quot; R &amp; D &quot; &#91; x &#93;"
+
+
+def test_subwords_are_joined_once() -> None:
+    bpe, pieces = (RawText(Path(), ("en", "de"), Words(), Subwords(kind), "x") for kind in ("bpe", "sentencepiece"))
+    assert bpe.join("a b@@ c d@@") == "a bc d"
+    assert bpe.join("") == pieces.join("") == ""
+    assert pieces.join("▁a b ▁c") == "ab c"
+    assert pieces.join("ab c") == "ab c"  # --post-process has joined them
+
+
+def test_either_direction_but_no_other_language() -> None:
+    text = RawText(Path("data-bin"), ("en", "de"), Words(), Subwords("bpe"), "bpe.codes")
+    assert text.check_languages(None, None) == ("en", "de")
+    assert text.check_languages("de", None) == text.check_languages(None, "en") == ("de", "en")
+    for pair in ("en", "fr"), ("de", "de"), (None, "xx"):
+        with pytest.raises(UserError, match=r"text\.json: for en and de, not for"):
+            text.check_languages(*pair)
+
+
+def _values(**changed: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        values = json.loads((folder / "text.json").read_text()) | changed
+        (folder / "text.json").write_text(json.dumps({key: each for key, each in values.items() if each != "gone"}))
+
+    return change
+
+
+def _written(content: bytes) -> Callable[[Path], None]:
+    return lambda folder: (folder / "text.json").write_bytes(content)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A data-bin with nothing but the record and codes."""
+    folder = tmp_path / "data-bin"
+    (tmp_path / "codes").write_text("#version: 0.2\nt h\nth e\n")
+    RawText(folder, ("en", "de"), Words(), Subwords("bpe"), "bpe.codes").write(tmp_path / "codes")
+    return folder
+
+
+NOT_OURS = "text.json: not what preparing writes"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: os.remove(folder / "text.json"), "text.json: cannot be read: No such file"),
+        (_written(b""), NOT_OURS),
+        (_written(b'{"version": 1'), NOT_OURS),
+        (_written(b"[1]"), NOT_OURS),
+        (_written(b"null"), NOT_OURS),
+        (_written(b"\xff\xfe\x00"), NOT_OURS),
+        (_written(b"[" * 60_000), NOT_OURS),
+        (_written(b'{"version": ' + b"1" * 5000 + b"}"), NOT_OURS),
+        (_written(b" " * 70_000 + b"{}"), NOT_OURS),
+        (_values(version=2), "its version is 2, this program reads version 1"),
+        (_values(version="gone"), "its version is None"),
+        (_values(languages="en-de"), "languages is 'en-de'"),
+        (_values(languages=["en"]), "languages is"),
+        (_values(languages=["en", "en"]), "languages is"),
+        (_values(languages=["en", "../de"]), "languages is"),
+        (_values(languages=["en", 1]), "languages is"),
+        (_values(tokenizer="perl"), "tokenizer is 'perl'"),
+        (_values(dash_splits="no"), "dash_splits is 'no'"),
+        (_values(normalize=1), "normalize is 1"),
+        (_values(escape="gone"), "escape is None"),
+        (_values(subwords=["bpe"]), "subwords is"),
+        (_values(learned="../bpe.codes"), r"learned is '\.\./bpe\.codes'"),
+        (_values(learned="/etc/passwd"), "learned is '/etc/passwd'"),
+        (_values(learned=".."), r"learned is '\.\.'"),
+        (_values(learned="bpe.codes\n"), "learned is"),
+        (_values(sha256="0"), "sha256 is '0'"),
+        (_values(learned="nowhere"), "nowhere: cannot be read: No such file"),
+        (lambda folder: (folder / "bpe.codes").write_text("#version: 0.2\nt h\n"), "not the file that preparing left"),
+        (lambda folder: (folder / "bpe.codes").unlink(), "bpe.codes: cannot be read: No such file"),
+    ],
+)
+def test_a_record_that_is_not_ours_is_refused(recorded: Path, change: Callable[[Path], None], message: str) -> None:
+    RawText.of(recorded).splitter()
+    change(recorded)
+    with pytest.raises(UserError, match=message) as caught:
+        RawText.of(recorded).splitter()
+    assert "\n" not in str(caught.value) and "prepare the data again" in str(caught.value)
+
+
+def test_a_word_without_an_end_is_told_at_once(recorded: Path) -> None:
+    split = RawText.of(recorded).splitter()
+    assert split("the") == "th@@ e"
+    with pytest.raises(UserError, match="a word of 100,000 letters"):
+        split("the " + 100_000 * "x")
+
+
+def test_the_command_names_the_plugin_from_where_the_user_stands(tmp_path: Path, monkeypatch) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    command = how_to_translate(Path("my work/data-bin"), Path("checkpoints")).splitlines()[1]
+    assert command == (
+        "fairseq-interactive 'my work/data-bin' --user-dir resmlp_mt --path checkpoints/checkpoint_best.pt"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert f" --user-dir {root / 'resmlp_mt'} " in how_to_translate(Path("data-bin"), Path("checkpoints"))

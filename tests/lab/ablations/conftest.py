@@ -1,0 +1,64 @@
+"""A made-up language as binarized data with a test set, and a small table of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
+from fairseq_commands import prepare  # noqa: E402
+from made_up_language import TRAIN, VALID  # noqa: E402
+
+RECIPE = """
+title: A table
+baseline: paper
+max_epoch: {max_epoch}
+updates_per_epoch: {updates_per_epoch}
+languages: de-en
+reference: test.en
+seed: 1
+average: 2
+batches: --batch-size 24 --required-batch-size-multiple 1
+search: --beam 4 --lenpen 1 --batch-size 64 --cpu
+options: >-
+  --arch resmlp_transformer_tiny --share-all-embeddings --dropout 0.1 --cpu
+  --optimizer adam --lr 0.01 --lr-scheduler polynomial_decay --total-num-update ${{updates}}
+rows:
+  paper:
+  relu: --activation-fn relu{relu}
+  broken: --dropout 2
+"""
+
+
+@pytest.fixture(scope="session")
+def write_recipe():
+    def write(path, max_epoch=24, updates_per_epoch=5, relu=""):
+        path.write_text(RECIPE.format(max_epoch=max_epoch, updates_per_epoch=updates_per_epoch, relu=relu))
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("work")
+    prepare(folder, "de", "en", train=("train", TRAIN, 1), valid=("valid", VALID, 2), test=("test", 40, 3))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def ablate():
+    """Start ``scripts/ablate.py`` as a process group of its own."""
+
+    def begin(*arguments):
+        return subprocess.Popen(
+            [sys.executable, ROOT / "scripts" / "ablate.py", *map(str, arguments)],
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return begin

@@ -1,0 +1,211 @@
+"""The command, from data to table: killed, run again, and its figures beside those of other commands."""
+
+import io
+import json
+import os
+import re
+import signal
+import statistics
+import time
+from contextlib import redirect_stdout
+
+import pytest
+import torch
+from fairseq_commands import USER_DIR, become_command, start
+from forked import fork
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.lab.ablations.recipe import read_recipe
+from scripts import in_process, printed
+
+EPOCHS = 8
+
+
+def epochs(row):
+    """The epochs that a row has trained, from its checkpoints (old ones are deleted as new ones come)."""
+    return max((int(path.stem.removeprefix("checkpoint")) for path in row.glob("checkpoint[0-9]*.pt")), default=0)
+
+
+def run_forked(command, output, log, held, stop, tell=lambda seconds: None):
+    """``processes.run`` without fairseq's imports, which take most of the time of so small a training."""
+    module, *arguments = command
+    done = start(log.with_suffix(".part"), module.removeprefix("fairseq_cli."), *arguments).finish()
+    assert done.status == 0, done.output
+    with open(output, "a") as file:
+        file.write(done.output)
+    tell(2.5)
+
+
+def run_killed(command, output, log, held, stop, tell):
+    """The same, killed in the third epoch, and the whole run with it."""
+    training = os.fork()
+    if training == 0:
+        become_command("train", list(map(str, command[1:])), log, kill=("update", 12))
+    os.waitpid(training, 0)
+    tell(1.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ablate_killed(*arguments):
+    """In a process of its own, ``ablate.py``, whose first training is killed together with it."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", run_killed)
+        in_process("ablate", monkeypatch)(*arguments)
+
+
+@pytest.fixture(scope="module")
+def finished(work, write_recipe, tmp_path_factory):
+    """A table whose run was killed in the middle of a training, and run again with a row more; what it printed."""
+    folder = tmp_path_factory.mktemp("table")
+    recipe, out = write_recipe(folder / "recipe.yaml", max_epoch=EPOCHS), folder / "out"
+    arguments = (recipe, "--work", work, "--out", out, "--jobs", 2)
+    first = fork(ablate_killed, *arguments, "--rows", "paper")
+    first.join()
+    assert first.exitcode == -signal.SIGKILL
+    assert epochs(out / "paper") == 2 and not (out / "paper" / "test.txt").exists()
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as monkeypatch, redirect_stdout(output):
+        monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", run_forked)
+        in_process("ablate", monkeypatch)(*arguments, "--rows", "paper", "relu")
+    return recipe, out, output.getvalue()
+
+
+def test_a_killed_run_goes_on_to_the_weights_of_an_unbroken_training(finished, work, tmp_path):
+    recipe, out, *_ = finished
+    log = (out / "paper" / "train.log").read_text()
+    assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch \d+ @ \d+ updates\)", log)
+    options = read_recipe(recipe).training_options("paper", 1)
+    done = start(
+        tmp_path / "log", "train", work / "data-bin", "--user-dir", USER_DIR, "--save-dir", tmp_path / "run", *options
+    ).finish()
+    assert done.status == 0, done.output
+    found, expected = (
+        load_checkpoint(each / "checkpoint_last.pt")["model"] for each in (out / "paper", tmp_path / "run")
+    )
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
+
+
+def test_what_is_printed_and_left(finished):
+    _, out, output = finished
+    assert "paper: finished" in output and "relu: finished" in output
+    assert "to run: 2 trainings, 2 at a time, how long they take is known when one is finished" in output
+    assert re.search(r"^to run: 1 trainings, 2 at a time, about \d+\.\d min$", output, re.MULTILINE)
+    assert {"table.json", "table.md", "table.png", "training.png"} <= {path.name for path in out.iterdir()}
+    assert (out / "table.png").read_bytes().startswith(b"\x89PNG")
+    table = (out / "table.md").read_text()
+    assert re.search(r"^\| broken \|( +\|)+$", table, re.MULTILINE)
+    assert re.search(r"^\| relu \| `--activation-fn relu` \|$", table, re.MULTILINE)
+    assert "Trained (paper, relu): on 20" in table
+
+
+def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monkeypatch, capsys):
+    _, out, *_ = finished
+    table = json.loads((out / "table.json").read_text())
+    figures = {row["name"]: row for row in table["figures"]}
+    score = printed("score", monkeypatch, capsys)
+    for name, row in figures.items():
+        folder = out / name
+        generated = ("--reference", work / "test.en", "--target-lang", "en", "--json")
+        expected = json.loads(score(folder / "test.txt", "--baseline", out / "paper" / "test.txt", *generated))
+        for metric in "sacrebleu", "chrf2":
+            assert row["scores"][metric] == expected["scores"][metric]
+            if name != "paper":
+                assert row["bootstrap"][metric] == expected["paired_bootstrap"][metric]
+        assert row["scores"]["chrf2"]["score"] > 10  # something was learned
+
+        checkpoint = load_checkpoint(folder / "checkpoint_last.pt")
+        seen = {tensor.data_ptr(): tensor.numel() for tensor in checkpoint["model"].values() if tensor.numel() > 1}
+        assert row["training"]["parameters"] == sum(seen.values())
+        done = start(
+            tmp_path / f"{name}.log", "validate", work / "data-bin", "--user-dir", USER_DIR, "--cpu",
+            "--path", folder / "checkpoint_last.pt", "--task", "translation", "--log-format", "simple",
+            "--batch-size", 7, "--required-batch-size-multiple", 1,
+        ).finish()  # fmt: skip
+        assert done.status == 0, done.output
+        perplexity = float(re.findall(r"\| ppl (\S+)", done.output)[-1])
+        assert row["training"]["perplexity"] == pytest.approx(perplexity, abs=0.011)
+
+        log = (folder / "train.log").read_text()
+        speeds = re.findall(r'train_inner \| .*"wps": "(\S+)".*"num_updates": "(\d+)"', log)
+        by_update = {update: float(speed) for speed, update in speeds}
+        assert row["training"]["words_per_second"] == statistics.median(by_update.values())
+        assert row["processor_seconds"] == (2.5 if name == "relu" else 1.5 + 2.5)  # both runs
+    assert figures["paper"]["bootstrap"] is None
+
+
+def test_run_again_only_what_is_not_finished_is_done(finished, work, monkeypatch, capsys):
+    recipe, out, *_ = finished
+
+    def times():
+        paths = [path for row in ("paper", "relu") for path in (out / row).iterdir() if path.name != ".lock"]
+        return {path: path.stat().st_mtime_ns for path in paths}
+
+    before = times()
+    in_process("ablate", monkeypatch)(recipe, "--work", work, "--out", out, "--rows", "paper", "relu")
+    assert capsys.readouterr().err == ""
+    assert times() == before
+
+
+def test_told_to_end_it_ends_its_trainings(work, ablate, write_recipe, tmp_path, monkeypatch):
+    (tmp_path / "fairseq_cli").mkdir()  # stands before fairseq's own: a training that does not end
+    (tmp_path / "fairseq_cli" / "train.py").write_text(
+        "import pathlib, sys, time\n"
+        "pathlib.Path(sys.argv[sys.argv.index('--save-dir') + 1], 'checkpoint1.pt').touch()\n"
+        "time.sleep(600)\n"
+    )
+    (tmp_path / "fairseq_cli" / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    recipe = write_recipe(tmp_path / "recipe.yaml")
+    process = ablate(recipe, "--work", work, "--out", tmp_path / "out", "--rows", "paper")
+    while not epochs(tmp_path / "out" / "paper"):  # pytest ends a test that waits in vain
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.terminate()
+    process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # nobody of its group is left
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
+        (["--rows", ""], ": no such row; there are"),
+        (["--anew", "nobody"], "nobody: no such row; there are"),
+        (["--work", "nowhere"], "nowhere/test.en: no such file: prepare the data first"),
+        (["--work", "{work}/test.en"], "test.en/test.en: no such file: prepare the data first"),
+        (["--table"], "A table: no row is finished"),
+        (["--out", "a:b"], "a:b: fairseq would not take it for one folder"),
+        (["--out", "${x}"], "${x}: fairseq would not take it for one folder"),
+        (["--out=-x"], "-x: fairseq would not take it for one folder"),
+        (["--out", "{work}"], "{work}/data-bin: would be written over the input"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(work, write_recipe, monkeypatch, tmp_path, arguments, message):
+    recipe = write_recipe(tmp_path / "recipe.yaml")
+    recipe.write_text(
+        recipe.read_text().replace("  broken:", "  data-bin:\n  broken:" if "{work}" in arguments else "  broken:")
+    )
+    arguments = [argument.replace("{work}", str(work)) for argument in arguments]
+    with pytest.raises(UserError) as caught:
+        in_process("ablate", monkeypatch)(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
+    assert message.replace("{work}", str(work)) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_recipe_is_not_written_over(work, write_recipe, monkeypatch, tmp_path):
+    recipe = write_recipe(tmp_path / "table.json")
+    with pytest.raises(UserError, match="would be written over the input"):
+        in_process("ablate", monkeypatch)(recipe, "--work", work, "--out", tmp_path)
+
+
+def test_what_scoring_needs_is_missed_before_the_training(work, write_recipe, monkeypatch, tmp_path):
+    recipe = write_recipe(tmp_path / "recipe.yaml")
+    recipe.write_text(recipe.read_text().replace("de-en", "de-ja"))
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    with pytest.raises(UserError, match="sacreBLEU for ja needs MeCab"):
+        in_process("ablate", monkeypatch)(recipe, "--work", work)

@@ -1,0 +1,248 @@
+"""The command around trainings that are made up: rows again and anew, with seeds, on other subsets."""
+
+import json
+import re
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from sacrebleu.significance import PairedTest
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.ablations.seeds import difference
+from resmlp_mt.score.bleu import paired_bootstrap
+from scripts import printed
+
+PERPLEXITY = {("paper", 1): 5.0, ("paper", 3): 5.4, ("relu", 1): 4.0, ("relu", 3): 4.1}
+SENTENCES = 20
+
+
+def reference(number):
+    return f"number {number} is a sentence of the made-up text."
+
+
+def translation(row, seed):
+    """The first words of some sentences are wrong."""
+    wrong = 8 - seed - 3 * (row == "relu")
+    return [("wrong" * (number < wrong) + reference(number)) for number in range(SENTENCES)]
+
+
+@pytest.fixture
+def work(tmp_path):
+    folder = tmp_path / "work"
+    (folder / "data-bin").mkdir(parents=True)
+    (folder / "data-bin" / "dict.en.txt").write_text("word 1\n")
+    for name in "test.en", "valid.en":
+        (folder / name).write_text("".join(f"{reference(number)}\n" for number in range(SENTENCES)))
+    return folder
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """fairseq's commands, in a moment: what was started, by row's folder."""
+    begun = []
+
+    def run(command, output, log, held, stop, tell=lambda seconds: None):
+        module, *words = map(str, command)
+        option = dict(pairwise(words))
+        if module == "fairseq_cli.train":
+            folder, seed = Path(option["--save-dir"]), int(option["--seed"])
+            begun.append(("train", folder.name, seed))
+            if folder.name == "broken":
+                raise UserError("fairseq-train failed: --dropout is 2.0")
+            lines = ["fairseq_cli.train | num. shared model params: 9 (num. trained: 9)"]
+            for epoch in range(1, int(option["--max-epoch"]) + 1):
+                updates = str(5 * epoch)
+                perplexity = str(PERPLEXITY.get((folder.name, seed), 6.0))
+                for kind, told in {
+                    "train_inner": {"wps": str(100 * seed), "num_updates": updates, "loss": "1"},
+                    "train": {"epoch": epoch, "train_num_updates": updates},
+                    "valid": {"epoch": epoch, "valid_ppl": perplexity, "valid_num_updates": updates},
+                }.items():
+                    lines.append(f"{kind} | {json.dumps(told)}")
+                checkpoint = {"model": {"weight": torch.ones(1)}, "args": None, "extra_state": {}}
+                torch.save(checkpoint | {"optimizer_history": [{}]}, folder / f"checkpoint{epoch}.pt")
+            log.write_text("".join(f"2026-01-01 | INFO | {line}\n" for line in lines))
+            tell(60.0 * seed)
+        else:
+            folder = Path(option["--path"]).parent
+            seed = int(folder.parent.name.removeprefix("seed")) if folder.parent.name.startswith("seed") else 1
+            begun.append((option["--gen-subset"], folder.name, seed))
+            lines = (f"H-{number}\t-1\t{line}" for number, line in enumerate(translation(folder.name, seed)))
+            end = f"Generate {option['--gen-subset']} with beam=4: BLEU4 = 1"
+            output.write_text("\n".join([*lines, end]).replace(".\n", " .\n") + "\n")
+
+    monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", run)
+    return begun
+
+
+@pytest.fixture
+def ablate(work, commands, monkeypatch, capsys, tmp_path):
+    for picture in "plots.draw", "curves.draw_curves":  # most of the time, and tested elsewhere
+        monkeypatch.setattr(f"resmlp_mt.lab.ablations.{picture}", lambda *arguments: None)
+    monkeypatch.setattr("resmlp_mt.score.bleu.PairedTest", partial(PairedTest, n_samples=50))  # not 1,000
+    run = printed("ablate", monkeypatch, capsys)
+    return lambda recipe, *arguments: run(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
+
+
+@pytest.fixture
+def recipe(write_recipe, tmp_path):
+    """A recipe with the lines of ``settings`` instead of its seed."""
+
+    def write(settings, name="recipe"):
+        path = write_recipe(tmp_path / f"{name}.yaml", max_epoch=2)
+        path.write_text(path.read_text().replace("seed: 1", settings).replace("  broken: --dropout 2\n", ""))
+        return path
+
+    return write
+
+
+def test_every_row_is_trained_once_a_seed_and_a_seed_more_trains_only_that(ablate, commands, recipe, tmp_path):
+    out = ablate(recipe("seeds: [3, 1]"), "--jobs", 2)
+    done = {("paper", 3), ("relu", 3), ("paper", 1), ("relu", 1)}
+    assert {(row, seed) for kind, row, seed in commands if kind == "train"} == done
+    assert len(commands) == 2 * len(done)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == ["seed1", "seed3"]
+    assert "to run: 4 trainings, 2 at a time" in out
+    assert "relu, seed 3: finished" in out
+    commands.clear()
+    assert "to run" not in ablate(recipe("seeds: [3, 1]"))
+    assert not commands
+    ablate(recipe("seeds: [3, 1, 2]"))
+    assert {(row, seed) for _, row, seed in commands} == {("paper", 2), ("relu", 2)}
+    commands.clear()
+    other = recipe("seeds: [3, 1]")
+    other.write_text(other.read_text().replace("--beam 4", "--beam 2"))
+    assert "to run" not in ablate(other)  # no training is ahead
+    assert {kind for kind, *_ in commands} == {"test"}
+
+
+def test_the_table_has_means_spreads_intervals_and_pairs_of_the_same_seed(ablate, recipe, tmp_path):
+    out = ablate(recipe("seeds: [3, 1]"))
+    table = json.loads((tmp_path / "out" / "table.json").read_text())
+    runs = {(run["name"], run["seed"]): run for run in table["figures"]}
+    expected = [reference(number) for number in range(SENTENCES)]
+    for seed in 3, 1:
+        compared = paired_bootstrap(translation("relu", seed), translation("paper", seed), expected, "en")
+        assert runs["relu", seed]["bootstrap"] == compared
+        assert runs["paper", seed]["bootstrap"] is None
+    for name in "paper", "relu":
+        assert table["over seeds"][name]["perplexity"] == {
+            "mean": pytest.approx(numpy.mean([PERPLEXITY[name, seed] for seed in (1, 3)])),
+            "sd": pytest.approx(numpy.std([PERPLEXITY[name, seed] for seed in (1, 3)], ddof=1)),
+        }
+    bleu = [[runs[name, seed]["scores"]["sacrebleu"]["score"] for seed in (3, 1)] for name in ("relu", "paper")]
+    found = table["differences"]["relu"]["sacrebleu"]
+    assert found == vars(difference(*bleu))
+    assert found["mean"] == pytest.approx(numpy.mean(bleu[0]) - numpy.mean(bleu[1]))
+    assert found["low"] < found["mean"] < found["high"]
+
+    lines = (tmp_path / "out" / "table.md").read_text().split("\n")
+    over_seeds = f"{numpy.mean(bleu[0]):.2f} +- {numpy.std(bleu[0], ddof=1):.2f}"
+    assert any(line.startswith(f"| relu | 2 | 4.05 +- 0.07 | {over_seeds} |") for line in lines)
+    assert any(line.endswith("| 9 | 200 | 2.0 min |") for line in lines)  # means over seeds
+    assert any(line.startswith("| relu | -1.15 [") and line.count("of 2 seeds") == 2 for line in lines)
+    assert any(line.startswith("| relu | 3 | 4.10 |") for line in lines)
+    assert "Welch's t interval (95%)" in out and "seeds 3, 1" in out
+    assert "It covers chance in training" in out and "It covers chance in the choice of the sentences" in out
+
+
+def test_a_row_with_one_seed_so_far_has_neither_deviation_nor_interval(ablate, recipe, tmp_path):
+    ablate(recipe("seeds: [1]"))
+    table = json.loads((tmp_path / "out" / "table.json").read_text())
+    assert table["over seeds"]["relu"]["perplexity"] == {"mean": 4.0, "sd": None}
+    assert table["differences"]["relu"]["perplexity"] == {"mean": -1.0, "low": None, "high": None}
+    assert "| relu | 1 | 4.00 | " in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_without_the_baseline_there_are_no_differences_and_with_other_seeds_no_pairs(ablate, recipe, tmp_path):
+    path = recipe("seeds: [1, 3]")
+    ablate(path, "--rows", "relu")
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "| relu | 2 | 4.05 +- 0.07 |" in text and "| minus paper |" not in text
+    path.write_text(path.read_text().replace("seeds: [1, 3]", "seeds: [2]"))
+    ablate(path, "--rows", "paper")
+    path.write_text(path.read_text().replace("seeds: [2]", "seeds: [1, 2, 3]"))
+    ablate(path, "--table")
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "| relu | -1.95 | " in text and text.count("| 0 of 0 seeds |") == 1
+
+
+def test_without_seeds_folders_options_and_table_are_as_before_there_were_any(ablate, commands, recipe, tmp_path):
+    path = recipe("seed: 1")
+    ablate(path)
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "| relu | 4.00 | " in text
+    assert "for every row, seed 1. " in text
+    assert "Welch" not in text and "Over seeds" not in text
+    commands.clear()
+    for row in "paper", "relu":
+        record = tmp_path / "out" / row / "row.json"
+        values = json.loads(record.read_text())
+        assert " --max-epoch 2 --seed 1 --num-workers 0 " in " ".join(values["training"]["options"])
+        values["search"] = values["search"]["test"]  # an earlier version had the options of one subset alone
+        record.write_text(json.dumps(values))
+    ablate(path)
+    assert not commands
+
+
+def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, recipe, tmp_path):
+    choosing = recipe("subset: valid", "choosing")
+    choosing.write_text(choosing.read_text().replace("test.en", "valid.en"))
+    assert "Scores: valid, valid.en." in ablate(choosing)
+    assert not (tmp_path / "out" / "table.md").exists()
+    before = (tmp_path / "out" / "table.valid.json").read_bytes()
+    commands.clear()
+
+    last = recipe("subset: test", "last")
+    assert "Scores: test, test.en." in ablate(last, "--rows", "relu")
+    assert commands == [("test", "relu", 1)]  # the training is the same
+    assert [row["name"] for row in json.loads((tmp_path / "out" / "table.json").read_text())["figures"]] == ["relu"]
+    assert (tmp_path / "out" / "table.valid.json").read_bytes() == before
+    commands.clear()
+    ablate(choosing)
+    assert not commands
+
+
+def test_a_training_that_fails_is_told_and_does_not_stop_the_others(ablate, recipe, capsys, tmp_path):
+    path = recipe("seeds: [1, 2]")
+    path.write_text(f"{path.read_text()}  broken: --dropout 2\n")
+    with pytest.raises(UserError, match=r"not finished: broken, seed 1; broken, seed 2$"):
+        ablate(path)
+    output, errors = capsys.readouterr()
+    assert errors.splitlines() == [f"broken, seed {seed}: fairseq-train failed: --dropout is 2.0" for seed in (1, 2)]
+    assert "paper, seed 2: finished" in output and "relu, seed 2: finished" in output
+    assert re.search(r"^\| broken \|( +\|)+$", (tmp_path / "out" / "table.md").read_text(), re.MULTILINE)
+
+
+def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(ablate, commands, recipe, tmp_path, capsys):
+    path = recipe("seed: 1")
+    ablate(path)
+    (tmp_path / "out" / "relu" / "left").touch()
+    path.write_text(path.read_text().replace("fn relu", "fn relu --dropout 0.2"))
+    commands.clear()
+    with pytest.raises(UserError, match="--anew relu: not of the --rows: paper"):
+        ablate(path, "--rows", "paper", "--anew", "relu")
+    with pytest.raises(SystemExit):
+        ablate(path, "--table", "--anew", "relu")
+    assert "--anew: not allowed with argument --table" in capsys.readouterr().err
+    with pytest.raises(UserError, match="not finished: relu"):
+        ablate(path)
+    output, errors = capsys.readouterr()
+    assert "out/relu: trained with other options (--dropout 0.1, now --dropout 0.2): --anew relu" in errors
+    assert re.search(r"^relu *$", output, re.MULTILINE)  # not what the table's file says: an empty line
+    assert not commands
+    ablate(path, "--rows", "relu", "--anew", "relu")
+    assert commands == [("train", "relu", 1), ("test", "relu", 1)]
+    assert not (tmp_path / "out" / "relu" / "left").exists()
+
+
+def test_other_batches_than_the_table_says_end_the_training(ablate, recipe, capsys):
+    path = recipe("seed: 1")
+    path.write_text(path.read_text().replace("updates_per_epoch: 5", "updates_per_epoch: 4"))
+    with pytest.raises(UserError, match="no row is finished"):
+        ablate(path)
+    assert "paper/train.log: 5 updates after epoch 1, not 4" in capsys.readouterr().err

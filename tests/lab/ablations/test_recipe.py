@@ -1,0 +1,183 @@
+"""The files of tables."""
+
+import os
+from pathlib import Path
+
+import pytest
+from fairseq import options
+
+import resmlp_mt.fairseq_plugin  # registers the models
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.ablations.recipe import read_recipe
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "ablations"
+TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
+DROPOUT_OF_EACH = {"gated", "gated-tuning"}  # where it is chosen for each row
+
+
+def parsed(recipe, row):
+    arguments = ["data", "--user-dir", str(Path(resmlp_mt.__file__).parent), *recipe.training_options(row, recipe.seed)]
+    return options.parse_args_and_arch(options.get_training_parser(), arguments)
+
+
+def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_path):
+    write_recipe(tmp_path / "base.yaml")
+    (tmp_path / "own.yaml").write_text("base: base.yaml\nmax_epoch: 7\nrows: {deep: --encoder-layers 3}\n")
+    recipe = read_recipe(tmp_path / "own.yaml")
+    assert (recipe.max_epoch, recipe.langs) == (7, ("de", "en"))
+    assert recipe.rows["deep"] == ["--encoder-layers", "3"]
+    assert recipe.rows["paper"] == []
+    words = recipe.training_options("deep", 7)
+    assert words[words.index("--total-num-update") + 1] == "35"
+    assert words[-2:] == ["--encoder-layers", "3"]
+
+
+def test_a_row_can_have_a_budget_of_its_own(write_recipe, tmp_path):
+    write_recipe(tmp_path / "base.yaml")
+    own = "rows: {relu: '--lr ${updates}'}\nepochs: {relu: 30}\n"
+    (tmp_path / "own.yaml").write_text(f"base: base.yaml\n{own}")
+    recipe = read_recipe(tmp_path / "own.yaml")
+    assert recipe.own_options("relu") == ["--lr", "150"]
+    for row, epochs in ("relu", "30"), ("paper", "24"):
+        words = recipe.training_options(row, 1)
+        assert words[words.index("--max-epoch") + 1] == epochs
+        assert words[words.index("--total-num-update") + 1] == str(5 * int(epochs))
+    assert recipe.budget == "24 epochs of 5 updates for every row, but 30 for relu"
+    assert read_recipe(tmp_path / "base.yaml").budget == "24 epochs of 5 updates for every row"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title: A table", "titel: A table", "titel: no such setting"),
+        ("languages: de-en", "", "languages is missing"),
+        ("max_epoch: 24", "max_epoch: 0", "max_epoch is 0: give a whole number from 1"),
+        ("max_epoch: 24", "max_epoch: ab\nupdates_per_epoch: 99999999999", "not read: "),
+        ("max_epoch: 24", "max_epoch: ab", "max_epoch is 'ab': give a whole number"),
+        ("max_epoch: 24", "max_epoch: [1]", "max_epoch is [1]: give a whole number"),
+        ("max_epoch: 24", f"max_epoch: {'9' * 40}", "max_epoch is 9999"),
+        ("max_epoch: 24", f"max_epoch: {'9' * 5000}", "not read: Exceeds the limit"),
+        ("seed: 1", "seed: 9999999999", "seed is 9999999999: give a whole number from 1 to 1,000,000,000"),
+        ("seed: 1", "seeds: []", "seeds: give a list of whole numbers, such as [1, 2, 3]"),
+        ("seed: 1", "seeds:", "seeds: give a list of whole numbers"),
+        ("seed: 1", "seeds: 3", "seeds: give a list of whole numbers"),
+        ("seed: 1", "seeds: [2, 1, 2]", "seeds: 2 is there 2 times: give each seed once"),
+        ("seed: 1", "seeds: [1, -2]", "one of seeds is -2: give a whole number from 1 to 1,000,000,000"),
+        ("seed: 1", "seeds: [1, 0]", "one of seeds is 0: give a whole number from 1"),
+        ("seed: 1", "seeds: [1, 2.5]", "one of seeds is 2.5: give a whole number from 1"),
+        ("seed: 1", "seeds: [1, two]", "one of seeds is 'two': give a whole number from 1"),
+        ("seed: 1", "seeds: [1, true]", "one of seeds is True: give a whole number from 1"),
+        ("seed: 1", "seeds: [1, [2]]", "one of seeds is [2]: give a whole number from 1"),
+        ("title: A table", "title: ???", "title is missing"),
+        ("title: A table", 'title: "a\\nb"', "title is 'a\\nb': give text"),
+        ("title: A table", 'title: "\\ud800"', "give text"),
+        ("title: A table", "title: &a [x]\nbaseline: [*a, *a]", "aliases (*name) are not taken"),
+        ("title: A table", f"title: {'[' * 5000}{']' * 5000}", "nested too deeply"),
+        ("title: A table", f"title: {'{a: ' * 3000}{'}' * 3000}", "nested too deeply"),
+        ("title: A table", "title: !!python/object/apply:os.getcwd []", "not read: "),
+        ("title: A table", "title: ${title}", "not read: "),
+        ("title: A table", "title:\tx", "not read: "),
+        ("title: A table", "base: [1]", "base is [1]: give the name of a file"),
+        ("title: A table", "base:", "base is None: give the name of a file"),
+        ("seed: 1", "subset: ../../victim", "subset: ../../victim: give a name"),
+        ("languages: de-en", "languages: de-xx", "languages: 'xx': not a code of ISO 639"),
+        ("  relu:", "  table.json:", "table.json: a file of the table has the name"),
+        ("  relu:", "  table.valid.md:", "table.valid.md: a file of the table has the name"),
+        ("  relu:", f"  {'a' * 101}:", "a row is also a folder"),
+        ("relu: --activation-fn relu", 'relu: "--activation-fn \\0"', "give printable characters alone"),
+        ("max_epoch: 24", "max_epoch: 24\nupdates: 9", "updates: is no setting: others may name it as ${updates}"),
+        ("max_epoch: 24", "max_epoch: 24\nepochs: {none: 3}", "epochs: none: no such row; there are: "),
+        ("max_epoch: 24", "max_epoch: 24\nepochs: {broken: 0}", "epochs: broken is 0: give a whole number from 1"),
+        ("max_epoch: 24", "max_epoch: 24\nepochs: 3", "epochs: give the number of some rows, as name: number"),
+        ("max_epoch: 24", "max_epoch: 24\nepochs: {broken: 1}", "average is 2, but there are only 1 epochs"),
+        ("max_epoch: 24", "max_epoch: 1", "average is 2, but there are only 1 epochs"),
+        ("baseline: paper", "baseline: nobody", "baseline: nobody: no such row; there are: paper, relu, broken"),
+        ("languages: de-en", "languages: german", "languages: german: give source-target"),
+        ("--dropout 2", "--seed 2", "rows: broken: --seed: one for all rows"),
+        *(
+            ("--dropout 2", f"{option} 3", f"rows: broken: {option}: one for all rows")
+            for option in ("--reset-optimizer", "--no-save-optimizer-state", "--max-valid-steps", "--nval", "-s", "-t")
+        ),
+        ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: one for all rows"),
+        ("--dropout 2", "--adam-betas '(", "rows: broken: No closing quotation"),
+        ("  broken: --dropout 2", "  a/b: --dropout 2", "'a/b': a row is also a folder"),
+        ("${updates}", "${nothing}", "not read: "),
+        ("  relu:", "  paper:", "not read: "),  # twice
+        ("title: A table", "title: [", "not read: "),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(write_recipe, tmp_path, old, new, message):
+    path = write_recipe(tmp_path / "recipe.yaml")
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        read_recipe(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "title is missing"),
+        (b"null", "title is missing"),
+        (b"5", "not read: "),
+        (b"[a, b]", "not a mapping of settings"),
+        (b"text", "text: no such setting"),
+        ("title: ä".encode("utf-16"), ":1: not UTF-8"),
+        (b"title: \x00", "not read: "),
+        (b"#" * (1 << 20), "no file of settings"),
+        (b"a: b\n---\na: b", "not read: "),
+    ],
+)
+def test_a_file_of_another_kind_is_told_in_one_line(tmp_path, content, message):
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        read_recipe(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pipe_or_a_folder_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in tmp_path, tmp_path / "pipe":
+        with pytest.raises(UserError, match="no file of settings"):
+            read_recipe(path)
+
+
+def test_a_base_may_have_a_base_but_not_itself(write_recipe, tmp_path):
+    write_recipe(tmp_path / "first.yaml")
+    (tmp_path / "second.yaml").write_text("base: first.yaml\nmax_epoch: 7\nseed: 5\n")
+    (tmp_path / "third.yaml").write_text("base: second.yaml\nseed: 6\n")
+    recipe = read_recipe(tmp_path / "third.yaml")
+    assert (recipe.max_epoch, recipe.seed, recipe.langs) == (7, 6, ("de", "en"))
+
+    (tmp_path / "first.yaml").write_text("base: ./third.yaml\n")
+    with pytest.raises(UserError, match=r"first\.yaml: base: \./third\.yaml has this file as a base: name another"):
+        read_recipe(tmp_path / "third.yaml")
+    (tmp_path / "own.yaml").write_text("base: own.yaml\n")
+    with pytest.raises(UserError, match=r"own\.yaml: base: own\.yaml has this file as a base"):
+        read_recipe(tmp_path / "own.yaml")
+
+
+def test_a_missing_file_or_base_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"none\.yaml: no such file"):
+        read_recipe(tmp_path / "none.yaml")
+    (tmp_path / "own.yaml").write_text("base: none.yaml\n")
+    with pytest.raises(UserError, match=r"none\.yaml: no such file"):
+        read_recipe(tmp_path / "own.yaml")
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_fairseq_understands_every_row_and_all_have_the_same_batches_and_budget(path):
+    recipe = read_recipe(path)
+    rows = {row: parsed(recipe, row) for row in recipe.rows}
+    equal = ["max_tokens", "batch_size", "update_freq", "max_update", "seed"]
+    equal += [] if recipe.epochs else ["max_epoch"]
+    equal += [] if path.stem in DROPOUT_OF_EACH else ["dropout"]
+    for name in equal:
+        assert len({str(getattr(args, name)) for args in rows.values()}) == 1, name
+    assert {row: args.max_epoch for row, args in rows.items()} == {row: recipe.epochs_of(row) for row in rows}

@@ -1,0 +1,74 @@
+"""The table itself, from figures that are made up."""
+
+import json
+
+import pytest
+
+from resmlp_mt.lab.ablations.plots import draw, figure_of, whiskers
+from resmlp_mt.lab.ablations.table import Figures, Table
+from resmlp_mt.lab.ablations.training_log import TrainingFigures
+
+
+def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.0, seed=1):
+    scores = {
+        "sacrebleu": {"score": bleu, "signature": "nrefs:1|tok:13a"},
+        "chrf2": {"score": 60.0, "signature": "nrefs:1|nc:6"},
+    }
+    bootstrap = None
+    if p_value is not None:
+        bootstrap = {
+            key: {
+                "baseline": {"score": 36.0, "mean": 36.0, "ci": 1.5},
+                "system": {"score": score["score"], "mean": score["score"], "ci": 1.2},
+                "p_value": p_value if key == "sacrebleu" else 0.2,
+                "signature": "bs:1000",
+            }
+            for key, score in scores.items()
+        }
+    training = TrainingFigures(perplexity, 3_539_200, words)
+    return Figures(name, seed, f"--token-mixing {name}", training, seconds, {"on": "today"}, scores, bootstrap)
+
+
+@pytest.fixture
+def table():
+    rows = [
+        figures("linear", 36.0),
+        figures("none", 20.04, 0.001, perplexity=12.345, seconds=5400),
+        figures("conv", 36.3, 0.2),
+        figures("twin", 36.0, 1.0),
+    ]
+    names = ["linear", "none", "mlp", "conv", "twin"]
+    return Table("Mixing", "linear", "14 epochs", "test, test.de", {"Made by": "hand"}, rows, names)
+
+
+def test_marks_blanks_and_units(table):
+    cells = {row[0]: row[1:] for row in table.cells()}
+    assert cells["none"] == ["12.35", "20.0*", "60.0", "3,539,200", "3,000", "1.50 h"]
+    assert cells["linear"] == ["6.00", "36.0", "60.0", "3,539,200", "3,000", "2.0 min"]
+    assert cells["conv"][1] == "36.3"
+    assert cells["twin"][1] == "36.0"
+    assert set(cells["mlp"]) == {""}
+    assert list(cells)[1:] == ["linear", "none", "mlp", "conv", "twin"]
+    text = table.as_text()
+    assert "*: differs from linear, paired bootstrap, p < 0.05." in text
+    assert "sacreBLEU: nrefs:1|tok:13a" in text
+    assert "Trained (linear, none, conv, twin): on today." in table.as_markdown()
+    assert json.loads(json.dumps(table.as_json()))["figures"][1]["training"]["perplexity"] == 12.345
+
+
+def test_the_picture_has_whiskers_as_wide_as_the_bootstrap_says(table, tmp_path):
+    assert whiskers(table, "sacrebleu") == [1.5, 1.2, 1.2, 1.2]
+    assert whiskers(table, "perplexity") == [0.0] * 4
+    draw(table, tmp_path / "table.png")
+    assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_with_seeds_the_picture_has_deviations_as_whiskers_and_a_point_a_seed(tmp_path):
+    rows = [figures("linear", bleu, seed=seed) for seed, bleu in enumerate([36.0, 37.0, 38.0])] + [figures("mlp", 35.0)]
+    table = Table("Mixing", "linear", "14 epochs", "test, test.de", {}, rows, ["linear", "mlp"], (0, 1, 2))
+    assert whiskers(table, "sacrebleu") == [1.0, 0.0]
+    bleu = figure_of(table).axes[0]
+    assert [list(line.get_xdata()) for line in bleu.lines if len(line.get_xdata()) == 3] == [[36.0, 37.0, 38.0]]
+    assert "standard deviation" in bleu.get_xlabel()
+    draw(table, tmp_path / "table.png")
+    assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")

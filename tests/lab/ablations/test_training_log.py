@@ -1,0 +1,110 @@
+"""Reading fairseq-train's log."""
+
+import json
+
+import pytest
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.ablations.training_log import check_updates, read_curves, read_training
+
+HEAD = "2026-01-01 00:00:00 | INFO |"
+PARAMETERS = f"{HEAD} fairseq_cli.train | num. shared model params: 1,234,567 (num. trained: 1,234,500)"
+
+
+def inner(updates, speed):
+    return f"{HEAD} train_inner | " + json.dumps({"epoch": 1, "wps": str(speed), "num_updates": str(updates)})
+
+
+def epoch(number, perplexity, updates):
+    return [
+        f"{HEAD} valid | " + json.dumps({"epoch": number, "valid_ppl": str(perplexity)}),
+        f"{HEAD} train | " + json.dumps({"epoch": number, "train_num_updates": str(updates), "train_wps": "1"}),
+    ]
+
+
+@pytest.fixture
+def log(tmp_path):
+    def write(*lines):
+        path = tmp_path / "train.log"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    return write
+
+
+def test_what_was_done_twice_counts_once_as_it_was_the_last_time(log):
+    path = log(
+        PARAMETERS, inner(10, 100), inner(20, 200), *epoch(1, 9.5, 20), inner(30, 1), *epoch(2, 8.8, 40),
+        "Traceback: killed", PARAMETERS, inner(30, 300), inner(40, 1000), *epoch(2, 7.5, 40),
+    )  # fmt: skip
+    training = read_training(path, 2)
+    assert (training.perplexity, training.parameters, training.words_per_second) == (7.5, 1_234_500, 250)
+    check_updates(path, 20)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        '{"epoch": 2, "train_num_upda',
+        '{"epoch": 2, "tra2026-01-01 | INFO | fairseq_cli.train | {"_name": null}',
+        "{'_name': None}",
+        '{"epoch": 2}',
+        '{"epoch": null, "train_num_updates": "7", "valid_ppl": "1"}',
+        '{"epoch": 2, "train_num_updates": [7], "valid_ppl": [1]}',
+        '{"epoch": 1e999, "train_num_updates": "7", "valid_ppl": "1"}',
+        "{" + '"a": {' * 100_000 + "}" * 100_001,
+    ],
+)
+def test_a_line_that_a_kill_has_cut_is_none(log, cut):
+    lines = [f"{HEAD} {kind} | {cut}" for kind in ("train", "valid", "train_inner")]
+    path = log(PARAMETERS, inner(10, 100), *epoch(1, 9.5, 20), *lines, inner(30, 300), *epoch(2, 7.5, 40))
+    check_updates(path, 20)
+    assert read_training(path, 2).words_per_second == 200
+
+
+def test_an_unfinished_log_is_refused(log):
+    with pytest.raises(UserError, match="not the log of a whole training of 3 epochs"):
+        read_training(log(PARAMETERS, inner(10, 100), *epoch(2, 9.5, 20)), 3)
+
+
+def test_other_batches_are_refused(log):
+    with pytest.raises(UserError, match="41 updates after epoch 2, not 40"):
+        check_updates(log(*epoch(1, 9.5, 20), *epoch(2, 9.5, 41)), 20)
+
+
+SIMPLE = [
+    f"{HEAD} train_inner | epoch 001:     10 / 273 loss=9.366, nll_loss=9.24, ppl=619.1, wps=608.1, ups=1.5, wpb=386, "
+    "bsz=21.4, num_updates=10, lr=0.0088, gnorm=9.898, clip=100, train_wall=6, wall=11",
+    f"{HEAD} valid | epoch 001 | valid on 'valid' subset | loss 8.5 | ppl 270.2 | wps 100 | num_updates 20",
+    f"{HEAD} train | epoch 001 | loss 9.1 | ppl 500 | wps 1 | num_updates 20 | lr 0.01",
+    f"{HEAD} train_inner | epoch 002: 10 / 273 loss=7.5, nll_loss=nan, ppl=81, wps=0, num_updates=30, lr=2e-05, gno",
+]
+
+
+def test_curves_are_read_from_both_formats(log):
+    curves = read_curves(log(*SIMPLE))
+    assert curves.training == {
+        10: {"loss": 9.366, "ppl": 619.1, "lr": 0.0088, "wps": 608.1},
+        30: {"loss": 7.5, "ppl": 81, "lr": 2e-05, "wps": 0},
+    }
+    assert curves.validation == {20: {"loss": 8.5, "ppl": 270.2}}
+
+    told = {"update": 0.5, "loss": "5.5", "ppl": "45.3", "lr": "0.1", "wps": "700", "num_updates": "10"}
+    valid = {"valid_loss": "4.5", "valid_nll_loss": "4.1", "valid_ppl": "22.6", "valid_num_updates": "10"}
+    curves = read_curves(log(f"{HEAD} train_inner | {json.dumps(told)}", f"{HEAD} valid | {json.dumps(valid)}"))
+    assert curves.training == {10: {"update": 0.5, "loss": 5.5, "ppl": 45.3, "lr": 0.1, "wps": 700}}
+    assert curves.validation == {10: {"loss": 4.5, "nll_loss": 4.1, "ppl": 22.6}}
+
+
+def test_curves_have_what_was_done_twice_as_it_was_the_last_time_and_nothing_of_cut_lines(log):
+    again = SIMPLE[0].replace("loss=9.366", "loss=9.1")
+    cut = f'{HEAD} train_inner | {{"num_updates": "40", "lo'
+    curves = read_curves(log(*SIMPLE, again, cut))
+    assert list(curves.training) == [10, 30]
+    assert curves.training[10]["loss"] == 9.1
+
+
+@pytest.mark.parametrize("lines", [[], ["a text"], SIMPLE[1:3], [f"{HEAD} train_inner | [1]"]])
+def test_a_log_without_updates_is_refused(log, lines):
+    with pytest.raises(UserError, match=r"train\.log: no update is told in it: give what fairseq-train printed"):
+        read_curves(log(*lines))

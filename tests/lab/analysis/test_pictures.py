@@ -1,0 +1,176 @@
+"""Pictures: what is on them, and that nothing is cut off or lies on something else."""
+
+import io
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+from resmlp_mt.lab.analysis import pictures
+from resmlp_mt.lab.analysis.bands import TextBand
+from resmlp_mt.lab.analysis.matrices import MixingMatrix
+from resmlp_mt.lab.analysis.sparsity import Sparsity
+
+
+def mixings(layers=2, heads=1, length=9):
+    torch.manual_seed(0)
+    found = []
+    for side in "encoder", "decoder":
+        for number in range(layers):
+            weights = torch.randn(heads, length, length)
+            found.append(MixingMatrix(side, number + 1, "", weights.tril() if side == "decoder" else weights))
+    return found
+
+
+def texts_and_panels(figure):
+    """What takes place on a figure, in pixels: its panels without and its texts with what they say."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()  # layout alone
+    panels = [axis for axis in figure.axes if axis.axison]
+    texts = [text for axis in panels for text in (axis.title, axis.xaxis.label, axis.yaxis.label)]
+    for axis in panels:
+        for one in axis.xaxis, axis.yaxis:
+            low, high = sorted(one.get_view_interval())
+            ticks = [tick for tick in one.get_major_ticks() if low <= tick.get_loc() <= high]
+            texts += [label for tick in ticks for label in (tick.label1, tick.label2)]
+    texts += [text for text in figure.texts if text.get_text()]
+    extents = {text: text.get_window_extent(renderer) for text in texts if text.get_text() and text.get_visible()}
+    return [axis.get_window_extent(renderer) for axis in panels], {
+        text.get_text() + f" {number}": box for number, (text, box) in enumerate(extents.items())
+    }
+
+
+def overlap(one, other):
+    width = min(one.x1, other.x1) - max(one.x0, other.x0)
+    height = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return width > 1 and height > 1
+
+
+def assert_readable(figure):
+    panels, texts = texts_and_panels(figure)
+    whole = figure.bbox
+    for text, box in texts.items():
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
+        assert not any(overlap(box, panel) for panel in panels), text
+    for one, other in itertools.combinations(texts, 2):
+        assert not overlap(texts[one], texts[other]), (one, other)
+    for one, other in itertools.combinations(panels, 2):
+        assert not overlap(one, other)
+
+
+SIZES = pytest.mark.parametrize(
+    ("layers", "heads", "length"), [(1, 1, 2), (3, 1, 30), (12, 1, 200), (3, 16, 30), (2, 5, 7)]
+)
+
+
+@SIZES
+def test_nothing_is_cut_off_and_nothing_overlaps(layers, heads, length):
+    found = mixings(layers, heads, length)
+    assert_readable(pictures.overview(found))
+    assert_readable(pictures.profile(found))
+    assert_readable(pictures.layer(found[-1]))
+
+
+@pytest.mark.parametrize(("number", "heads"), [(2, 1), (5, 16), (13, 1)])
+def test_changes_are_readable_however_many(number, heads):
+    series = [mixing for _ in range(number) for mixing in mixings(1, heads, 30)[1:]]
+    figure = pictures.change(series, [f"checkpoint{epoch}\n{1000 * epoch:,} updates" for epoch in range(number)])
+    assert_readable(figure)
+    assert sum("changed by" in axis.get_title() for axis in figure.axes) == number - 1
+
+
+@pytest.mark.parametrize("layers", [1, 12])
+def test_sparsity_is_readable(layers):
+    names = ["A", "W1", "W2", "q", "k", "v", "out"]
+    found = [
+        Sparsity(side, layer + 1, name, (layer + number) / 20)
+        for side in ("encoder", "decoder")
+        for layer in range(layers)
+        for number, name in enumerate(names if side == "decoder" else names[:3])
+    ]
+    figure = pictures.sparsity(found)
+    assert_readable(figure)
+    decoder = {line.get_label(): line.get_ydata() for line in figure.axes[1].get_lines()}
+    assert len(decoder) == 7
+    assert decoder["A (mixing)"] == pytest.approx([layer / 20 for layer in range(layers)])
+    assert decoder["out (cross-attention)"] == pytest.approx([(layer + 6) / 20 for layer in range(layers)])
+
+
+@pytest.mark.parametrize(("layers", "heads", "reach", "length"), [(1, 1, 1, 2), (3, 16, 3, 30), (12, 4, 13, 60)])
+def test_bands_are_readable(layers, heads, reach, length):
+    torch.manual_seed(0)
+    found = []
+    for side, last in ("encoder", reach), ("decoder", 0):
+        offsets = list(range(-reach, last + 1))
+        for number in range(1, layers + 1):
+            mean, spread = torch.randn(heads, len(offsets)), torch.rand(heads, len(offsets))
+            sentence = torch.randn(length, heads, len(offsets))
+            tokens = ["$a", "b$", *["Donaudampfschifffahrtsgesellschaft@@"] * (length - 2)]
+            found.append(TextBand(side, number, offsets, mean, spread, sentence, tokens))
+    figure = pictures.band(found)
+    assert_readable(figure)
+    (image,) = figure.axes[1].get_images()
+    assert torch.equal(torch.as_tensor(image.get_array().data), found[0].spread)
+    figure = pictures.band_of_a_sentence(found)
+    assert_readable(figure)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][:2] == ["$a", "b$"]
+    (image,) = figure.axes[layers].get_images()  # the decoder's first
+    size = found[layers].sentence.pow(2).sum(1).div(heads).sqrt()
+    torch.testing.assert_close(torch.as_tensor(image.get_array().data), size)
+
+
+def test_zero_is_white_what_is_not_read_grey_and_the_rest_red_or_blue():
+    weights = torch.tensor([[[0.0, 7.0], [2.0, -2.0]]])
+    figure = pictures.layer(MixingMatrix("decoder", 1, "", weights))
+    axis, _ = figure.axes
+    (image,) = axis.get_images()
+    colours = image.to_rgba(image.get_array())
+    assert colours[0, 0, :3].min() > 0.95
+    assert colours[0, 1] == pytest.approx([0.85, 0.85, 0.85, 1])
+    assert colours[1, 0, 0] > 2 * colours[1, 0, 2]
+    assert colours[1, 1, 2] > 2 * colours[1, 1, 0]
+    assert (image.norm.vmin, image.norm.vmax) == pytest.approx((-2, 2))
+
+
+def test_the_ends_of_the_scale_are_not_nearly_black():
+    for end in pictures.WEIGHTS(0.0), pictures.WEIGHTS(1.0):
+        assert max(end[:3]) > 0.6
+
+
+def test_heads_are_laid_side_by_side_with_room_for_their_numbers():
+    heads = np.arange(5 * 4, dtype=float).reshape(5, 2, 2, 1) + 1
+    tiled, corners = pictures._mosaic(heads)
+    assert tiled.shape == (6, 8, 1)
+    assert corners == [(1, 0), (1, 3), (1, 6), (4, 0), (4, 3)]
+    for head, (row, column) in zip(heads, corners, strict=True):
+        assert np.array_equal(tiled[row : row + 2, column : column + 2], head)
+    assert tiled.sum() == heads.sum()
+
+
+def test_axes_and_heads_are_named():
+    figure = pictures.overview(mixings(2, 5, 9))
+    assert figure.get_supxlabel().startswith("position j") and figure.get_supylabel().startswith("position i")
+    for axis in figure.axes[:4]:
+        assert [text.get_text() for text in axis.texts] == ["1", "2", "3", "4", "5"]
+        assert [label.get_text() for label in axis.get_xticklabels()] == ["1", "9"]
+
+
+def test_profiles_that_are_compared_have_one_scale():
+    found = mixings(2, 3, 9)
+    found[0] = replace(found[0], weights=9 * found[0].weights)
+    *panels, bar = pictures.profile(found).axes
+    assert len({axis.get_ylim() for axis in panels}) == 1
+    assert bar.get_ylabel() == "head"
+
+
+def test_a_picture_is_a_png_and_the_same_each_time():
+    first, second = (pictures.png(pictures.overview(mixings())) for _ in range(2))
+    assert first == second
+    assert Image.open(io.BytesIO(first)).format == "PNG"

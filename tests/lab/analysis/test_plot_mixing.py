@@ -1,0 +1,274 @@
+"""scripts/plot_mixing.py: what it writes and what it refuses."""
+
+import base64
+import csv
+import importlib.util
+import json
+from html.parser import HTMLParser
+
+import builders
+import numpy as np
+import pytest
+import torch
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+from small_models import checkpoint, untrained
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+
+pytest.importorskip("matplotlib")
+
+from resmlp_mt.lab.analysis.report import Report
+
+LAYERS = ["encoder-1", "encoder-2", "decoder-1", "decoder-2"]
+
+
+class Page(HTMLParser):
+    """The parts of a page; fails where a tag is not closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.pictures, self.links, self.anchors, self.addresses = [], [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.addresses += [attrs[name] for name in ("src", "href", "srcset", "data") if name in attrs]
+        self.anchors += [attrs["id"]] if "id" in attrs else []
+        if tag == "img":
+            assert attrs["alt"]
+            self.pictures.append(attrs["src"])
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def saved(trained, tmp_path):
+    path = tmp_path / "checkpoint9.pt"
+    torch.save(trained, path)
+    return path
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Empty files for pictures, which take most of the time."""
+    monkeypatch.setattr(Report, "draw", lambda self: dict.fromkeys(self.pictures(), b""))
+
+
+def test_everything_is_written_and_gathered_on_one_page_the_same_each_time(plot_mixing, saved, tmp_path):
+    out = tmp_path / "deep" / "mixing"
+    printed = plot_mixing(saved, "--out", out)
+    assert printed.splitlines()[:2] == ["encoder: positions 1 to 6", "decoder: positions 1 to 8"]
+    pictures = {f"{name}.png" for name in ("overview", "profiles", "sparsity", *LAYERS)}
+    assert {path.name for path in out.iterdir()} == pictures | {"index.html", "mixing.json", "sparsity.csv"}
+
+    text = (out / "index.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert all(address.startswith(("data:image/png;base64,", "#")) for address in page.addresses)
+    assert "url(" not in text and "@import" not in text and "<script" not in text
+    shown = {base64.b64decode(source.partition(",")[2]) for source in page.pictures}
+    assert shown == {(out / name).read_bytes() for name in pictures}
+    assert [address[1:] for address in page.addresses if address.startswith("#")] == page.anchors
+    assert "encoder, 1 to 6 of 64; decoder, 1 to 8 of 64, found from the optimizer&#x27;s state" in text
+    assert text.count('<p class="found">Found here: ') == 4
+    assert "prefers-color-scheme: dark" in text
+
+    plot_mixing(saved, "--out", tmp_path / "again")
+    for path in out.iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_figures_are_those_of_the_weights(plot_mixing, saved, trained, tmp_path):
+    plot_mixing(saved, "--out", tmp_path, "--length", 7)
+    found = json.loads((tmp_path / "mixing.json").read_text())
+    assert found["used"] == {"encoder": 7, "decoder": 7, "how": "as given by --length"}
+    (one,) = found["checkpoints"]
+    assert (one["updates"], one["architecture"]) == (7, "resmlp_transformer_tiny")
+    assert [(each["side"], each["layer"]) for each in one["mixing"]] == [
+        ("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2),
+    ]  # fmt: skip
+    (profile,) = one["mixing"][2]["heads"]
+    weight = trained["model"]["decoder.layers.0.mixing.mixing.weight"]
+    assert profile["offsets"] == list(range(-6, 1))
+    assert profile["mean"][-2] == pytest.approx(sum(weight[i + 1, i].item() for i in range(6)) / 6)
+
+    with open(tmp_path / "sparsity.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 4 * 3 + 2 * 4
+    for row, listed in zip(rows, one["sparsity"], strict=True):
+        assert row["checkpoint"] == str(saved)
+        assert (row["side"], int(row["layer"]), row["matrix"]) == (listed["side"], listed["layer"], listed["matrix"])
+        assert float(row["share"]) == pytest.approx(listed["share"], abs=1e-6)
+    values = sorted(abs(weight[i, j].item()) for i in range(7) for j in range(i + 1))
+    small = sum(value < 0.05 * values[-1] for value in values) / 28
+    assert ("decoder", 1, "A", pytest.approx(small)) in [tuple(each.values()) for each in one["sparsity"]]
+
+
+def test_several_checkpoints_show_their_change(plot_mixing, saved, before_training, tmp_path):
+    torch.save(checkpoint(before_training), tmp_path / "checkpoint1.pt")
+    out = tmp_path / "out"
+    plot_mixing(tmp_path / "checkpoint1.pt", saved, "--out", out)
+    assert {path.stem for path in out.glob("change-*.png")} == {f"change-{name}" for name in LAYERS}
+    page = Page((out / "index.html").read_text())
+    assert len(page.pictures) == 3 + 2 * len(LAYERS)
+    assert [each["checkpoint"] for each in json.loads((out / "mixing.json").read_text())["checkpoints"]] == [
+        str(tmp_path / "checkpoint1.pt"),
+        str(saved),
+    ]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_average_takes_its_length_from_a_checkpoint_beside_it(plot_mixing, saved, trained, tmp_path):
+    torch.save({**trained, "last_optimizer_state": {}}, tmp_path / "average.pt")
+    alone = plot_mixing(tmp_path / "average.pt", "--out", tmp_path / "a")
+    assert alone.splitlines()[:2] == ["encoder: positions 1 to 11", "decoder: positions 1 to 13"]
+    assert "--length" in alone
+    beside = plot_mixing(saved, tmp_path / "average.pt", "--out", tmp_path / "b")
+    assert beside.splitlines()[:2] == ["encoder: positions 1 to 6", "decoder: positions 1 to 8"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path):
+    plot_mixing(saved, "--out", tmp_path / "out", "--prune", "0.25", "1")
+    plot_mixing(saved, "--out", tmp_path / "again", "--prune", "0.25")
+    assert (tmp_path / "out" / "pruned-0.25.pt").read_bytes() == (tmp_path / "again" / "pruned-0.25.pt").read_bytes()
+    for share, zeros in ("0.25", 9), ("1", 36):
+        model = load_checkpoint(tmp_path / "out" / f"pruned-{share}.pt")["model"]
+        assert (model["decoder.layers.1.mixing.mixing.weight"][:8, :8].tril() == 0).sum() == 28 + zeros
+        assert (model["encoder.layers.1.mixing.mixing.weight"] == 0).sum() == zeros
+
+
+@pytest.fixture
+def data_bin(tmp_path):
+    """Two pairs, with the dictionaries of the models here."""
+    folder = tmp_path / "data-bin"
+    folder.mkdir()
+    sides = builders.pairs((5, 4), (3, 6))
+    for lang, sentences in zip(("en", "de"), sides, strict=True):
+        builders.dictionary().save(str(folder / f"dict.{lang}.txt"))
+        prefix = f"{folder}/valid.en-de.{lang}"
+        builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
+        for sentence in sentences:
+            builder.add_item(torch.tensor(sentence))
+        builder.finalize(f"{prefix}.idx")
+    return folder
+
+
+def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, saved, data_bin, tmp_path):
+    options = {"token_mixing": "gated", "mixing_band": 2}
+    torch.save(checkpoint(untrained(**options), options=options), tmp_path / "banded.pt")
+    plot_mixing(tmp_path / "banded.pt", "--out", tmp_path / "out", "--data", data_bin, "--sentence", 2)
+    found = json.loads((tmp_path / "out" / "mixing.json").read_text())["bands"]
+    assert [(each["side"], each["layer"], len(each["tokens"])) for each in found] == [
+        ("encoder", 1, 3), ("encoder", 2, 3), ("decoder", 1, 6), ("decoder", 2, 6),
+    ]  # fmt: skip
+    text = (tmp_path / "out" / "index.html").read_text()
+    shown = {base64.b64decode(source.partition(",")[2]) for source in Page(text).pictures}
+    assert {(tmp_path / "out" / f"{name}.png").read_bytes() for name in ("bands", "bands-sentence")} <= shown
+    assert "Of the bands" in text
+
+    for name, options, message in (
+        ("banded.pt", ("--sentence", 3), "--sentence 3: the text has 2 sentences: give one of 1 to 2"),
+        ("banded.pt", ("--subset", "test"), r"test\.en-de\.en\.idx: no such file"),
+        (saved.name, (), r"checkpoint9\.pt: has no band that depends on the text \(--mixing-band\): leave out --data"),
+    ):
+        with pytest.raises(UserError, match=message):
+            plot_mixing(tmp_path / name, "--out", tmp_path / "no", "--data", data_bin, *options)
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("name", ["pruned-1.pt", "overview.png", "mixing.json", "index.html"])
+def test_a_checkpoint_is_not_written_over(plot_mixing, saved, tmp_path, name):
+    saved.rename(tmp_path / name)
+    before = (tmp_path / name).read_bytes()
+    with pytest.raises(UserError, match=rf"{name}: would be written over the input"):
+        plot_mixing(tmp_path / name, "--out", tmp_path, "--prune", "1")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == before
+
+
+def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, trained, tmp_path, monkeypatch):
+    def refused(message, *names, options=()):
+        with pytest.raises(UserError, match=message) as error:
+            plot_mixing(*[tmp_path / name for name in names], "--out", tmp_path / "out", *options)
+        assert "\n" not in str(error.value)
+        assert not (tmp_path / "out").exists()
+
+    attention = {"encoder.layers.0.self_attn.q_proj.weight": torch.randn(8, 8)}
+    torch.save(checkpoint(attention, arch="transformer_iwslt_de_en"), tmp_path / "transformer.pt")
+    torch.save(checkpoint(attention, cfg={"model": {"_name": "fconv"}}), tmp_path / "fconv.pt")
+    shorter = {"max_source_positions": 9}
+    torch.save(checkpoint(untrained(**shorter), options=shorter), tmp_path / "smaller.pt")
+    for kind in "mlp", "none", "depthwise":
+        torch.save(checkpoint(untrained(token_mixing=kind), options={"token_mixing": kind}), tmp_path / f"{kind}.pt")
+    torch.save({"weights": torch.ones(2)}, tmp_path / "other.pt")
+    broken = {**trained["model"], "decoder.layers.1.mixing.mixing.weight": torch.full((64, 64), float("nan"))}
+    torch.save(checkpoint(broken), tmp_path / "broken.pt")
+    weight, bias = (f"decoder.layers.1.mixing.mixing.{name}" for name in ("weight", "bias"))
+    torch.save(checkpoint({**trained["model"], weight: trained["model"][weight].int()}), tmp_path / "integers.pt")
+    torch.save(checkpoint({**trained["model"], bias: torch.ones(63)}), tmp_path / "shorter.pt")
+    (tmp_path / "half.pt").write_bytes(saved.read_bytes()[:1000])
+
+    refused(r"transformer\.pt: no matrix A over positions in this transformer_iwslt_de_en", "transformer.pt")
+    refused(r"fconv\.pt: no matrix A over positions in this fconv", "fconv.pt")
+    refused(r"smaller\.pt: not the matrices of .*checkpoint9\.pt", saved.name, "smaller.pt")
+    refused(r"other\.pt: not loaded: not a checkpoint of fairseq-train", "other.pt")
+    for kind in "mlp", "none", "depthwise":
+        refused(rf"{kind}\.pt: --token-mixing {kind} is no matrix over positions", f"{kind}.pt")
+    refused(r"broken\.pt: decoder.layers.1.mixing.mixing.weight is not finite", "broken.pt")
+    refused(r"integers\.pt: decoder.layers.1.mixing.mixing.weight is of torch.int32", "integers.pt")
+    refused(r"shorter\.pt: decoder.layers.1.mixing.mixing.bias is 63 in it, but 64 in the model", "shorter.pt")
+    refused(r"half\.pt: not loaded: truncated", "half.pt")
+    refused(r"nowhere\.pt: cannot be read: No such file", "nowhere.pt")
+    refused(r"--length 65: the model has 64 positions: give 2 to 64", saved.name, options=("--length", 65))
+    refused(r"--length 1: ", saved.name, options=("--length", 1))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    refused(r"needs matplotlib: pip install", saved.name)
+
+
+@pytest.mark.parametrize(
+    "name", ["encoder.layers.0.mlp.fc1.weight", "decoder.layers.1.cross_attention.attention.q_proj.weight"]
+)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weight: torch.full_like(weight, float("nan")), "is not finite"),
+        (lambda weight: weight.long(), "is of torch.int64"),
+        (lambda weight: weight[:0], "is 0 x 64 in it"),
+    ],
+)
+def test_matrices_without_numbers_are_refused(plot_mixing, trained, tmp_path, name, change, message):
+    torch.save(checkpoint({**trained["model"], name: change(trained["model"][name])}), tmp_path / "bad.pt")
+    with pytest.raises(UserError, match=rf"bad\.pt: {name} {message}"):
+        plot_mixing(tmp_path / "bad.pt", "--out", tmp_path / "out")
+
+
+@pytest.mark.parametrize("shape", [(3,), (0,), (2, 64), (2, 2, 2)])
+def test_a_relative_term_that_does_not_fit_is_refused(plot_mixing, tmp_path, shape):
+    name, options = "encoder.layers.0.mixing.mixing.relative", {"mixing_relative": True}
+    weights = {**untrained(**options).state_dict(), name: torch.ones(shape)}
+    torch.save(checkpoint(weights, options=options), tmp_path / "bad.pt")
+    with pytest.raises(UserError, match=rf"bad\.pt: {name} is .* in it, but 127 in the model"):
+        plot_mixing(tmp_path / "bad.pt", "--out", tmp_path / "out")
+
+
+@pytest.mark.parametrize("out", ["/dev/null", "checkpoint9.pt", "dangling"])
+def test_out_that_is_no_folder_is_refused_at_once(plot_mixing, saved, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(UserError, match=r"^--out \S+: is no folder: choose another name"):
+        plot_mixing(saved, "--out", out)
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint9.pt", "dangling"}
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "half", "nan"])
+def test_shares_that_are_none_are_refused(plot_mixing, saved, capsys, share):
+    with pytest.raises(SystemExit) as error:
+        plot_mixing(saved, "--out", "out", "--prune", share)
+    assert error.value.code == 2
+    assert f"--prune {share}: give a share of the weights" in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""The command: tiny runs of each kind, read back from JSON, and what it refuses."""
+
+import importlib.util
+import json
+import os
+from dataclasses import asdict
+
+import pytest
+
+from resmlp_mt.cli.benchmark import get_parser
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.benchmarks import command, jobs, machine
+from resmlp_mt.lab.benchmarks.jobs import FULL, QUICK
+from resmlp_mt.lab.benchmarks.timing import per_second, speed_ratio
+from scripts import in_process
+
+TINY = (
+    "--width", 8, "--mlp", 8, "--layers", 1, "--heads", 2, "--vocabulary", 24, "--threads", 1, "--rounds", 2,
+    "--warmup", 1, "--system", "resmlp_transformer", "--system", "transformer",
+)  # fmt: skip
+
+
+@pytest.fixture
+def benchmark(monkeypatch, capsys):
+    run = in_process("benchmark", monkeypatch)
+
+    def call(*args):
+        run(*args)
+        return capsys.readouterr()
+
+    return call
+
+
+def rows_of(path, kind):
+    run = json.loads(path.read_text())
+    assert run["command"].startswith("python scripts/benchmark.py ")
+    [section] = run["sections"]
+    assert section["kind"] == kind
+    assert section["machine"]["torch"]
+    for row in section["rows"]:
+        assert all(second > 0 for pieces in row["seconds"] for second in pieces)
+        assert 0 < row["rate"]["low"] <= row["rate"]["median"] <= row["rate"]["high"]
+    return section, section["rows"]
+
+
+def test_training(benchmark, tmp_path):
+    pytest.importorskip("matplotlib")
+    result, document = tmp_path / "result.json", tmp_path / "docs" / "result.md"
+    shown = benchmark(
+        "training", *TINY, "--no-memory", "--shapes", "4x3", "--padding", 0, "--json", result, "--markdown", document,
+        "--plots", tmp_path / "docs" / "plots",
+    )  # fmt: skip
+    section, rows = rows_of(result, "training")
+    assert section["by"] == "sentences"
+    ours, theirs = rows
+    assert (ours["system"], theirs["system"]) == ("resmlp_transformer", "transformer")
+    for row in rows:
+        assert row["rate"] == asdict(per_second(12, row["seconds"]))
+        assert row["ratio"] == asdict(speed_ratio(row["seconds"], theirs["seconds"]))
+        assert row["system"] in shown.out
+    assert ours["flop_ratio"] > 1
+    assert "![Training](plots/training.png)" in document.read_text()
+    assert (tmp_path / "docs" / "plots" / "training.png").stat().st_size > 5000
+    assert "Traceback" not in shown.err
+
+
+def test_generation(benchmark, tmp_path):
+    result = tmp_path / "result.json"
+    shown = benchmark(
+        "generation", *TINY, "--shapes", "5x1", "4x2", "--sentences", 2, "--beam", 2, "--no-memory", "--json", result,
+        "--profile",
+    )  # fmt: skip
+    section, rows = rows_of(result, "generation")
+    assert section["by"] == "length"
+    assert section["settings"]["beam"] == "2"
+    assert [len(row["seconds"][0]) for row in rows] == [2, 2, 1, 1]  # two sentences, one by one and together
+    assert all(row["latency"][0] <= row["latency"][1] for row in rows[:2])
+    assert [row["latency"] for row in rows[2:]] == [None, None]
+    assert {row["memory"] for row in rows} == {None}
+    assert "p99 ms" in shown.out
+    assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
+
+
+def test_generation_of_real_sentences(benchmark, data_bin, tmp_path):
+    result = tmp_path / "result.json"
+    benchmark("generation", "--quick", "--data", data_bin, *TINY, "--no-memory", "--json", result)
+    section, rows = rows_of(result, "generation")
+    assert section["settings"]["sentences"] == str(data_bin)
+    assert not {"padding", "vocabulary"} & section["settings"].keys()  # the text's own
+    assert [row["workload"] for row in rows[::2]] == ["5 by 1", "5 by 32"]
+    assert [len(row["seconds"][0]) for row in rows[::2]] == [5, 1]
+    again = tmp_path / "again.json"
+    benchmark("generation", "--data", data_bin, *TINY, "--no-memory", "--shapes", "9x2", "--json", again)
+    assert {row["length"] for row in rows_of(again, "generation")[1]} == {(2 * 6 + 2 * 8 + 9) / 5}
+
+
+def test_the_size_of_checkpoints_is_not_told_by_options():
+    args = get_parser().parse_args(["generation", "--data", "d", "--system", "a.pt", "--baseline", "a.pt", "--quick"])
+    [job] = command.jobs(args)
+    assert command.section_of(job, args).settings.keys() == {"dtype", "rounds", "beam", "sentences"}
+
+
+def test_workers(benchmark, tmp_path):
+    result = tmp_path / "result.json"
+    benchmark("workers", *TINY[:-2], "--rounds", 1, "--shapes", "4x2", "--json", result)
+    section, rows = rows_of(result, "workers")
+    assert [row["system"] for row in rows] == ["resmlp_transformer, 1 process", "resmlp_transformer, 2 processes"]
+    assert rows[0]["ratio"]["median"] == 1
+    assert rows[1]["flop_ratio"] == 2
+    assert section["baseline"] == "one process"
+
+
+def test_the_usual_comparisons():
+    for several in FULL, QUICK:
+        assert {job.kind for job in several} == {"training", "generation", "workers"}
+        assert len({job.title for job in several}) == len(several)
+    lengths = {shape.length for job in FULL for shape in job.shapes}
+    assert {16, 32, 64, 128, 256} <= lengths
+    assert jobs.shapes("4x2") == (jobs.Shape(4, 2),)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        *(
+            (["training", "--shapes", shape], "no shape")
+            for shape in ("4", "", "0x0", "4x99999999999", "99999999x1", "٤x٤")
+        ),
+        (["training", "--shapes", "99999x999999"], "99999x999999: 99,998,900,001 tokens: give a batch of"),
+        (["training", "--json", "x", "--markdown", "./x"], "a file comes twice"),
+        (["training", "--plots", "file"], "--plots file: is not a folder"),
+        (["generation", "--data", ""], "--data '': give the folder"),
+        (["generation", "--data", "file"], "file: no folder of fairseq-preprocess"),
+        (["generation", "--data", "data", "--json", "data/dict.en.txt"], "would be written over the input"),
+        (["generation", "--system", "x.pt", "--markdown", "x.pt"], "would be written over the input x.pt"),
+        (["workers", "--device", "cuda"], "--device cuda: this PyTorch sees no GPU"),
+        (["all", "--shapes", "4x2"], "say training, generation or workers, not all"),
+        (["workers", "--profile"], "--profile is for training and generation"),
+        (["training", "--baseline", "lstm"], "--baseline lstm: none of the systems: resmlp_transformer, transformer"),
+        (["training", "--system", "transformer"], "given twice"),
+        (["training", "--system", "nothing"], "nothing: no system"),
+        (["training", "--system", "x.pt"], "x.pt: no system"),
+        (["training", "--fp16"], "--fp16 needs --device cuda"),
+        (["generation", "--data", "nowhere"], "nowhere: no folder of fairseq-preprocess"),
+        (["generation", "--system", "any.pt"], "any.pt: give --data"),
+        (["generation", "--heads", 3, "--width", 8], "--decoder-embed-dim 8 is not a multiple"),
+        (["training", "--json", "."], "is not a regular file"),
+        (["training", "--markdown", "file/x.md"], "/file is not a folder: choose another name"),
+    ],
+)
+def test_what_cannot_be_is_one_line(benchmark, monkeypatch, tmp_path, args, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dict.en.txt").touch()
+    with pytest.raises(UserError, match=message) as error:
+        benchmark(args[0], *TINY, "--no-memory", *(["--shapes", "3x1"] if args[0] != "all" else []), *args[1:])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["nothing"], "invalid choice: 'nothing'"),
+        (["training", "--rounds", "0"], "0 is not from 1 to 1,000"),
+        (["training", "--threads", "100000"], "100000 is not from 1 to 1,000"),
+        (["training", "--vocabulary", "4"], "4 is not from 5 to"),
+        (["training", "--layers", "9" * 5000], "is not from 1 to 1,000"),
+        (["workers", "--processes", "3000"], "3000 is not from 1 to 100"),
+        (["training", "--padding", "0.5"], "0.5 is not between 0 and 0.5"),
+        (["training", "--padding", "much"], "much is not between"),
+    ],
+)
+def test_options_that_are_none_are_refused(benchmark, capsys, args, message):
+    with pytest.raises(SystemExit) as error:
+        benchmark(*args)
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: ...")])
+def test_too_little_memory_is_one_line(benchmark, monkeypatch, error):
+    def run(*_):
+        raise error
+
+    monkeypatch.setattr(jobs.Job, "run", run)
+    with pytest.raises(UserError, match="Training: not enough memory: give smaller --shapes"):
+        benchmark("training", *TINY, "--shapes", "3x1")
+
+
+def test_pictures_without_matplotlib_are_refused_at_once(benchmark, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="--plots needs matplotlib"):
+        benchmark("all", "--plots", "folder")
+
+
+def test_the_machine_is_described():
+    described = machine.describe(threads=3)
+    assert described["threads"] == "3"
+    assert int(described["cores"]) == len(os.sched_getaffinity(0))
+    assert machine.version_of("no-such-package", "torch") == machine.version_of("torch")
+    assert machine.version_of("no-such-package") == "none"

@@ -1,0 +1,116 @@
+"""What was measured, as tables, a document and pictures."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from resmlp_mt.lab.benchmarks import report
+from resmlp_mt.lab.benchmarks.comparison import Measurement, Section
+from resmlp_mt.lab.benchmarks.timing import Spread
+
+ROWS = [
+    Measurement(
+        "new", "8x1", 8, 1, 8, Spread(200, 150, 250), Spread(2, 1.5, 2.5), 1.4, 10.0, 3_000_000, (0.04, 0.05), [[0.04]]
+    ),
+    Measurement(
+        "old", "8x1", 8, 1, 8, Spread(100, 90, 110), Spread(1, 1, 1), 1.0, 14.0, 4_000_000, (0.08, 0.09), [[0.08]]
+    ),
+    Measurement("new", "16x4", 16, 4, 60, Spread(900, 800, 1000), Spread(3, 2, 4), None, None, None, None, [[0.07]]),
+    Measurement("old", "16x4", 16, 4, 60, Spread(300, 290, 310), Spread(1, 1, 1), None, None, None, None, [[0.21]]),
+]
+SECTION = Section("A title", "generation", "length", "old", {"width": "8"}, {"torch": "2"}, ["A note."], ROWS)
+
+
+def test_a_table_has_a_column_for_what_was_measured():
+    header, first, second, third, _ = report.table(SECTION)
+    assert dict(zip(header, first, strict=True)) == {
+        "length x sentences": "8x1",
+        "system": "new",
+        "tokens/s": "200 [150 - 250]",
+        "times as fast as old": "2.00 [1.50 - 2.50]",
+        "FLOPs alone": "1.40",
+        "sentences/s": "25.00",
+        "p50 ms": "40.0",
+        "p99 ms": "50.0",
+        "peak MB": "3",
+        "of old's": "0.75",
+        "kB a token": "375",
+    }
+    assert second[-2:] == ["1.00", "500"]
+    assert third[header.index("FLOPs alone") :] == ["", "56.25", "", "", "", "", ""]
+    header, *_ = report.table(replace(SECTION, kind="training", rows=ROWS[2:]))
+    assert header == ["length x sentences", "system", "tokens/s", "times as fast as old"]
+
+
+def test_profiles_show_what_takes_most():
+    assert report.profiles(SECTION) == {}
+    ours, theirs = {"mm": 0.5, "add": 0.1, "cat": 0.01}, {"softmax": 0.3, "mm": 0.2}
+    rows = [replace(row, operations=spent) for row, spent in zip(ROWS[:2], (ours, theirs), strict=True)]
+    assert report.profiles(replace(SECTION, rows=rows), most=2) == {
+        "8x1": [
+            ["8x1: ms in", "new", "old"],
+            ["mm", "500.0", "200.0"],
+            ["softmax", "0.0", "300.0"],
+            ["all others", "110.0", "0.0"],
+            ["together", "610.0", "500.0"],
+        ]
+    }
+
+
+def test_texts_have_all_of_it():
+    text = report.as_text(SECTION)
+    lines = text.splitlines()
+    assert lines[:4] == ["A title", "width 8", "torch 2", "A note."]
+    columns = [line.index(word) for line, word in zip(lines[5:7], ("system", "new"), strict=True)]
+    assert columns[0] == columns[1]
+
+    run = report.Run("python scripts/benchmark.py all", "2026-01-02", [SECTION])
+    document = report.as_markdown(run, ["plots/a-title.png"])
+    for part in (
+        "    python scripts/benchmark.py all\n",
+        "2026-01-02",
+        "## A title",
+        "width 8",
+        "torch 2",
+        "A note.",
+        "| 8x1 | new | 200 [150 - 250] |",
+        "![A title](plots/a-title.png)",
+    ):
+        assert part in document
+    assert document.endswith("\n")
+    assert json.loads(json.dumps(run.as_json()))["sections"][0]["rows"][0]["rate"]["median"] == 200
+
+
+@pytest.mark.parametrize("by", ["length", "sentences"])
+def test_pictures_are_made(by, tmp_path):
+    pytest.importorskip("matplotlib")
+    from resmlp_mt.lab.benchmarks.plots import draw
+
+    path = tmp_path / "deep" / "picture.png"
+    draw(replace(SECTION, by=by), path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert path.stat().st_size > 5000
+
+
+def test_pictures_show_the_cost_of_a_token_beside_what_flops_predict():
+    pytest.importorskip("matplotlib")
+    from resmlp_mt.lab.benchmarks.plots import by_length
+
+    short, *_ = ROWS
+    long = replace(short, length=16, batch_tokens=16, rate=Spread(100, 80, 125), flops=15.0, flop_ratio=1.6)
+    figure = by_length(replace(SECTION, rows=[long, short]))
+    assert all(axis.get_ylabel().endswith(", logarithmic") for axis in figure.axes)
+    drawn = {
+        axis.get_ylabel().removesuffix(", logarithmic"): [list(line.get_ydata()) for line in axis.lines]
+        for axis in figure.axes
+    }
+    assert list(figure.axes[0].lines[0].get_xdata()) == [8, 16]
+    ratios, times = drawn["times as fast as old"], drawn["time a token (microseconds)"]
+    assert (ratios[0], ratios[-1]) == ([2, 2], [1.4, 1.6])
+    assert times[0] == pytest.approx([5_000, 10_000])
+    assert times[-1] == pytest.approx([5_000, 7_500])  # 1.5 times the FLOPs
+    assert drawn["peak memory a token (kB)"][0] == pytest.approx([375, 187.5])
+    assert drawn["peak memory (MB)"][0] == pytest.approx([3, 3])
+    without = [replace(row, memory=None) for row in (short, long)]
+    assert len(by_length(replace(SECTION, rows=without)).axes) == 2

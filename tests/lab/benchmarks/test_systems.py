@@ -1,0 +1,120 @@
+"""Architectures of one size, their options, and the batches that they get."""
+
+import pytest
+import torch
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.data.dictionaries import made_up_dictionary
+from resmlp_mt.lab.analysis.flops import of_options
+from resmlp_mt.lab.benchmarks.batches import Shape, random_batch
+from resmlp_mt.lab.benchmarks.systems import (
+    TINY,
+    Conditions,
+    Size,
+    System,
+    as_override,
+    split_options,
+)
+from resmlp_mt.lab.benchmarks.training import Training
+
+SIZE = Size(width=16, mlp=24, layers=4, heads=2, vocabulary=40)
+
+
+def args(name):
+    return System(name).args(SIZE, Conditions())
+
+
+def test_all_architectures_get_the_same_size():
+    for name in "resmlp_transformer", "transformer", "lightconv":
+        given = args(name)
+        sizes = given.encoder_embed_dim, given.encoder_ffn_embed_dim, given.encoder_layers, given.decoder_layers
+        assert sizes == (16, 24, 4, 4)
+    assert args("lightconv").encoder_kernel_size_list == [3, 7, 15, 31]
+    assert args("fconv").encoder_layers == "[(16,3)]*4"
+    assert of_options(args("fconv"), 40).encoder_layers == [(16, 3)] * 4
+    assert (args("lstm").encoder_hidden_size, args("lstm").decoder_layers) == (16, 4)
+
+
+def test_a_system_may_name_the_library_of_its_products(monkeypatch):
+    """The same model; oneDNN is on while it works, and at no other time."""
+    own = "encoder_layers=1", "cpu_matmul=blas"  # the model's own choice would be oneDNN on some processors
+    by_onednn, found = System(f"resmlp_transformer@onednn:{','.join(own)}"), []
+    assert (by_onednn.arch, by_onednn.library, by_onednn.options) == ("resmlp_transformer", "onednn", list(own))
+    assert (System("a@b/model.pt").arch, System("a@b/model.pt").library) == ("a@b/model.pt", "blas")
+    training = Training(by_onednn, SIZE, Conditions())
+    monkeypatch.setattr(training.trainer, "train_step", lambda _: found.append(torch.get_float32_matmul_precision()))
+    training.step({})
+    assert found == ["medium"] and torch.get_float32_matmul_precision() == "highest"
+    with pytest.raises(UserError, match="no library mkl for products: give one of blas, onednn"):
+        System("transformer@mkl")
+
+
+def test_options_of_a_system_come_last():
+    given = args("resmlp_transformer:encoder_layers=1,--layerscale-init=0.5,no_scale_embedding")
+    assert (given.encoder_layers, given.decoder_layers, given.layerscale_init) == (1, 4, 0.5)
+    assert given.no_scale_embedding
+    assert split_options("a=[1,2],b,c_d=(3,4)") == ["a=[1,2]", "b", "c_d=(3,4)"]
+    assert split_options("") == []
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("a-b=1", ("a_b", 1)),
+        ("--flag", ("flag", True)),
+        ("kind=bf16", ("kind", "bf16")),
+        ("a=[1, 2]", ("a", [1, 2])),
+        ("a=__import__('os')", ("a", "__import__('os')")),
+    ],
+)
+def test_overrides_of_a_checkpoint_are_data(option, expected):
+    assert as_override(option) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "nothing: no system: give an architecture of resmlp_transformer,"),
+        ("wav2vec", "no system"),
+        ("transformer:nonsense=1", "unrecognized arguments: --nonsense=1"),
+        ("transformer:encoder_layers=many", "invalid int value: 'many'"),
+    ],
+)
+def test_a_bad_system_is_one_line(name, message, capsys):
+    with pytest.raises(UserError, match=message) as error:
+        args(name)
+    assert "\n" not in str(error.value)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_conditions_that_cannot_be(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="sees no GPU"):
+        Conditions(device="cuda").apply()
+    with pytest.raises(UserError, match="--fp16 needs --device cuda"):
+        Conditions(fp16=True).apply()
+
+
+@pytest.mark.parametrize("padding", [0, 0.1, 0.3])
+def test_a_batch_has_its_shape_and_padding(padding):
+    dictionary = made_up_dictionary(40)
+    batch = random_batch(Shape(20, 50), padding, dictionary)
+    source, target = batch["net_input"]["src_tokens"], batch["target"]
+    assert source.shape == target.shape == (50, 20)
+    for tokens in source, target:
+        assert tokens.eq(dictionary.pad()).float().mean() == pytest.approx(padding, abs=0.01)
+        assert tokens.eq(dictionary.eos()).sum() == 50
+    assert batch["ntokens"] == target.ne(dictionary.pad()).sum()
+    assert source[:, -1].eq(dictionary.eos()).all()  # padded on the left
+    assert target[:, 0].ne(dictionary.pad()).all()
+
+
+@pytest.mark.parametrize("text", ["24", "24x", "x3", "1x3", "24x0", "-2x3", "24x3x4", "a x b"])
+def test_a_bad_shape_is_one_line(text):
+    with pytest.raises(UserError, match="no shape: give LENGTHxSENTENCES"):
+        Shape.parse(text)
+    assert str(Shape.parse("24x32")) == "24x32"
+
+
+def test_the_dictionary_has_as_many_entries_as_asked_for():
+    assert len(made_up_dictionary(TINY.vocabulary)) == TINY.vocabulary

@@ -1,0 +1,52 @@
+"""Whose turn it is, and what medians, quartiles and ratios say."""
+
+import itertools
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resmlp_mt.lab.benchmarks import timing
+from resmlp_mt.lab.benchmarks.timing import Spread
+
+POSITIVE = st.floats(1e-6, 1e6)
+
+
+@given(st.lists(POSITIVE, min_size=1, max_size=20))
+def test_a_spread_is_median_and_quartiles(values):
+    spread = Spread.of(values)
+    assert spread.median == pytest.approx(statistics.median(values))
+    if len(values) > 1:
+        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+        assert (spread.low, spread.high) == pytest.approx((low, high))
+    assert min(values) <= spread.low <= spread.high <= max(values)
+
+
+def test_turns_alternate_within_a_piece_and_turn_round_every_round():
+    assert list(timing.turns("ab", 2, 3)) == [
+        (0, 0, "a"), (0, 0, "b"), (0, 1, "a"), (0, 1, "b"),
+        (1, 0, "b"), (1, 0, "a"), (1, 1, "b"), (1, 1, "a"),
+        (2, 0, "a"), (2, 0, "b"), (2, 1, "a"), (2, 1, "b"),
+    ]  # fmt: skip
+
+
+def test_every_system_does_every_piece_in_turn(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(timing, "timer", lambda: next(clock))
+    done = []
+    work = {name: lambda piece, name=name: done.append((name, piece)) for name in "ab"}
+    times = timing.measure(work, pieces=2, rounds=2, warmup=1)
+    warm, timed = done[:4], done[4:]
+    assert warm == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
+    assert timed == [(name, piece) for _, piece, name in timing.turns("ab", 2, 2)]
+    assert times == {"a": [[1, 1], [1, 1]], "b": [[1, 1], [1, 1]]}
+
+
+@given(st.lists(st.tuples(POSITIVE, POSITIVE, POSITIVE, POSITIVE), min_size=2, max_size=9))
+def test_ratios_are_of_the_same_round(rounds):
+    ours, theirs = [[a, b] for a, b, _, _ in rounds], [[c, d] for _, _, c, d in rounds]
+    ratios = [(c + d) / (a + b) for a, b, c, d in rounds]
+    assert timing.speed_ratio(ours, theirs) == Spread.of(ratios)
+    assert timing.speed_ratio(ours, ours) == Spread(1, 1, 1)
+    assert timing.per_second(10, ours) == Spread.of([10 / (a + b) for a, b, _, _ in rounds])

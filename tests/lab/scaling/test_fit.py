@@ -1,0 +1,171 @@
+"""What is found of families whose laws are known."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_runs import CHINCHILLA, loss, made_runs
+from scipy.optimize import minimize_scalar
+
+from resmlp_mt.lab.scaling import fit as fits
+from resmlp_mt.lab.scaling.estimates import Estimate, difference
+from resmlp_mt.lab.scaling.findings import findings, of_family
+from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, flops_law, points_of, split
+from resmlp_mt.lab.scaling.frontier import frontier
+from resmlp_mt.lab.scaling.page import Study, drawn
+from resmlp_mt.lab.scaling.plots import figure_of
+from resmlp_mt.lab.scaling.runs import DIVERGED
+
+SIZES, AMOUNTS = np.geomspace(1e5, 5e6, 5), np.geomspace(1e5, 1.6e6, 5)
+ONE = {"E": 1.2, "A": 20.0, "alpha": 0.3, "B": 60.0, "beta": 0.35}
+OTHER = ONE | {"A": 30.0, "alpha": 0.2}
+NAMED = {name: np.array([each]) for name, each in ONE.items()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fits, "RESAMPLES", 100)
+        yield
+
+
+@pytest.fixture(scope="module")
+def families(few_resamples):
+    made = {
+        "transformer": fit_family(made_runs("transformer", ONE, SIZES, AMOUNTS, 0.003, 1), 1),
+        "none": fit_family(made_runs("none", OTHER, SIZES, AMOUNTS, 0.003, 2), 2),
+    }
+    broken = made_runs("heads", ONE, SIZES, AMOUNTS[:2])
+    return made | {"heads": fit_family(broken)}
+
+
+def test_the_exponents_of_known_laws_are_in_their_intervals_and_are_identified(families):
+    for name, known in ("transformer", ONE), ("none", OTHER):
+        constants = families[name].constants
+        for exponent in "alpha", "beta":
+            assert constants[exponent].low < known[exponent] < constants[exponent].high
+        assert constants["beta"].identified
+
+
+def test_what_is_held_out_is_predicted_within_two_per_cent(families):
+    held = families["transformer"].held_out
+    assert [(each.what, each.runs) for each in held] == [
+        ("the largest size", 5),
+        ("the largest amount of data", 5),
+    ]
+    assert all(0 < each.error < 0.02 for each in held)
+    assert all(each.error < each.error_together for each in held)  # another law than that of these runs
+    assert families["transformer"].residual < families["transformer"].residual_together < 0.05
+
+
+def test_differences_of_families_have_the_known_sign_and_size(families):
+    found = differences(families)
+    assert list(found) == ["none minus transformer"]
+    alpha = found["none minus transformer"]["alpha, of parameters"]
+    assert alpha.low < OTHER["alpha"] - ONE["alpha"] < alpha.high < 0
+    told = findings(families, found)
+    assert any("alpha, of parameters" in each and "differs from zero" in each for each in told)
+    beta = found["none minus transformer"]["beta, of data"]
+    assert beta.low < 0 < beta.high
+    assert any("beta, of data" in each and "Not identified: zero" in each for each in told)
+
+
+def test_one_e_for_families_that_have_enough_runs(families):
+    shared = fit_shared(families)
+    assert list(shared) == ["transformer", "none"]
+    assert shared["transformer"]["E"] == shared["none"]["E"]
+    assert shared["transformer"]["E"].value == pytest.approx(1.2, rel=0.1)
+    assert fit_shared({"transformer": families["transformer"]}) == {}
+
+
+def test_too_few_points_are_one_line(families):
+    line = "too few points for a fit: 10 runs of 5 sizes and 2 amounts of data; at least 7 of 3 and 3 are needed"
+    assert families["heads"].why_not == line
+    assert of_family(families["heads"]) == f"{line}."
+    assert fit_family([]).why_not.startswith("too few points for a fit: 0 runs")
+
+
+def test_the_split_is_where_the_law_is_least(families):
+    growth, k = 0.8, 50.0
+    for compute in 1e12, 1e14:
+        [[best]] = best_size(NAMED, (k, growth), np.array([compute]))
+
+        def at(log_n, compute=compute):
+            n = np.exp(log_n)
+            return loss(ONE, n, compute / (k * n**growth))
+
+        theirs = minimize_scalar(at, bracket=(np.log(best) - 2, np.log(best) + 3))
+        assert np.log(best) == pytest.approx(theirs.x, abs=1e-4)
+    exponents = split(NAMED, growth)
+    small, large = best_size(NAMED, (k, growth), np.array([1e12, 1e14]))[0]
+    assert exponents["N*"][0] == pytest.approx(np.log(large / small) / np.log(100))
+    assert exponents["D*"][0] == pytest.approx(1 - growth * exponents["N*"][0])
+
+
+def test_hoffmann_et_al_s_split_follows_from_their_constants():
+    named = {name: np.array([each]) for name, each in CHINCHILLA.items()}
+    exponents = split(named, growth=1.0)
+    assert (exponents["N*"][0], exponents["D*"][0]) == pytest.approx((0.452, 0.548), abs=1e-3)
+
+
+def test_flops_are_a_power_of_the_parameters_through_both_ends():
+    runs = made_runs("transformer", ONE, SIZES, AMOUNTS[:1])
+    k, growth = flops_law(points_of(runs), np.array([5.0 * run.parameters.non_embedding**0.7 for run in runs]))
+    assert (k, growth) == pytest.approx((5.0, 0.7))
+
+
+def test_the_frontier_is_the_lowest_of_the_curves_where_they_are_and_a_run_s_points_stay_together():
+    runs = made_runs("transformer", ONE, [1e5, 1e6], [1e6])
+    whole = frontier(runs)
+    assert whole.compute[0] == pytest.approx(min(runs[0].compute))
+    assert whole.loss[0, 0] == pytest.approx(runs[0].losses[0])
+    assert whole.loss[0, -1] == pytest.approx(runs[1].losses[-1])
+    for run in runs:
+        there = (whole.compute >= run.compute[0]) & (whole.compute <= run.compute[-1])
+        curve = np.interp(np.log(whole.compute[there]), np.log(run.compute), run.losses)
+        assert (whole.loss[0, there] <= curve + 1e-12).all()
+    only = frontier(runs, np.array([[0.0, 3.0]]))
+    assert set(only.run[0, np.isfinite(only.loss[0])]) == {1}
+    assert np.isinf(only.loss[0, 0])
+
+
+def test_a_narrow_range_is_not_identified_and_the_needed_one_is_told():
+    runs = made_runs("transformer", ONE, [1e5, 1.2e5, 1.4e5], [1e5, 1.1e5, 1.2e5], noise=0.01)
+    told = of_family(fit_family(runs))
+    assert "Alpha, of parameters, is not identified" in told
+    assert "N spans a factor of 1; " in told
+    assert "would be needed, or more runs" in told
+    assert "How more compute is best spent is not identified" in told
+
+
+def test_an_interval_twice_as_wide_as_the_exponent_needs_the_square_of_the_range():
+    draws = np.linspace(0.1, 0.5, 9)
+    assert Estimate(0.2, 0.1, 0.5, draws).needed(10) == pytest.approx(100)
+    assert not Estimate(0.2, 0.1, 0.5, draws).identified
+    assert Estimate(0.3, 0.2, 0.4, draws).identified
+    assert Estimate(0.3, 0.2, 0.4, draws).needed(10) == pytest.approx(10)
+    assert difference(Estimate(0.3, 0.2, 0.4, draws), Estimate(0.2, 0.1, 0.3, draws - 0.1)).low == pytest.approx(0.1)
+
+
+def test_a_run_that_diverged_is_shown_left_out_and_counted(families):
+    runs = made_runs("transformer", ONE, SIZES, AMOUNTS, 0.003, 1)
+    gone = replace(runs[0], cell=replace(runs[0].cell, seed=9), losses=[9.0] * 8, end=DIVERGED)
+    nothing = replace(gone, cell=replace(gone.cell, seed=8), updates=[], seen=[], losses=[])
+    fit = fit_family([*runs, gone, nothing], 1)
+    assert fit.runs == runs
+    assert fit.constants == families["transformer"].constants
+    everything = [*runs, gone, nothing]
+    study = Study("A study", 30, everything, {"transformer": fit}, {}, {}, 0.5, {"command": "scale"})
+    assert study.notes()[0] == (
+        f"27 of 30 trainings are finished. 2 diverged and are left out: {gone.cell.name}, {nothing.cell.name}."
+    )
+    for text in study.as_markdown(), study.as_html(None):
+        assert gone.cell.name in text and "nats/character" in text
+    assert json.loads(json.dumps(study.as_json()))["diverged"] == [gone.cell.name, nothing.cell.name]
+    labels = [text.get_text() for text in figure_of(study.families, everything).legends[0].get_texts()]
+    assert "diverged, left out" in labels
+    assert labels[0] == "transformer"
+    png = drawn(study)
+    assert png is not None
+    assert png[:4] == b"\x89PNG" and int.from_bytes(png[16:20], "big") == 1200

@@ -1,0 +1,107 @@
+"""What the cells of a study are and cost, before any training."""
+
+import shutil
+
+import pytest
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.data.sampling import drawn, lengths
+from resmlp_mt.lab.analysis.flops import ResMLP, Transformer
+from resmlp_mt.lab.scaling.grid import Cell, cells_of, plan, plan_table
+from resmlp_mt.lab.scaling.recipe import read_scaling_recipe
+
+D = 16  # channels and MLP of the size m, and positions of all; 16 is also the size of the dictionary
+LAYERS = {  # without and with biases; an Aff or a LayerNorm has 2 D
+    "mlp": 2 * (D * D + D),
+    "attention": 4 * (D * D + D),
+    "norm": 2 * D,
+}
+
+
+@pytest.fixture
+def plans(write_study, work):
+    found = plan(read_scaling_recipe(write_study()), work / "data-bin")
+    return {each.cell: each for each in found}
+
+
+def test_every_cell_is_there_once_and_the_repeated_ones_once_a_seed(write_study, plans):
+    recipe = read_scaling_recipe(write_study())
+    cells = cells_of(recipe)
+    assert len(cells) == len(set(cells)) == 3 * 3 * 3 + 3
+    assert [cell for cell in cells if cell.seed == 2] == [
+        Cell(family, "m", 10, 2) for family in ("transformer", "heads", "none")
+    ]
+    assert set(plans) == set(cells)
+
+
+def test_the_cheapest_is_first(plans):
+    seconds = [each.seconds for each in plans.values()]
+    assert seconds == sorted(seconds)
+    assert [row[0] for row in plan_table(list(plans.values()))[1:]] == [cell.name for cell in plans]
+
+
+def test_parameters_are_told_apart_as_they_are_counted_by_hand(plans):
+    of = {family: plans[Cell(family, "m", 5, 1)].parameters for family in ("transformer", "heads", "none")}
+    mlp, attention, norm = LAYERS["mlp"], LAYERS["attention"], LAYERS["norm"]
+    assert of["transformer"].mixing == 0
+    assert of["transformer"].encoder == attention + mlp + 2 * norm
+    assert of["transformer"].decoder == 2 * attention + mlp + 3 * norm
+    assert of["none"].mixing == 0
+    positions = 16
+    encoder, decoder = (2 * (positions**2 + positions + terms) for terms in (2 * positions - 1, positions))
+    assert of["heads"].mixing == encoder + decoder
+    assert of["heads"].encoder - of["none"].encoder - encoder == 2 * norm  # the branch's two Aff
+    assert of["heads"].without_mixing == of["heads"].encoder + of["heads"].decoder - of["heads"].mixing
+    assert len({each.embedding for each in of.values()}) == 1
+
+
+def test_compute_counts_each_pair_by_its_own_lengths_and_no_padding(plans, work):
+    source, target = lengths(work / "data-bin", "train", ("en", "de"))
+    chosen = drawn(work / "data-bin", ("en", "de"), 10, seed=1)
+    pairs = [(int(source[each]), int(target[each])) for each in chosen]
+    for family, formula in ("transformer", Transformer(16, D, D, 1, 1)), ("heads", ResMLP(16, D, D, 1, 1)):
+        cell = plans[Cell(family, "m", 10, 1)]
+        assert cell.tokens == sum(length for _, length in pairs)
+        whole = 3 * sum(formula.forward(*pair) for pair in pairs)
+        assert cell.flops == pytest.approx(whole / cell.tokens)
+
+
+def test_batches_of_an_epoch_are_fairseq_s(plans):
+    assert plans[Cell("none", "s", 20, 1)].updates_an_epoch > plans[Cell("none", "s", 5, 1)].updates_an_epoch >= 1
+    assert plans[Cell("none", "s", 20, 1)].updates == 40
+
+
+def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
+    arguments = (write_study(("--max-tokens 64", f"--batch-size 1 --update-freq {freq}")) for freq in (1, 2))
+    for path, updates in zip(arguments, (5, 3), strict=True):
+        found = plan(read_scaling_recipe(path), work / "data-bin")
+        assert {each.updates_an_epoch for each in found if each.cell.pairs == 5} == {updates}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("{width: 16, layers: 2}", "{width: 16, layers: 1}"), "sizes: l: transformer has .* sizes must rise"),
+        (("pairs: [5, 10, 20]", "pairs: [5, 10, 50]"), "has 40 training pairs, a sample of 50 is asked for"),
+        (("--arch transformer", "--arch nothing"), "families: transformer, size s: .*nothing"),
+        (("--arch transformer", "--arch fconv"), "families: transformer, size s: "),
+        (("--mixing-heads 2", "--mixing-heads 3"), "mixing-heads"),
+        (("--max-source-positions 16", "--max-source-positions 4"), "a source sentence has . positions, the model 4"),
+        (("--max-tokens 64", "--max-tokens 1"), "batches: --max-tokens 1: a sentence has 9: give as many or more"),
+    ],
+)
+def test_what_no_study_can_be_is_told_in_one_line(write_study, work, change, message):
+    path = write_study(change, ("repeated: {size: m, pairs: 10, seeds: [2]}", ""))
+    with pytest.raises(UserError, match=message) as caught:
+        plan(read_scaling_recipe(path), work / "data-bin")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_data_is_told_in_one_line(write_study, work, tmp_path):
+    recipe = read_scaling_recipe(write_study())
+    with pytest.raises(UserError, match=r"dict\.en\.txt: no such file: prepare the data first"):
+        plan(recipe, tmp_path)
+    shutil.copytree(work / "data-bin", tmp_path / "data")
+    (tmp_path / "data" / "valid.en-de.en.bin").write_bytes(b"")
+    with pytest.raises(UserError, match="cut short"):
+        plan(recipe, tmp_path / "data")

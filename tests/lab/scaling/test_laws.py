@@ -1,0 +1,140 @@
+"""The laws, fitted to what known constants make, beside SciPy's fits."""
+
+import numpy as np
+import pytest
+from made_runs import CHINCHILLA, loss
+from scipy.optimize import curve_fit, least_squares
+
+from resmlp_mt.lab.scaling.estimates import estimate
+from resmlp_mt.lab.scaling.laws import (
+    Points,
+    fit_compute,
+    fit_sizes,
+    loss_of_compute,
+    loss_of_sizes,
+    named_compute,
+    named_sizes,
+)
+from resmlp_mt.lab.scaling.minimize import DELTA
+from resmlp_mt.lab.scaling.together import fit_together, loss_together, named_together
+
+KAPLAN = {"N_c": 6.4e13, "alpha": 0.076, "D_c": 1.8e13, "beta": 0.103}
+"""Kaplan et al. 2020, table 2."""
+
+
+def kaplan_loss(constants, n, d):
+    alpha, beta = constants["alpha"], constants["beta"]
+    return ((constants["N_c"] / n) ** (alpha / beta) + constants["D_c"] / d) ** beta
+
+
+def points(sizes, amounts, noise=0.0, random=None, constants=CHINCHILLA, law=loss):
+    n, d = (each.ravel() for each in np.meshgrid(sizes, amounts))
+    drawn = random.normal(size=len(n)) if random else np.zeros(len(n))
+    return Points(n, d, law(constants, n, d) * np.exp(noise * drawn), np.zeros(len(n), int))
+
+
+def test_the_constants_of_hoffmann_et_al_are_found_again():
+    made = points(np.geomspace(4e7, 1.6e10, 6), np.geomspace(1e9, 5e11, 6))
+    found = named_sizes(fit_sizes(made), made, 0)
+    for name, value in CHINCHILLA.items():
+        assert found[name][0] == pytest.approx(value, rel=1e-3), name
+
+
+def test_scipy_finds_the_same_law_of_n_and_d_with_huber_s_loss():
+    made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.02, np.random.default_rng(3))
+    found = named_sizes(fit_sizes(made), made, 0)
+
+    def residuals(theta):
+        named = dict(zip(("E", "A", "B"), np.exp(theta[:3])[:, None], strict=True))
+        named |= dict(zip(("alpha", "beta"), theta[3:, None], strict=True))
+        return np.log(loss_of_sizes(named, made.parameters, made.tokens)[0] / made.loss)
+
+    start = [*np.log([found[name][0] for name in ("E", "A", "B")] * np.array([1.1, 0.7, 1.4])), 0.3, 0.3]
+    theirs = least_squares(residuals, start, loss="huber", f_scale=DELTA, x_scale="jac", xtol=1e-12, ftol=1e-12)
+    assert theirs.x[3:] == pytest.approx([found["alpha"][0], found["beta"][0]], abs=2e-3)
+    assert np.exp(theirs.x[0]) == pytest.approx(found["E"][0], rel=2e-3)
+
+
+def test_curve_fit_finds_the_same_law_of_compute():
+    compute = np.geomspace(1e9, 1e14, 24)
+    known = {"E": 1.5, "a": 300.0, "alpha": 0.2, "b": 2e9}
+    random = np.random.default_rng(1)
+    made = loss_of_compute({name: np.array([each]) for name, each in known.items()}, compute)
+    made *= np.exp(0.001 * random.normal(size=made.shape))  # so small that Huber's loss is the square
+    found = named_compute(fit_compute(compute, made), compute)
+
+    def law(c, log_e, log_a, alpha, log_b):
+        return np.log(np.exp(log_e) + np.exp(log_a) * (np.exp(log_b) + c) ** -alpha)
+
+    start = [np.log(1.5), np.log(300), 0.2, np.log(2e9)]
+    theirs, _ = curve_fit(law, compute, np.log(made[0]), start, maxfev=20000)
+    assert found["alpha"][0] == pytest.approx(theirs[2], rel=1e-2)
+    assert found["E"][0] == pytest.approx(np.exp(theirs[0]), rel=1e-2)
+    assert found["alpha"][0] == pytest.approx(0.2, rel=0.1)
+
+
+def test_the_constants_of_kaplan_et_al_are_found_again():
+    made = points(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6), constants=KAPLAN, law=kaplan_loss)
+    found = named_together(fit_together(made), made)
+    for name, value in KAPLAN.items():
+        assert found[name][0] == pytest.approx(value, rel=1e-2), name
+
+
+def test_curve_fit_finds_the_same_law_of_n_and_d_together():
+    random = np.random.default_rng(3)
+    made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.001, random, KAPLAN, kaplan_loss)
+    found = named_together(fit_together(made), made)
+
+    def law(both, log_sizes, alpha, log_amounts, beta):
+        n, d = both
+        return beta * np.log((np.exp(log_sizes) / n) ** (alpha / beta) + np.exp(log_amounts) / d)
+
+    start = [np.log(1e13), 0.1, np.log(1e13), 0.1]
+    theirs, _ = curve_fit(law, (made.parameters, made.tokens), np.log(made.loss), start, maxfev=20000)
+    assert [found["alpha"][0], found["beta"][0]] == pytest.approx(theirs[[1, 3]], rel=1e-2)
+    expected = loss_together(found, made.parameters, made.tokens)[0]
+    assert np.abs(expected / made.loss - 1).max() < 0.005
+
+
+def test_families_share_e_and_nothing_else():
+    other = CHINCHILLA | {"A": 900.0, "alpha": 0.4, "beta": 0.2}
+    sizes, amounts = np.geomspace(1e5, 1e8, 4), np.geomspace(1e6, 1e9, 4)
+    one, two = points(sizes, amounts), points(sizes, amounts, constants=other)
+    both = Points(
+        *(np.concatenate([getattr(one, name), getattr(two, name)]) for name in ("parameters", "tokens", "loss")),
+        family=np.repeat([0, 1], len(one.loss)),
+    )
+    found = fit_sizes(both)
+    for family, constants in enumerate((CHINCHILLA, other)):
+        named = named_sizes(found, both, family)
+        assert {name: each[0] for name, each in named.items()} == pytest.approx(constants, rel=1e-2)
+
+
+def test_one_run_that_is_far_off_hardly_moves_the_law():
+    made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5))
+    made.loss[7] *= 1.5
+    assert named_sizes(fit_sizes(made), made, 0)["alpha"][0] == pytest.approx(CHINCHILLA["alpha"], abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("known", "law", "fit", "named", "constants"),
+    [
+        (CHINCHILLA, loss, fit_sizes, lambda theta, made: named_sizes(theta, made, 0), 5),
+        (KAPLAN, kaplan_loss, fit_together, named_together, 4),
+    ],
+    ids=["Hoffmann et al.", "Kaplan et al."],
+)
+def test_intervals_cover_the_truth_about_as_often_as_they_say(known, law, fit, named, constants):
+    random = np.random.default_rng(0)
+    covered = {"alpha": 0, "beta": 0}
+    sets, resamples = 100, 60
+    for _ in range(sets):
+        made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random, known, law)
+        runs = len(made.loss)
+        found = fit(made)
+        counts = random.multinomial(runs, [1 / runs] * runs, resamples).astype(float)
+        one, many = (named(theta, made) for theta in (found, fit(made, counts, found)))
+        for name in covered:
+            each = estimate(one[name][0], many[name], runs, constants)
+            covered[name] += each.low <= known[name] <= each.high
+    assert all(88 <= times <= 99 for times in covered.values()), covered

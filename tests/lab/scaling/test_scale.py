@@ -1,0 +1,143 @@
+"""The command around trainings that are made up."""
+
+import json
+import math
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from made_runs import loss
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.scaling import fit as fits
+from scripts import printed
+
+LAW = {"E": 0.3, "A": 5.0, "alpha": 0.4, "B": 3.0, "beta": 0.5}
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """fairseq-train, in a moment: the names of the cells that were begun. One without mixing diverges."""
+    begun = []
+
+    def train(command, output, log, held, stop, tell=lambda seconds: None):
+        option = dict(pairwise(map(str, command)))
+        folder = Path(option["--save-dir"])
+        family, size, pairs, _ = folder.name.split("-")
+        begun.append(folder.name)
+        width, layers = int(option["--encoder-embed-dim"]), int(option["--encoder-layers"])
+        lines = []
+        for updates in range(10, int(option["--max-update"]) + 1, 10):
+            nats = loss(LAW, width**2 * layers, int(pairs) * updates / 40) + (family == "none") * 0.1
+            told = {"valid_loss": "9", "valid_nll_loss": str(nats / math.log(2)), "valid_num_updates": str(updates)}
+            lines.append(f"valid | {json.dumps(told)}")
+            lines.append(f'train_inner | {{"update": {updates / 2}, "num_updates": "{updates}"}}')
+        if (family, pairs, size) == ("none", "20", "l"):
+            lines = [*lines[:2], "FloatingPointError: gradients are Nan/Inf"]
+        log.write_text("".join(f"2026-01-01 | INFO | {line}\n" for line in lines))
+        (folder / "checkpoint_last.pt").write_text("weights")
+        tell(60.0)
+        if "FloatingPointError" in lines[-1]:
+            raise UserError("fairseq-train failed: gradients are Nan/Inf")
+        if folder.name == "transformer-s-5-seed1" and begun.count(folder.name) == 1:
+            raise UserError("fairseq-train failed: no space left on device")
+
+    monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", train)
+    monkeypatch.setattr(fits, "RESAMPLES", 20)
+    monkeypatch.setattr(
+        "resmlp_mt.lab.scaling.page.drawn", lambda study: b"a picture"
+    )  # takes seconds
+    return begun
+
+
+@pytest.fixture
+def scale(work, trained, monkeypatch, capsys, tmp_path):
+    run = printed("scale", monkeypatch, capsys)
+    return lambda recipe, *arguments: run(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
+
+
+def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, write_study, tmp_path):
+    recipe, out = write_study(), tmp_path / "out"
+    with pytest.raises(UserError, match="not finished: transformer-s-5-seed1"):
+        scale(recipe, "--jobs", 2)
+    assert len(trained) == 30
+    assert "fitted" in (out / "scaling.md").read_text() and (out / "scaling.png").read_bytes() == b"a picture"
+
+    told = scale(recipe)
+    assert trained[30:] == ["transformer-s-5-seed1"]
+    assert "30 of 30 trainings are finished. 1 diverged and are left out: none-l-20-seed1." in told
+    assert not list(out.glob("cells/*/checkpoint*.pt"))
+    study = json.loads((out / "scaling.json").read_text())
+    assert study.keys() >= {"command", "date", "machine", "trained", "differences", "one E for all"}
+    runs = {run["cell"]["family"]: run for run in study["runs"] if run["cell"]["size"] == "l"}
+    assert runs["heads"]["end"] == "budget"
+    run = next(run for run in study["runs"] if run["cell"] == {"family": "heads", "size": "m", "pairs": 10, "seed": 2})
+    assert run["losses"][-1] == pytest.approx(loss(LAW, 256, 10))
+    assert run["seen"][-1] == pytest.approx(20 * run["tokens"])  # 40 updates were 20 epochs
+    assert run["compute"][-1] == pytest.approx(run["flops"] * run["seen"][-1])
+    assert study["families"]["transformer"]["L(N, D)"].keys() == {"non_embedding", "without_mixing"}
+    assert study["tables"]["The runs"]["rows"]["none-l-20-seed1"][-1] == "diverged"
+    assert study["tables"]["L(C) on the frontier"]["columns"] == ["E", "a", "alpha", "b", "N on the frontier"]
+    page = (out / "scaling.html").read_text()
+    assert "data:image/png;base64," in page and "http" not in page.replace("http-equiv", "")
+
+    (out / "cells" / "none-l-20-seed1" / "train.log").write_text("FloatingPointError: gradients are Nan/Inf\n")
+    assert "1 diverged and are left out: none-l-20-seed1." in scale(recipe, "--table")  # before the first update told
+    study = json.loads((out / "scaling.json").read_text())
+    assert study["tables"]["The runs"]["rows"]["none-l-20-seed1"][-5:-2] == ["none", "none", "none"]
+    scale(recipe, "--anew", "heads-s-5-seed1")
+    assert trained[31:] == ["heads-s-5-seed1"]
+
+
+def test_samples_are_made_once_and_others_refused(scale, write_study, tmp_path):
+    recipe = write_study()
+    with pytest.raises(UserError, match="no cell is finished"):
+        scale(recipe, "--table")
+    record = tmp_path / "out" / "data" / "10" / "sample.json"
+    made = json.loads(record.read_text())
+    assert made["seed"] == 1
+    record.write_text("{}")
+    with pytest.raises(UserError, match="data/10: a sample of other data: remove it, or choose another --out"):
+        scale(recipe, "--table")
+
+
+def test_a_kill_between_a_sample_and_its_record_leaves_no_sample(scale, write_study, monkeypatch):
+    replace = os.replace
+
+    def killed(source, target):
+        if Path(target).name == "sample.json":
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "replace", killed)
+        scale(write_study(), "--table")
+    with pytest.raises(UserError, match="no cell is finished"):
+        scale(write_study(), "--table")
+
+
+def test_a_reference_that_is_not_the_validation_set_s_is_refused_before_any_training(scale, trained, write_study, work):
+    for name, text in ("empty.de", ""), ("short.de", "ein Satz\n"), ("blank.de", "\n" * 6):
+        (work / name).write_text(text)
+        with pytest.raises(UserError, match=rf"{name}: not the text of the validation set, which has 6 sentences"):
+            scale(write_study(("reference: valid.de", f"reference: {name}")))
+    assert not trained
+
+
+def test_a_dry_run_tells_cells_and_hours_and_writes_nothing(scale, trained, write_study, tmp_path):
+    told = scale(write_study(), "--dry-run").splitlines()
+    assert told[0].split()[:2] == ["cell", "non-embedding"]
+    assert told[0].endswith("hours so far")
+    assert len(told) == 1 + 30
+    assert float(told[-1].split()[-1]) > 0
+    assert not trained and not (tmp_path / "out").exists()
+
+
+def test_mistakes_are_one_line(scale, write_study, tmp_path):
+    with pytest.raises(UserError, match=r"nobody: no such cell; there are: transformer-s-5-seed1, "):
+        scale(write_study(), "--anew", "nobody")
+    with pytest.raises(UserError, match=r"nowhere\.de: no such file: prepare the data first"):
+        scale(write_study(("reference: valid.de", "reference: nowhere.de")))
+    with pytest.raises(SystemExit):
+        scale(write_study(), "--jobs", 0)

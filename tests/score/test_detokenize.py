@@ -1,0 +1,88 @@
+import re
+
+import pytest
+from generated import REFERENCE, moses_tokens, subwords
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
+
+
+def test_subword_nmt_is_undone_once_and_for_all():
+    cut = [subwords(line) for line in REFERENCE]
+    assert any("@@ " in line for line in cut)
+    assert undo_subwords(cut, "subword_nmt", "x") == REFERENCE
+    assert undo_subwords(REFERENCE, "subword_nmt", "x") == REFERENCE
+    assert undo_subwords(["ab@@"], "subword_nmt", "x") == ["ab"]  # generation stopped inside a word
+
+
+def test_sentencepiece_is_undone():
+    pieces = ["▁Ein ▁Ha us .", "▁z wei", ""]
+    assert undo_subwords(pieces, "sentencepiece", "x") == ["Ein Haus.", "zwei", ""]
+
+
+@pytest.mark.parametrize(
+    ("lines", "scheme", "message"),
+    [
+        (["▁Ein ▁Ha us"], "subword_nmt", "give --subwords sentencepiece"),
+        (["▁Ein ▁Ha us"], "none", "give --subwords sentencepiece"),
+        (["Ein Haus"], "sentencepiece", "give --subwords none"),
+        (["Ein Ha@@ us"], "sentencepiece", "give --subwords subword_nmt"),
+        (["Ein▁ Ha us▁", "", ""], "subword_nmt", "give --subwords sentencepiece"),  # marks at the ends of words
+        (["EinHa@@us.", "Ja."], "subword_nmt", "joined as another kind's"),  # fairseq's --remove-bpe sentencepiece
+        (["Ein", "Ha@@ us"], "none", r"gen.out: translation 2 of 2 holds subwords \(@@\)"),
+        (["Ein", "Ha@@"], "none", "translation 2 of 2 holds subwords"),
+    ],
+)
+def test_subwords_of_another_kind_are_refused(lines, scheme, message):
+    with pytest.raises(UserError, match=message):
+        undo_subwords(lines, scheme, "gen.out")
+
+
+def test_a_mark_of_the_other_kind_in_the_text_is_text():
+    lines = ["Ein Ha@@ us", "▁ ist ein Zeichen", "Ja@@ wohl ."]
+    assert undo_subwords(lines, "subword_nmt", "x") == ["Ein Haus", "▁ ist ein Zeichen", "Jawohl ."]
+
+
+def test_the_mark_of_subwords_in_a_text_is_text():
+    lines = ["Das Zeichen @@", "Der Name foo@@", *["Ein Haus ."] * 40]
+    assert undo_subwords(lines, "none", "x") == lines
+
+
+def test_words_that_run_together_are_refused():
+    joined = [line.replace(" ", "") for line in REFERENCE]
+    with pytest.raises(UserError, match=r"x: subwords joined as another kind's \('DerOst-West.*generate again"):
+        check_spaces(joined, REFERENCE, "x")
+    check_spaces(REFERENCE, joined, "x")
+    check_spaces([line.split()[0] for line in REFERENCE], REFERENCE, "x")  # a model that stops early
+    check_spaces([*joined[:3], *REFERENCE[3:]], REFERENCE, "x")
+
+
+@pytest.mark.parametrize("escape", [True, False])
+@pytest.mark.parametrize("aggressive", [True, False])
+def test_moses_tokens_of_either_kind_become_one_kind_and_the_text_again(escape, aggressive):
+    moses = Moses("de")
+    tokens = moses_tokens(REFERENCE, escape=escape, aggressive_dash_splits=aggressive)
+    plain = moses_tokens(REFERENCE, escape=False)
+    assert [moses.plain_tokens(line) for line in tokens] == plain == [moses.tokens(line) for line in REFERENCE]
+    without_apostrophe = [line for line in REFERENCE if "'" not in line]  # Moses itself loses where it stood in German
+    assert [moses.text(line) for line in moses_tokens(without_apostrophe)] == without_apostrophe
+
+
+def test_detokenization_knows_the_language():
+    assert Moses("fr").text("L' homme a 5 % .") == "L'homme a 5 %."
+
+
+def test_punctuation_is_normalized_on_demand():
+    assert Moses("de").tokens("„Ja“") != Moses("de", normalize=True).tokens("„Ja“") == '" Ja "'
+
+
+def test_tokens_and_running_text_are_told_apart():
+    text = [line for line in REFERENCE if re.search(r"\w\.$", line)]
+    tokens = moses_tokens(text)
+    check_tokenization(tokens, True, "x")
+    check_tokenization(text, False, "x")
+    with pytest.raises(UserError, match="give --tokenizer none"):
+        check_tokenization(text, True, "x")
+    with pytest.raises(UserError, match="--tokenizer moses"):
+        check_tokenization(tokens, False, "x")
+    check_tokenization(["Wie bitte ?", "Non !", "Où ?"], False, "x")  # French running text

@@ -1,0 +1,127 @@
+import random
+
+import pytest
+from generated import CLOSING, HEADER, TRANSLATED, generate_output, sentence_lines
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
+
+# fairseq joins tokens by single spaces and ends a line at \n: no white space but the space, no surrogates.
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Zl", "Zp", "Zs"], exclude_characters="\t\n\v\f\r"), max_size=12)
+TEXTS = st.lists(st.lists(TEXT.filter(str.strip), max_size=4).map(" ".join), min_size=1, max_size=12)
+
+
+def write(path, *lines):
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(texts=TEXTS, seed=st.integers(0, 9999))
+def test_any_order_of_lines_gives_the_order_of_the_test_set(tmp_path, texts, seed):
+    lines = [line for number, text in enumerate(texts) for line in sentence_lines(number, [text])]
+    random.Random(seed).shuffle(lines)
+    path = write(tmp_path / "gen.out", HEADER, *lines, TRANSLATED, CLOSING)
+    assert in_order(read_generate_output([path]), len(texts)) == texts
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
+@given(texts=TEXTS, shards=st.integers(1, 4))
+def test_shards_are_one_run(tmp_path, texts, shards):
+    numbered = dict(enumerate(texts))
+    paths = []
+    for shard in range(min(shards, len(texts))):
+        paths.append(tmp_path / f"shard{shard}.out")
+        mine = {number: text for number, text in numbered.items() if number % min(shards, len(texts)) == shard}
+        paths[-1].write_bytes(generate_output(mine).encode())
+    assert in_order(read_generate_output(paths), len(texts)) == texts
+
+
+def test_characters_that_end_lines_elsewhere_stay_in_their_line(tmp_path):
+    text = "a\u2028b\x85c\x0bd\re"
+    path = write(tmp_path / "gen.out", *sentence_lines(0, [text]), CLOSING)
+    assert in_order(read_generate_output([path]), 1) == [text]
+
+
+def test_a_run_without_target_ends_with_its_log(tmp_path):
+    path = write(tmp_path / "gen.out", "S-0\ta", "H-0\t-1.0\tb", "D-0\t-1.0\tb", "P-0\t-1.0", TRANSLATED)
+    assert in_order(read_generate_output([path]), 1) == ["b"]
+
+
+def test_the_first_of_an_nbest_list_is_taken(tmp_path):
+    lines = [*sentence_lines(1, ["a", "b"]), *sentence_lines(0, ["c", "d"])]
+    path = write(tmp_path / "gen.out", *lines, CLOSING)
+    assert in_order(read_generate_output([path], nbest=2), 2) == ["c", "a"]
+    with pytest.raises(UserError, match=r"gen.out:6: sentence 1 again, first seen at .*gen.out:3: .*--nbest"):
+        read_generate_output([path])
+
+
+def test_a_sentence_that_comes_back_is_no_nbest_list(tmp_path):
+    lines = [*sentence_lines(0, ["a"]), *sentence_lines(1, ["b"]), *sentence_lines(0, ["c"])]
+    with pytest.raises(UserError, match=r"gen.out:13: sentence 0 again"):
+        read_generate_output([write(tmp_path / "gen.out", *lines, CLOSING)], nbest=3)
+
+
+def test_the_same_run_twice_is_refused(tmp_path):
+    path = write(tmp_path / "gen.out", *sentence_lines(0, ["a"]), CLOSING)
+    with pytest.raises(UserError, match="sentence 0 again"):
+        read_generate_output([path, path], nbest=2)
+
+
+def reference_lines(number, target, hypothesis, finished=None):
+    """What --score-reference prints for a sentence: its target; finished where --tokenizer or --bpe make text of it."""
+    lines = [f"S-{number}\tsource", f"T-{number}\t{target}", f"H-{number}\t-1.5\t{hypothesis}"]
+    return [*lines, *([] if finished is None else [f"D-{number}\t-1.5\t{finished}"]), f"P-{number}\t-1.5"]
+
+
+@pytest.mark.parametrize("finished", [None, "Ein a@@ b <unk> .", "Ein ab <unk>."])
+def test_the_references_themselves_are_no_translations(tmp_path, finished):
+    target = (finished or "Ein a@@ b <unk> .").replace("<unk>", "<<unk>>")
+    lines = reference_lines(0, target, "Ein a@@ b <unk> .", finished)
+    path = write(tmp_path / "gen.out", *lines, *reference_lines(1, "c", "c", "c"), CLOSING)
+    with pytest.raises(UserError, match=r"gen.out: every hypothesis .* is its reference .*--score-reference"):
+        check_translated(read_generate_output([path]))
+    other = write(tmp_path / "other.out", *reference_lines(2, "c", "d", "d"), CLOSING)
+    check_translated(read_generate_output([path, other]))  # a model may be right now and then
+
+
+def test_only_the_first_of_an_nbest_list_is_compared_with_its_target(tmp_path):
+    path = write(tmp_path / "gen.out", "T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING)
+    check_translated(read_generate_output([path], nbest=2))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["H-" + "9" * 5000 + "\t-1\ta", CLOSING], "gen.out:1: not a whole H- line"),
+        (sentence_lines(0, ["a"]), "gen.out: unfinished"),
+        ([CLOSING, *sentence_lines(0, ["a"])], "gen.out: unfinished"),  # the end of another run, in front
+        ([*sentence_lines(0, ["a"]), "H-1\t-0.3"], "gen.out:6: not a whole H- line"),
+        (["H-x\t-0.3\ta", CLOSING], "gen.out:1: not a whole H- line"),
+        ([HEADER, CLOSING], "gen.out: no H- lines"),
+        (["Ein Haus."], "gen.out: no H- lines"),
+        ([], "gen.out: no H- lines"),
+    ],
+)
+def test_what_is_not_a_whole_run_is_refused(tmp_path, lines, message):
+    with pytest.raises(UserError, match=message):
+        read_generate_output([write(tmp_path / "gen.out", *lines)])
+
+
+def test_missing_and_surplus_sentences_are_named(tmp_path):
+    path = write(tmp_path / "gen.out", *sentence_lines(0, ["a"]), *sentence_lines(3, ["b"]), CLOSING)
+    hypotheses = read_generate_output([path])
+    with pytest.raises(
+        UserError, match=r"no hypothesis for sentence 1 \(line 2 of the reference\), 2 of 4 are missing"
+    ):
+        in_order(hypotheses, 4)
+    with pytest.raises(UserError, match=r"gen.out:8: sentence 3 .* only 3 lines"):
+        in_order(hypotheses, 3)
+
+
+def test_broken_utf8_is_refused_with_its_line(tmp_path):
+    (tmp_path / "gen.out").write_bytes(b"S-0\ta\nH-0\t-1.0\t\xff\xfe\n")
+    with pytest.raises(UserError, match=r"gen.out:2: not UTF-8"):
+        read_generate_output([tmp_path / "gen.out"])

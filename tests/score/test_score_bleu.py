@@ -1,0 +1,289 @@
+import json
+import subprocess
+from argparse import Namespace
+
+import pytest
+import sacrebleu
+from generated import CLOSING, REFERENCE, generate_output, moses_tokens, sentence_lines, subwords, worse
+
+from resmlp_mt.cli.score import words_of
+from resmlp_mt.common.errors import UserError
+from scripts import SCRIPTS, in_process
+
+
+def write(path, text):
+    text = text if isinstance(text, str) else "".join(f"{line}\n" for line in text)
+    path.write_bytes(text.encode())
+    return path
+
+
+@pytest.fixture
+def test_set(tmp_path):
+    """A folder with a reference, and a system as generate output and as the plain texts that go into it."""
+    system = worse(REFERENCE)
+    tokens = moses_tokens(system, escape=False)
+    write(tmp_path / "ref.de", REFERENCE)
+    write(tmp_path / "ref.tok", moses_tokens(REFERENCE, escape=False))
+    write(tmp_path / "sys.tok", tokens)
+    write(tmp_path / "gen.out", generate_output({n: subwords(line) for n, line in enumerate(tokens)}))
+    return tmp_path
+
+
+def scores(output):
+    return {name: score["score"] for name, score in json.loads(output)["scores"].items()}
+
+
+def test_scores_of_generate_output(test_set, score_bleu):
+    out = score_bleu(
+        test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", "de", "--split-compounds", "--json",
+        "--output", test_set / "hyp.de",
+    )  # fmt: skip
+    result = json.loads(out)
+    assert (result["segments"], result["target_lang"]) == (len(REFERENCE), "de")
+    assert list(result["scores"]) == ["sacrebleu", "chrf2", "tokenized_bleu", "compound_split_bleu"]
+    hypotheses = (test_set / "hyp.de").read_text(encoding="utf-8").splitlines()
+    assert len(hypotheses) == len(REFERENCE)
+    expected = sacrebleu.corpus_bleu(hypotheses, [REFERENCE])
+    assert result["scores"]["sacrebleu"]["score"] == round(expected.score, 4)
+    tokens, reference = ((test_set / name).read_text(encoding="utf-8").splitlines() for name in ("sys.tok", "ref.tok"))
+    expected = sacrebleu.corpus_bleu(tokens, [reference], tokenize="none", smooth_method="none", force=True)
+    assert result["scores"]["tokenized_bleu"]["score"] == round(expected.score, 4)
+    assert result["scores"]["compound_split_bleu"]["score"] != result["scores"]["tokenized_bleu"]["score"]
+
+
+@pytest.mark.parametrize("escape", [True, False])
+@pytest.mark.parametrize("aggressive", [True, False])
+def test_escapes_and_hyphens_of_the_corpus_do_not_matter(test_set, score_bleu, escape, aggressive):
+    args = ["--reference", test_set / "ref.de", "--target-lang", "de", "--split-compounds", "--json"]
+    expected = scores(score_bleu(test_set / "gen.out", *args))
+    tokens = moses_tokens(worse(REFERENCE), escape=escape, aggressive_dash_splits=aggressive)
+    write(test_set / "other.out", generate_output(dict(enumerate(tokens))))
+    assert scores(score_bleu(test_set / "other.out", *args)) == expected
+    reference = write(test_set / "r", moses_tokens(REFERENCE, escape=escape, aggressive_dash_splits=aggressive))
+    assert scores(score_bleu(test_set / "other.out", *args, "--tokenized-reference", reference)) == expected
+
+
+def test_a_hypothesis_file_is_finished_text_or_tokens(test_set, score_bleu):
+    args = ["--reference", test_set / "ref.de", "--target-lang", "de", "--json"]
+    expected = scores(score_bleu(test_set / "gen.out", *args, "--output", test_set / "hyp.de"))
+    assert scores(score_bleu("--hypotheses", test_set / "sys.tok", "--tokenizer", "moses", *args)) == expected
+    finished = scores(score_bleu("--hypotheses", test_set / "hyp.de", *args))
+    assert finished["sacrebleu"] == expected["sacrebleu"]
+
+
+def test_sentencepiece_makes_finished_text(test_set, score_bleu):
+    pieces = {n: " ".join(f"▁{w[:3]} {w[3:]}".strip() for w in line.split()) for n, line in enumerate(REFERENCE)}
+    write(test_set / "sp.out", generate_output(pieces))
+    args = ["--subwords", "sentencepiece", "--reference", test_set / "ref.de", "--target-lang", "de", "--json"]
+    assert set(scores(score_bleu(test_set / "sp.out", *args)).values()) == {100.0}
+
+
+def test_shards_and_nbest(test_set, score_bleu):
+    tokens = moses_tokens(REFERENCE)
+    for shard in range(2):
+        lines = [line for n in range(shard, len(tokens), 2) for line in sentence_lines(n, [tokens[n], "falsch ."])]
+        write(test_set / f"shard{shard}.out", [*lines, CLOSING])
+    args = ["--nbest", "2", "--reference", test_set / "ref.de", "--target-lang", "de", "--json"]
+    assert scores(score_bleu(test_set / "shard1.out", test_set / "shard0.out", *args))["tokenized_bleu"] == 100.0
+    with pytest.raises(UserError, match="no hypothesis for sentence 0"):
+        score_bleu(test_set / "shard1.out", *args)
+
+
+def test_a_test_set_of_sacrebleus_catalog(test_set, score_bleu, monkeypatch):
+    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, pair: [str(test_set / f"ref.{pair[-2:]}")])
+    args = ["--sacrebleu-set", "wmt14/full", "-l", "en-de", "--json"]
+    expected = score_bleu(test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", "de", "--json")
+    assert score_bleu(test_set / "gen.out", *args) == expected
+
+
+@pytest.mark.parametrize("error", [Exception("No such test set wmt0"), OSError("no network"), SystemExit(1)])
+def test_a_test_set_that_cannot_be_had_is_one_line(test_set, score_bleu, monkeypatch, error):
+    def fail(name, pair):
+        raise error
+
+    monkeypatch.setattr(sacrebleu, "get_reference_files", fail)
+    with pytest.raises(UserError, match="wmt0 for en-de cannot be had"):
+        score_bleu(test_set / "gen.out", "--sacrebleu-set", "wmt0", "-l", "en-de")
+
+
+@pytest.mark.parametrize("kind", ["generated", "finished"])
+def test_a_baseline_adds_the_paired_bootstrap(test_set, score_bleu, kind):
+    worst = worse(REFERENCE, seed=1, rate=0.5)
+    if kind == "generated":
+        worst = generate_output(dict(enumerate(moses_tokens(worst))))
+    args = ["--reference", test_set / "ref.de", "--target-lang", "de", "--baseline", write(test_set / "base", worst)]
+    out = score_bleu(test_set / "gen.out", *args)
+    assert f"paired bootstrap, compared with {test_set / 'base'}" in out
+    result = json.loads(score_bleu(test_set / "gen.out", *args, "--json"))
+    for name, test in result["paired_bootstrap"].items():
+        assert test["system"]["score"] == pytest.approx(result["scores"][name]["score"], abs=1e-4)
+        assert test["baseline"]["score"] < test["system"]["score"]
+        assert 0 < test["p_value"] <= 1
+
+
+def test_a_system_that_is_its_own_baseline_is_told(test_set, score_bleu):
+    args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", "de"]
+    out = score_bleu(*args, "--baseline", test_set / "gen.out")
+    assert "gen.out, which says the same in every line" in out
+    assert out.count("p = 1.0000") == 2
+    result = json.loads(score_bleu(*args, "--baseline", write(test_set / "base", worse(REFERENCE, seed=1)), "--json"))
+    assert result["same_as_baseline"] is False
+
+
+INPUTS = {
+    "gen.out": [],
+    "ref.de": [],
+    "ref.tok": ["--tokenized-reference", "ref.tok"],
+    "base": ["--baseline", "base"],
+    "shard.out": ["shard.out"],
+    "link": [],
+    ".": [],
+    "": [],
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_an_input_is_never_written_over(test_set, score_bleu, monkeypatch, name):
+    monkeypatch.chdir(test_set)
+    write(test_set / "base", worse(REFERENCE, seed=1))
+    write(test_set / "shard.out", [*sentence_lines(len(REFERENCE), ["a"]), CLOSING])
+    (test_set / "link").symlink_to("ref.de")
+    before = {path: path.read_bytes() for path in test_set.iterdir()}
+    with pytest.raises(UserError, match=f"^{name}: would be written over the input "):
+        score_bleu("gen.out", *INPUTS[name], "--reference", "ref.de", "--target-lang", "de", "--output", name)
+    assert {path: path.read_bytes() for path in test_set.iterdir()} == before
+
+
+def test_the_text_of_a_set_of_sacrebleus_is_not_written_over(test_set, score_bleu, monkeypatch):
+    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, pair: [str(test_set / "ref.de")])
+    with pytest.raises(UserError, match="would be written over the input"):
+        score_bleu(test_set / "gen.out", "--sacrebleu-set", "wmt0", "-l", "en-de", "--output", test_set / "ref.de")
+
+
+def test_blank_lines_and_scores_near_zero_are_remarked_on(test_set, monkeypatch, capsys):
+    run = in_process("score", monkeypatch)
+    args = ["--target-lang", "de", "--reference", write(test_set / "blanks", ["", *REFERENCE[1:-1], " "])]
+    run("--hypotheses", write(test_set / "sys", [*worse(REFERENCE)[:-1], ""]), *args)
+    remarks = capsys.readouterr().err.splitlines()
+    assert [line for line in remarks if line.startswith("remark: ")] == [
+        f"remark: {test_set / 'blanks'}: 2 of 8 lines are blank, the first is 1: scored as they are",
+        f"remark: {test_set / 'sys'}: 1 of 8 lines are blank, the first is 8: scored as they are",
+    ]
+    run("--hypotheses", write(test_set / "other", ["Ничего не общего здесь нет."] * len(REFERENCE)), *args)
+    assert "remark: next to nothing of the reference" in capsys.readouterr().err
+
+
+def test_words_that_moses_does_not_find_are_not_counted(test_set, monkeypatch, capsys):
+    run = in_process("score", monkeypatch)
+    lines, tokens = ["我 爱 你 们 。".replace(" ", "")] * 8, ["我 爱 你们 。"] * 8
+    reference = write(test_set / "ref.zh", lines)
+    args = ["--reference", reference, "--json", "--target-lang"]
+    run("--hypotheses", reference, *args, "zh")
+    out = capsys.readouterr()
+    assert scores(out.out) == {"sacrebleu": 100.0, "chrf2": 100.0}
+    assert "remark: no tokenized BLEU" in out.err and "chrF2 instead" not in out.err
+    run("--hypotheses", reference, *args, "th")
+    assert "remark: sacreBLEU takes what is between spaces for a word" in capsys.readouterr().err
+    generated = write(test_set / "zh.out", generate_output(dict(enumerate(tokens))))
+    run(generated, *args, "zh", "--tokenized-reference", write(test_set / "tok.zh", tokens))
+    assert scores(capsys.readouterr().out) == {"sacrebleu": 100.0, "chrf2": 100.0, "tokenized_bleu": 100.0}
+
+
+@pytest.mark.parametrize("language", ["xx", "german", "../../etc", "DE", "d", "pt-br"])
+def test_a_language_that_is_none_is_refused(test_set, score_bleu, language):
+    args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", language]
+    with pytest.raises(UserError, match=f"^--target-lang '{language}': not a code of ISO 639"):
+        score_bleu(*args)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["gen.out", "--reference", "blank"], r"^blank: blank lines alone$"),
+        (["--hypotheses", "blank", "--reference", "ref.de"], r"^blank: blank lines alone$"),
+        (["gen.out", "--reference", "subwords"], r"^subwords: subwords, not words: give the text as it was"),
+        (["gen.out", "--reference", "pieces"], r"^pieces: subwords, not words: give the text as it was"),
+        (["gen.out", "--reference", "ref.de", "--tokenized-reference", "subwords"], r"^subwords: subwords, not words"),
+        (["joined.out", "--reference", "ref.de"], r"joined.out: subwords joined as another kind's"),
+        (["gen.out", "--reference", "ref.de", "--baseline", "joined.out"], r"joined.out: subwords joined as another"),
+        (["targets.out", "--reference", "ref.de"], r"targets.out: every hypothesis .*--score-reference"),
+        (["gen.out", "--reference", "ref.de", "--baseline", "targets.out"], r"targets.out: every hypothesis"),
+        (
+            ["--hypotheses", "gen.out", "--reference", "ref.de"],
+            r"gen.out:2: a line of fairseq-generate, not plain text",
+        ),
+        (["--hypotheses", "ref.de", "--reference", "short.de"], r"ref.de: 8 lines, but the reference has 7"),
+        (["gen.out", "--reference", "short.de"], r"gen.out:\d+: sentence 7 .* only 7 lines"),
+        (["gen.out", "--reference", "long.de"], r"no hypothesis for sentence 8 \(line 9 .* 1 of 9 are missing"),
+        (["gen.out", "--reference", "empty"], r"^empty: empty$"),
+        (["--hypotheses", "empty", "--reference", "ref.de"], r"^empty: empty$"),
+        (["empty", "--reference", "ref.de"], r"empty: no H- lines"),
+        (["gen.out", "--reference", "nowhere"], r"nowhere: no such file"),
+        (["gen.out", "--reference", "latin1"], r"latin1:2: not UTF-8"),
+        (["gen.out", "--reference", "only.tok"], r"only.tok: tokens, not running text"),
+        (["gen.out", "--reference", "ref.de", "--tokenized-reference", "short.de"], r"short.de: 7 lines, .* has 8"),
+        (["gen.out", "--reference", "ref.de", "--subwords", "none"], r"give --subwords subword_nmt"),
+        (["gen.out", "--reference", "ref.de", "--subwords", "sentencepiece"], r"\(@@\): give --subwords subword_nmt"),
+        (["gen.out", "--reference", "ref.de", "--output", "ref.de/x"], r"ref.de/x: cannot be written"),
+        (["gen.out", "--reference", "ref.de", "--baseline", "short.de"], r"short.de: 7 lines"),
+    ],
+)
+def test_bad_input_is_one_line(test_set, score_bleu, monkeypatch, args, message):
+    monkeypatch.chdir(test_set)
+    write(test_set / "short.de", REFERENCE[:-1])
+    write(test_set / "long.de", [*REFERENCE, "Mehr."])
+    write(test_set / "only.tok", ["Ein Haus ."] * len(REFERENCE))
+    write(test_set / "empty", "")
+    write(test_set / "blank", ["", " "] * 4)
+    write(test_set / "subwords", map(subwords, REFERENCE))
+    write(test_set / "pieces", ["▁" + line.replace(" ", " ▁") for line in REFERENCE])
+    write(test_set / "joined.out", generate_output({n: line.replace(" ", "") for n, line in enumerate(REFERENCE)}))
+    lines = [line for n, text in enumerate(REFERENCE) for line in (f"T-{n}\t{text}", f"H-{n}\t-1\t{text}")]
+    write(test_set / "targets.out", [*lines, CLOSING])
+    (test_set / "latin1").write_bytes("gut\nMüll\n".encode("latin-1"))
+    with pytest.raises(UserError, match=message) as error:
+        score_bleu(*args, "--target-lang", "de")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["gen.out", "--reference", "r"], "--target-lang is needed"),
+        (["--reference", "r", "--target-lang", "de"], "either what fairseq-generate printed, or --hypotheses"),
+        (["gen.out", "--hypotheses", "h", "--reference", "r", "--target-lang", "de"], "either what"),
+        (["gen.out", "--reference", "r", "--target-lang", "fr", "--split-compounds"], "German alone"),
+        (["gen.out", "--sacrebleu-set", "wmt14/full"], "go together"),
+        (["gen.out", "--sacrebleu-set", "wmt14/full", "-l", "en-fr", "--target-lang", "de"], "contradicts"),
+        (["gen.out", "--sacrebleu-set", "wmt14/full", "-l", "en-fr", "--split-compounds"], "German alone"),
+        (["gen.out", "--reference", "r", "--target-lang", "de", "--nbest", "0"], "--nbest must be 1 or more"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(score_bleu, capsys, args, message):
+    with pytest.raises(SystemExit) as error:
+        score_bleu(*args)
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_itself_reads_stdin_and_ends_without_a_traceback(test_set, commands_on_path):
+    command = ["python", SCRIPTS / "score_bleu.py", "-", "--reference", "ref.de", "--target-lang", "de"]
+    output = (test_set / "gen.out").read_bytes()
+    here = {"cwd": test_set, "env": commands_on_path(), "capture_output": True}
+    result = subprocess.run(command, input=output, check=True, **here)
+    assert result.stderr == b""
+    labels = [line.split("  ")[0] for line in result.stdout.decode().splitlines()]
+    assert labels[1:] == ["sacreBLEU (detokenized)", "chrF2 (detokenized)", "tokenized BLEU"]
+
+    result = subprocess.run(command, input=output[:-200], **here)
+    assert result.returncode == 1
+    assert result.stderr.decode().count("\n") == 1
+    assert result.stderr.startswith(b"/dev/stdin: unfinished")
+
+
+def test_a_full_stop_behind_half_a_word_is_a_token():
+    german = Namespace(target_lang="de")
+    lines = ["Ein Ha@@ u@@ .", "Der Man@@ .", "Ja ."]  # of a model that has learned little
+    assert words_of(german, lines, "subword_nmt", True, lines, "x") == ["Ein Hau.", "Der Man.", "Ja ."]
+    with pytest.raises(UserError, match="running text, not tokens"):
+        words_of(german, ["Ein Ha@@ us.", "Der Mann."], "subword_nmt", True, lines[:2], "x")
