@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpora import replicas
+from data import replicas
 from forked import become, fork
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_wmt14.py"

@@ -20,7 +20,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # also runs as a command
-from corpora.misbehaving_server import Server, running
+from data.misbehaving_server import Server, running
 
 WORDS = {  # English, German, French
     "the": ("der", "le"), "a": ("ein", "un"), "old": ("alte", "vieux"), "red-haired": ("rothaarige", "roux"),

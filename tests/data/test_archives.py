@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from corpora import replicas
+from data import replicas
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.archives import ArchivedText, opened_member

@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 import sacrebleu.dataset
-from corpora import replicas
+from data import replicas
 
 from resmlp_mt.data.catalog import ARCHIVES, PREPARED, TASKS
 

@@ -84,7 +84,7 @@ def test_same_bytes_though_workers_are_killed(
     monkeypatch: pytest.MonkeyPatch,
     small_tasks: None,
 ) -> None:
-    from corpora.folders import contents  # here: workers import this file without the folder of tests
+    from data.folders import contents  # here: workers import this file without the folder of tests
 
     prepare(corpus, RECIPE, tmp_path / "one")
     killed = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from corpora.misbehaving_server import Fault, Server, running
+from data.misbehaving_server import Fault, Server, running
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import download

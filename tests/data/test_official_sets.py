@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import sacrebleu.dataset
-from corpora import replicas
+from data import replicas
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import catalog

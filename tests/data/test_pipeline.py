@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from corpora.folders import contents
+from data.folders import contents
 
 from resmlp_mt import cli
 from resmlp_mt.cli import prepare_text

@@ -10,10 +10,10 @@ from itertools import repeat
 from pathlib import Path
 
 import pytest
-from corpora import replicas
-from corpora.folders import contents
-from corpora.misbehaving_server import Fault, Server, running
-from corpora.prepare_command import Command, Finished
+from data import replicas
+from data.folders import contents
+from data.misbehaving_server import Fault, Server, running
+from data.prepare_command import Command, Finished
 from fairseq.data import Dictionary, data_utils
 from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess as fairseq_preprocess

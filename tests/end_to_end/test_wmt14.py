@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from corpora import replicas
-from corpora.misbehaving_server import running
-from corpora.prepare_command import Command
+from data import replicas
+from data.misbehaving_server import running
+from data.prepare_command import Command
 from fairseq_commands import training
 
 from scripts import in_process

@@ -6,7 +6,7 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-from analysis.test_flops import UNKNOWN_TO_TORCH
+from lab.analysis.test_flops import UNKNOWN_TO_TORCH
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 

@@ -45,9 +45,7 @@ def trained(monkeypatch):
 
     monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", train)
     monkeypatch.setattr(fits, "RESAMPLES", 20)
-    monkeypatch.setattr(
-        "resmlp_mt.lab.scaling.page.drawn", lambda study: b"a picture"
-    )  # takes seconds
+    monkeypatch.setattr("resmlp_mt.lab.scaling.page.drawn", lambda study: b"a picture")  # takes seconds
     return begun
 
 
