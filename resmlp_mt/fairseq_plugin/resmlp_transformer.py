@@ -1,8 +1,7 @@
 """``--arch resmlp_transformer``: fairseq's Transformer without self-attention."""
 
-import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairseq import utils
 from fairseq.checkpoint_utils import prune_state_dict
@@ -17,15 +16,13 @@ from resmlp_mt.common.matmul import choose
 from resmlp_mt.fairseq_plugin.checkpoints.parameters import check_fit
 from resmlp_mt.fairseq_plugin.decoder import ResMLPDecoder
 from resmlp_mt.fairseq_plugin.encoder import ResMLPEncoder
+from resmlp_mt.fairseq_plugin.hub import from_pretrained
 from resmlp_mt.fairseq_plugin.options import ResMLPTransformerConfig, check_options, model_config
 from resmlp_mt.fairseq_plugin.presets import PRESETS, apply_preset
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.nn.dropout import Dropout
 from resmlp_mt.nn.encoder_decoder import fold_, share_
 from resmlp_mt.translate.precision import lower_precision_
-
-if TYPE_CHECKING:
-    from resmlp_mt.fairseq_plugin.hub import TextTranslator
 
 ADAPTIVE = "decoder.adaptive_softmax."
 
@@ -37,6 +34,8 @@ class ResMLPTransformerModel(TransformerModelBase):
     The model is that of ``resmlp_mt.nn``; fairseq's are the embeddings' start, the adaptive softmax, layer drop,
     generation and ensembles.
     """
+
+    from_pretrained = staticmethod(from_pretrained)
 
     def __init__(self, cfg: TransformerConfig, encoder: ResMLPEncoder, decoder: ResMLPDecoder):
         super().__init__(cfg, encoder, decoder)
@@ -51,26 +50,6 @@ class ResMLPTransformerModel(TransformerModelBase):
     def add_args(cls, parser: Any) -> None:
         """Add the model's options; what is not given is left to the preset."""
         gen_parser_from_dataclass(parser, ResMLPTransformerConfig(), delete_default=True, with_prefix="")
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        model_name_or_path: str | os.PathLike,
-        checkpoint_file: str | os.PathLike = "model.pt",
-        data_name_or_path: str | os.PathLike = ".",
-        **kwargs: Any,
-    ) -> "TextTranslator":
-        """Load a trained model to translate text with: a ``resmlp_mt.fairseq_plugin.hub.TextTranslator``.
-
-        Args:
-            model_name_or_path: the checkpoint's folder
-            checkpoint_file: its name there; several, with ``:`` between, are an ensemble
-            data_name_or_path: folder of binarized data; with a dot in front, in the checkpoint's folder if it is there
-            kwargs: options instead of the checkpoint's own, such as ``inference_precision="bf16"``
-        """
-        from resmlp_mt.fairseq_plugin import hub
-
-        return hub.from_pretrained(cls.add_args, model_name_or_path, checkpoint_file, data_name_or_path, **kwargs)
 
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "ResMLPTransformerModel":

@@ -59,7 +59,7 @@ class FairseqEngine:
         import torch
         from fairseq import hub_utils
 
-        from resmlp_mt.fairseq_plugin.hub import TextTranslator
+        from resmlp_mt.fairseq_plugin.hub import with_prepared_text
         from resmlp_mt.lab.benchmarks.processes import quiet
 
         quiet()
@@ -67,7 +67,7 @@ class FairseqEngine:
         path = Path(checkpoint)
         options = {"batch_size": 64, "max_tokens": None, **options}
         loaded = hub_utils.from_pretrained(str(path.parent), path.name, setting.data, archive_map={}, **options)
-        self._translator = TextTranslator(loaded["args"], loaded["task"], loaded["models"])
+        self._translator = with_prepared_text(loaded)
         self._beam, self.size = setting.beam, path.stat().st_size
 
     def translate(self, lines: Sequence[str]) -> list[str]:
