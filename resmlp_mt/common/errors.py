@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from types import TracebackType
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_WAY = (errno.EACCES, errno.ENAMETOOLONG)  # to a file that a user named
@@ -53,26 +52,6 @@ def told_in_one_line() -> Iterator[None]:
             raise
         _forget_stdout()
         sys.exit(f"output cannot be written: {error.strerror}")
-
-
-def tell_uncaught() -> None:
-    """Print a ``UserError`` of fairseq's own commands in one line, through ``sys.excepthook``."""
-    hook = sys.excepthook
-    if getattr(hook, "tells_in_one_line", False):
-        return
-
-    def telling(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if isinstance(error, UserError):
-            print(error, file=sys.stderr)
-        elif isinstance(error, KeyboardInterrupt):
-            interrupted()
-        elif isinstance(error, BrokenPipeError):
-            reader_gone()
-        else:
-            hook(kind, error, trace)
-
-    telling.tells_in_one_line = True  # type: ignore[attr-defined]
-    sys.excepthook = telling
 
 
 def interrupted() -> None:

@@ -1,4 +1,4 @@
-"""``from_pretrained``: fairseq's own interface to a trained model, for text as the preparation of its data treated it."""
+"""``from_pretrained``: fairseq's own interface to a trained model, for text treated as its data's was."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from fairseq.hub_utils import GeneratorHubInterface
 from omegaconf import open_dict
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.patches.raw_text import choose_prepared
+from resmlp_mt.fairseq_plugin.raw_text import choose_prepared
 
 
 def from_pretrained(

@@ -1,13 +1,15 @@
 """fairseq's commands in the test's own process, and a model of one update with its data-bin."""
 
+import fairseq_cli.generate
+import fairseq_cli.interactive
 import fairseq_cli.preprocess
 import fairseq_cli.train
 import pytest
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.tasks.translation import TranslationConfig
 from in_this_process import run, training
 from shared import made_once
 
-import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models and installs the patches)
+from resmlp_mt.fairseq_plugin.task import Task
 
 
 @pytest.fixture
@@ -49,6 +51,6 @@ def task(small):
     def task_of(name="bin"):
         config = TranslationConfig()
         config.data, config.source_lang, config.target_lang = str(small / name), "de", "en"
-        return TranslationTask.setup_task(config)
+        return Task.setup_task(config)
 
     return task_of

@@ -2,9 +2,12 @@
 
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 import composed  # noqa: F401
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(command, *arguments):

@@ -70,7 +70,7 @@ def test_broken_off_it_goes_on_to_the_same_weights(train, tmp_path, optimizer):
 
 
 def test_a_gradient_of_nan_ends_it_before_the_weights_have_it(train, tmp_path):
-    with pytest.raises(UserError, match="the gradient's norm is nan: the training has diverged"):
+    with pytest.raises(UserError, match="gradients are Nan/Inf: the training has diverged"):
         train(tmp_path, "--lr", 1e30, "--amp", "--clip-norm", 1, "--max-update", 9)
     assert not list(tmp_path.iterdir())
 

@@ -1,17 +1,19 @@
-"""Data that is broken, does not belong together, or of which nothing is left."""
+"""The task: data that is broken, does not belong together, or of which nothing is left, and language models."""
 
+import contextlib
 import shutil
+from argparse import Namespace
 
 import fairseq_cli.generate
 import fairseq_cli.validate
-import numpy as np
 import pytest
-import torch
-from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+from fairseq.checkpoint_utils import load_model_ensemble
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import FairseqDecoder, FairseqLanguageModel
 from in_this_process import run
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.patches.data import check_binarized
+from resmlp_mt.data.binarized import check_binarized
 
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 
@@ -33,9 +35,7 @@ def data(small, tmp_path):
         ("bin", lambda old: b"", r"\.bin: has 0 bytes"),
         ("bin", lambda old: b"\xff" * len(old), r"\.bin: symbol 65535 is not in the dictionary of 16 entries"),
         ("idx", lambda old: old[: len(old) // 2], r"train\.de-en\.de\.idx: cut short or damaged"),
-        ("idx", lambda old: old[:5], r"\.idx: cut short or damaged"),
         ("idx", lambda old: b"", r"\.idx: cut short or damaged"),
-        ("idx", lambda old: b"x" * len(old), r"\.idx: cut short or damaged"),
         ("idx", lambda old: old[:17] + b"\x4d" + old[18:], r"\.idx: cut short or damaged"),  # the type of its numbers
         ("idx", lambda old: old[:18] + b"\xff" * 8 + old[26:], r"\.idx: cut short or damaged"),  # number of sentences
         ("idx", lambda old: old[:26] + b"\xff" * 4 + old[30:], r"\.idx: damaged"),  # the first length
@@ -57,25 +57,23 @@ def test_data_in_fairseq_s_other_formats_is_left_to_fairseq(data):
         check_binarized(str(data / "train.de-en.de"), 16)
 
 
-def test_a_split_without_a_side_or_with_more_of_one(train, data, checkpoint, tmp_path):
+def test_a_split_without_a_side_or_with_a_broken_one(train, data, checkpoint, tmp_path):
     common = ("--path", checkpoint, "--cpu", "--num-workers", 0, "--batch-size", 8)
     (data / "valid.de-en.en.bin").unlink()
     with pytest.raises(UserError, match=f"bin: valid has no .bin and .idx of en, the target side: {AGAIN}"):
         run(fairseq_cli.validate, data, *common)
     with pytest.raises(UserError, match=r"valid has no .bin and .idx of en"):  # before the first epoch
         train(tmp_path / "save", data=data, validate=True)
-    builder = MMapIndexedDatasetBuilder(data / "test.de-en.de.bin", np.uint16)
-    builder.add_item(torch.tensor([4, 2]))
-    builder.finalize(data / "test.de-en.de.idx")
-    with pytest.raises(UserError, match=f"test has more sentences on one side than on the other: {AGAIN}"):
+    (data / "test.de-en.en.bin").write_bytes(b"")
+    with pytest.raises(UserError, match=r"test\.de-en\.en\.bin: has 0 bytes"):
         run(fairseq_cli.generate, data, *common)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--max-tokens", 1], r"train: all of its 16 sentences have more positions .* than \(1, 1\)"),
-        (["--max-source-positions", 2], r"train: all of its 16 .* than \(2, 64\) .*: raise --max-source-positions, "),
+        (["--max-tokens", 1], r"all of 16 sentences have more positions .* than \(1, 1\)"),
+        (["--max-source-positions", 2], r"all of 16 .* than \(2, 64\): raise --max-source-positions"),
     ],
 )
 def test_nothing_is_left_to_train_on(train, tmp_path, options, message):
@@ -83,17 +81,21 @@ def test_nothing_is_left_to_train_on(train, tmp_path, options, message):
         train(tmp_path, *options)
 
 
-def test_one_sentence_alone_is_more_than_a_batch_may_have(small, checkpoint):
-    common = (small / "bin", "--path", checkpoint, "--cpu", "--num-workers", 0)
-    with pytest.raises(UserError, match="--max-tokens 1: a sentence of test alone has more positions: raise it"):
-        run(fairseq_cli.generate, *common, "--max-tokens", 1)
-
-
-def test_a_sentence_that_is_too_long_is_named_with_the_option(small, checkpoint):
+def test_a_sentence_that_is_too_long_is_told_with_the_option(small, checkpoint):
     common = (small / "bin", "--path", checkpoint, "--cpu", "--num-workers", 0, "--max-source-positions", 3)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(
+        UserError, match=r"^sentence \d+ has 4 and 4 positions .*\(3, 64\): raise --max-source-positions"
+    ):
         run(fairseq_cli.generate, *common)
-    assert str(refused.value).startswith(
-        "sentence 1 of test has 4 source positions (subwords and </s>), --max-source-positions is 3: raise that to 4 "
-    )
-    assert str(refused.value).endswith("(16 of 16 sentences) by --skip-invalid-size-inputs-valid-test")
+
+
+def test_a_language_model_is_one_of_the_target_s_dictionary(task, checkpoint):
+    translation, args = task(), Namespace(**{**vars(GenerationConfig()), "lm_path": "lm.pt"})
+    (model,), _ = load_model_ensemble([str(checkpoint)], task=translation)
+    for name, fits in ("bin", True), ("other", False):
+        language_model = FairseqLanguageModel(FairseqDecoder(task(name).target_dictionary))
+        with (
+            contextlib.nullcontext() if fits else pytest.raises(UserError, match=r"its dictionary, .* not the target's")
+        ):
+            more = {"lm_model": language_model, "lm_weight": 0.1}
+            assert translation.build_generator([model], args, extra_gen_cls_kwargs=more).lm_model is language_model

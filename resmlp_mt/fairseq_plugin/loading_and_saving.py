@@ -1,0 +1,116 @@
+"""How fairseq loads and writes checkpoints: as data, and whole."""
+
+import argparse
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.registry import REGISTRIES
+from omegaconf import DictConfig, OmegaConf
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints.loading import architecture_of, load_parts, one_line
+from resmlp_mt.fairseq_plugin.checkpoints.parameters import DoesNotFit
+from resmlp_mt.fairseq_plugin.checkpoints.saving import save
+from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
+
+_load_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
+_load_ensemble = checkpoint_utils.load_model_ensemble_and_task
+_save = checkpoint_utils.torch_persistent_save
+_copy = PathManager.copy
+
+
+class TorchWithSafeLoad:
+    """PyTorch with our loading instead of its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def load(stream: Any, **_: Any) -> dict[str, Any]:
+        return load_parts(stream.name)
+
+
+def load_checkpoint_to_cpu(path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """fairseq's function; options in a checkpoint that are not fairseq's, and overrides of nothing, are one line."""
+    try:
+        state = _load_to_cpu(path, arg_overrides, *args, **kwargs)
+    except UserError:
+        raise
+    except Exception as error:  # hydra and omegaconf raise nearly anything
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        given = ", with those of --model-overrides," if arg_overrides else ""
+        raise UserError(
+            one_line(f"{path}: not loaded: its options or state{given} are not fairseq's ({reason:.300})")
+        ) from error
+    if arg_overrides and ARCH_MODEL_REGISTRY.get(architecture_of(state)) is ResMLPTransformerModel:
+        unknown = arg_overrides.keys() - _options(state["cfg"])
+        if unknown:
+            raise UserError(f"--model-overrides: no option {min(unknown)!r}: check its name")
+    return state
+
+
+def _options(config: DictConfig) -> set[str]:
+    """The names of all that can be overridden in the options of a checkpoint of ours."""
+    parser = argparse.ArgumentParser()
+    ResMLPTransformerModel.add_args(parser)
+    kept = (f"{side}_layers_to_keep" for side in ("encoder", "decoder"))
+    names = {*(action.dest for action in parser._actions), *kept, *config, "generation_args"}
+    parts = [config[name] for name in config if not OmegaConf.is_missing(config, name)]
+    chosen = [each for kind in REGISTRIES.values() for each in kind["dataclass_registry"].values()]
+    return names.union(*filter(OmegaConf.is_dict, parts), *(each.__dataclass_fields__ for each in chosen))
+
+
+def load_one_by_one(
+    filenames: Sequence[str], arg_overrides: Any = None, task: Any = None, *args: Any, **kwargs: Any
+) -> tuple[list[Any], Any, Any]:
+    """``load_model_ensemble_and_task``, which names the file that does not fit."""
+    models: list[Any] = []
+    config = None
+    for filename in filenames:
+        try:
+            loaded, config, task = _load_ensemble([filename], arg_overrides, task, *args, **kwargs)
+        except DoesNotFit as error:
+            raise UserError(f"{filename}: {error}") from error
+        models += loaded
+    return models, config, task
+
+
+def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
+    """``PathManager.copy``: killed in it, fairseq leaves half a ``checkpoint_last.pt`` and nothing to resume from."""
+    if not overwrite or not PathManager.supports_rename(dst_path):
+        return _copy(src_path, dst_path, overwrite=overwrite)
+    with _whole(dst_path) as temporary:
+        return _copy(src_path, temporary, overwrite=True)
+
+
+def save_whole(obj: Any, filename: str, async_write: bool = False) -> None:
+    """``torch_persistent_save``, which would leave its temporary file where the disk is full, and try three times."""
+    if async_write or not PathManager.supports_rename(filename):
+        _save(obj, filename, async_write)
+        return
+    with _whole(filename) as temporary, open(temporary, "wb") as stream:
+        save(obj, stream)
+
+
+@contextlib.contextmanager
+def _whole(path: str) -> Iterator[str]:
+    temporary = f"{path}.tmp"  # as fairseq itself does: the next save writes over what a kill left behind
+    try:
+        yield temporary
+        with open(temporary, "rb+") as stream:
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written: {error.strerror or error}: make room or give another --save-dir, and run "
+            "the same command again"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)

@@ -1,0 +1,167 @@
+"""fairseq's translation task: data is checked, languages are completed, raw text is prepared, nothing stays nothing."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary, data_utils
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationTask
+from omegaconf import DictConfig, open_dict
+from torch import Tensor, nn
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.data.binarized import AGAIN, check_binarized
+from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.fairseq_plugin.raw_text import is_recorded, record_of
+
+logger = logging.getLogger(__name__)
+
+
+class Task(TranslationTask):
+    """``--task translation``.
+
+    Attributes:
+        mixed_on_cpu: a training computes products in bfloat16, by ``--amp`` without a GPU
+    """
+
+    mixed_on_cpu = False
+    needs_targets = False
+
+    @classmethod
+    def setup_task(cls, cfg: Any, **kwargs: Any) -> TranslationTask:
+        complete_languages(cfg)
+        return super().setup_task(cfg, **kwargs)
+
+    @classmethod
+    def load_dictionary(cls, filename: str) -> Dictionary:
+        return read_dictionary(Path(filename))
+
+    def build_criterion(self, *args: Any, **kwargs: Any) -> Any:
+        self.needs_targets = True  # a training or a validation, which load their data after this
+        return super().build_criterion(*args, **kwargs)
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
+        source, target = self.cfg.source_lang, self.cfg.target_lang
+        folders = utils.split_paths(self.cfg.data)
+        folder = folders[(epoch - 1) % len(folders) if split == self.cfg.train_subset else 0]
+        for language, dictionary in (source, self.src_dict), (target, self.tgt_dict):
+            for pair in f"{source}-{target}", f"{target}-{source}":
+                for index in Path(folder).glob(f"{split}{'*' if combine else ''}.{pair}.{language}.idx"):
+                    if index.with_suffix(".bin").is_file():
+                        check_binarized(str(index.with_suffix("")), len(dictionary))
+        super().load_dataset(split, epoch, combine, **kwargs)
+        if self.needs_targets and self.datasets[split].tgt is None:
+            raise UserError(f"{folder}: {split} has no .bin and .idx of {target}, the target side: {AGAIN}")
+
+    def filter_indices_by_size(
+        self, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
+    ) -> Any:
+        kept, ignored = dataset.filter_indices_by_size(indices, max_positions)
+        raising = "raise --max-source-positions or --max-target-positions (a trained model: train it so)"
+        if len(ignored) > 0 and not ignore_invalid_inputs:
+            raise UserError(
+                f"sentence {ignored[0] + 1} has {'{} and {}'.format(*dataset.size(ignored[0]))} positions (source and "
+                f"target; subwords and </s>), there may be {max_positions}: {raising}, split or drop it, or leave out "
+                f"the {len(ignored)} of {len(dataset)} that are too long by --skip-invalid-size-inputs-valid-test"
+            )
+        if len(indices) > 0 and len(kept) == 0:
+            raise UserError(
+                f"all of {len(indices):,} sentences have more positions (subwords, </s>) than {max_positions}: "
+                f"{raising} or --max-tokens, whichever is that low"
+            )
+        return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+
+    def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
+        trained = getattr(cfg, "source_lang", None), getattr(cfg, "target_lang", None)
+        if from_checkpoint and trained[0] != trained[1] and trained == (self.cfg.target_lang, self.cfg.source_lang):
+            logger.warning(
+                f"the model was trained to translate from {trained[0]} to {trained[1]}, not from {trained[1]} to "
+                f"{trained[0]}: give --source-lang and --target-lang as its training had them"
+            )
+        return super().build_model(cfg, from_checkpoint)
+
+    def train_step(self, sample: Any, model: Any, criterion: Any, *args: Any, **kwargs: Any) -> Any:
+        def in_bfloat16(*given: Any) -> Any:
+            with torch.autocast("cpu", torch.bfloat16):
+                return criterion(*given)
+
+        return super().train_step(sample, model, in_bfloat16 if self.mixed_on_cpu else criterion, *args, **kwargs)
+
+    def build_generator(self, models: list[nn.Module], args: Any, *more: Any, **kwargs: Any) -> Any:
+        beam, nbest = getattr(args, "beam", 5), getattr(args, "nbest", 1)
+        if beam < 1 or nbest > beam:
+            raise UserError(f"--nbest {nbest} --beam {beam}: give a --beam of 1 or more, and no more --nbest")
+        language_model = (kwargs.get("extra_gen_cls_kwargs") or {}).get("lm_model")
+        if language_model is not None and language_model.decoder.dictionary != self.tgt_dict:
+            raise UserError(f"--lm-path {args.lm_path}: its dictionary, dict.txt of the data, is not the target's")
+        return super().build_generator(models, args, *more, **kwargs)
+
+    def inference_step(
+        self,
+        generator: Any,
+        models: Any,
+        sample: dict[str, Any],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+    ) -> list[list[dict[str, Tensor]]]:
+        found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        if not isinstance(generator, SequenceGenerator) or prefix_tokens is not None:
+            return found  # a given target is scored, or continued
+        tokens = sample["net_input"]["src_tokens"]
+        empty = tokens.ne(self.src_dict.pad()).sum(1) <= 1  # </s> alone
+        if constraints is not None:
+            empty &= constraints[:, 0].to(empty.device) == 0  # numbers of words that must come
+        for number in empty.nonzero().flatten().tolist():
+            scores = torch.zeros(1, device=tokens.device)
+            end, nowhere = tokens.new_tensor([self.tgt_dict.eos()]), torch.empty(0)
+            nothing = {"tokens": end, "score": scores[0], "positional_scores": scores}
+            found[number] = [{**nothing, "attention": nowhere, "alignment": nowhere}]
+        return found
+
+    def build_tokenizer(self, args: Any) -> Any:
+        return super().build_tokenizer(self._with_data(args))
+
+    def build_bpe(self, args: Any) -> Any:
+        return super().build_bpe(self._with_data(args))
+
+    def _with_data(self, choice: Any) -> Any:
+        """A choice of tokenizer or BPE with the data and languages of the task, as far as it has such options."""
+        if isinstance(choice, DictConfig):
+            with open_dict(choice):
+                for name in "data", "source_lang", "target_lang":
+                    if name in choice:
+                        choice[name] = getattr(self.cfg, name)
+        return choice
+
+
+def complete_languages(cfg: Any) -> None:
+    """Set the languages of a task's options, where they are missing, to those of its data."""
+    given = (getattr(cfg, name, None) for name in ("data", "source_lang", "target_lang"))  # a checkpoint may lack some
+    cfg.source_lang, cfg.target_lang = completed(*given)
+
+
+def completed(data: str | None, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+    """Source and target language, what is missing taken from the data; what is no folder of data, fairseq tells."""
+    folder = utils.split_paths(data)[0] if data else ""
+    known = {path.name.split(".")[1] for path in Path(folder).glob("dict.*.txt")} if folder else set()
+    if not known:
+        return source, target
+    for side, language in ("source", source), ("target", target):
+        if language is not None and language not in known:
+            raise UserError(f"--{side}-lang {language}: {folder} is data of {' and '.join(sorted(known))}")
+    if source is None or target is None:
+        first, second = data_utils.infer_language_pair(folder)
+        if first is None and is_recorded(folder):
+            first, second = record_of(folder).languages
+        if source is None and target is None:
+            source, target = first, second
+        elif source is None:
+            source = first if target == second else second
+        else:
+            target = second if source == first else first
+    if source is not None and source == target:
+        raise UserError(f"--source-lang {source} and --target-lang {target}: give two languages")
+    return source, target

@@ -1,0 +1,100 @@
+"""fairseq's trainer: a training that diverges, or that cannot begin, ends in one line and leaves what was there."""
+
+import logging
+import math
+import os
+import sys
+import traceback
+from typing import Any
+
+import torch
+from fairseq import trainer
+from fairseq.file_io import PathManager
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import check_can_be_written
+from resmlp_mt.fairseq_plugin.checkpoints.parameters import DoesNotFit
+from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.task import Task
+from resmlp_mt.translate.precision import warn_without_bfloat16
+
+logger = logging.getLogger(__name__)
+
+
+class Trainer(trainer.Trainer):
+    """The trainer of one process. What concerns a model's numbers holds for models of this plugin alone."""
+
+    def __init__(self, cfg: Any, task: Any, *args: Any, **kwargs: Any):
+        on_cpu = cfg.common.cpu or not torch.cuda.is_available()
+        if cfg.common.amp and on_cpu and isinstance(task, Task):
+            # what fairseq does besides for --amp is to scale the loss, which bfloat16 with its range does not need
+            cfg.common.amp, task.mixed_on_cpu = False, True
+            logger.info("--amp on a CPU: products of matrices in bfloat16, all else in fp32")
+            warn_without_bfloat16()
+        super().__init__(cfg, task, *args, **kwargs)
+
+    @property
+    def is_ours(self) -> bool:
+        return isinstance(self.get_model(), ResMLPTransformerModel)
+
+    def _build_optimizer(self) -> None:
+        try:
+            super()._build_optimizer()
+        except (ArithmeticError, AssertionError, NotImplementedError, RuntimeError, ValueError) as error:
+            if not self.is_ours:
+                raise
+            reason = str(error) or traceback.extract_tb(error.__traceback__)[-1].line  # a bare assert says what it asks
+            optimizer, scheduler = self.cfg.optimizer._name, self.cfg.lr_scheduler._name
+            raise UserError(
+                f"--optimizer {optimizer} --lr-scheduler {scheduler}: refused by fairseq: {reason}"
+            ) from error
+
+    def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> Any:
+        last = os.path.join(self.cfg.checkpoint.save_dir, f"checkpoint_last{self.checkpoint_suffix}.pt")
+        if filename != last and not PathManager.isfile(filename):
+            raise UserError(f"--restore-file {filename}: no such file: give a checkpoint, or leave the option out")
+        self.cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # PyTorch refuses what fairseq would send to others
+        try:
+            extra_state = super().load_checkpoint(filename, *args, **kwargs)
+        except Exception as error:
+            if not isinstance(error.__context__, DoesNotFit):
+                raise
+            raise UserError(
+                f"{filename}: {error.__context__}: give the options of its training, or another --save-dir"
+            ) from error
+        done, asked = self.get_num_updates(), self.cfg.optimization.max_update
+        if 0 < asked <= done and self.is_ours:
+            logger.info("nothing to train: %s updates are done, --max-update is %s", done, asked)
+            self.cfg.optimization.max_epoch = -1  # read after this: no epoch is left
+        return extra_state
+
+    def valid_step(self, *args: Any, **kwargs: Any) -> Any:
+        outputs = super().valid_step(*args, **kwargs)
+        if self.is_ours and not math.isfinite(outputs.get("loss", 0)):
+            raise self._diverged(f"the validation loss is {outputs['loss']}")
+        return outputs
+
+    def save_checkpoint(self, filename: str, extra_state: Any) -> Any:
+        if self.is_ours:
+            error = sys.exc_info()[1] if os.path.basename(filename) == "crash.pt" else None
+            if isinstance(error, UserError):
+                return None  # a mistake that is told needs no dump
+            if isinstance(error, FloatingPointError):
+                raise self._diverged(str(error).split("\n")[0].rstrip(".")) from error
+            for name, weight in self.get_model().named_parameters():
+                if not torch.isfinite(weight).all():
+                    raise self._diverged(f"weights are nan or infinite ({name})")
+        return super().save_checkpoint(filename, extra_state)
+
+    def _diverged(self, what: str) -> UserError:
+        return UserError(
+            f"after update {self.get_num_updates()}, with learning rate {self.get_lr():.3g}: {what}: the training has "
+            "diverged: lower --lr or --clip-norm or raise --warmup-updates, and run it again: it goes on from the last "
+            f"checkpoint in {self.cfg.checkpoint.save_dir}, or, if that is too late, from an earlier --restore-file"
+        )
+
+
+def check_save_dir(save_dir: str) -> None:
+    """Refuse a folder that cannot be written."""
+    os.makedirs(save_dir, exist_ok=True)
+    check_can_be_written(os.path.join(save_dir, "checkpoint_last.pt"))

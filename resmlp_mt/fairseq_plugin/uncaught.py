@@ -1,0 +1,128 @@
+"""How fairseq's commands end: in one line where the user can do something about it."""
+
+import logging
+import re
+import sys
+from types import TracebackType
+from typing import Any
+
+from hydra.errors import HydraException
+from omegaconf.errors import MissingMandatoryValue
+
+from resmlp_mt.common.errors import UserError, interrupted, reader_gone
+from resmlp_mt.common.files import atomic_write
+
+MISTAKES: list[tuple[type[Exception], str, str]] = [
+    (MemoryError, "", "not enough memory: lower --max-tokens, --batch-size or --beam, or make the model smaller"),
+    (
+        RuntimeError,
+        "can't allocate memory|out of memory",
+        "not enough memory: lower --max-tokens, --batch-size or --beam, or make the model smaller ({text})",
+    ),
+    # data and checkpoints, with or without the number of an error
+    (OSError, "", "{text}: check the path, its permissions and the room on the disk"),
+    (
+        Exception,
+        "^Could not infer language pair",
+        "{text}: give fairseq's folder of binarized data, with --source-lang and --target-lang",
+    ),
+    (
+        AssertionError,
+        "same number of examples",
+        "the data's sides have not the same number of sentences: make it again",
+    ),
+    (AssertionError, "^Could not infer (model|task) type", "{text}: give the --user-dir of the checkpoint's training"),
+    (Exception, "^The dataset is empty", "{text} Or give --required-batch-size-multiple 1"),
+    (AssertionError, "exceeds? max_tokens", "{text}: raise --max-tokens"),
+    # text
+    (MissingMandatoryValue, "", "{text}: give that option too"),
+    (RuntimeError, "sentencepiece_processor", "--sentencepiece-model: not a model of sentencepiece ({text})"),
+    (
+        NotImplementedError,
+        "^Unknown post_process symbol",
+        "{text}: give --post-process subword_nmt, sentencepiece or none",
+    ),
+    # searching
+    (AssertionError, "^min_len ", "{text}: lower --min-len or raise --max-len-b"),
+    (
+        AssertionError,
+        r"^\d+ < \d+$",
+        "no translation was found: the model's scores are nan or infinite, as its training has diverged (take an "
+        "earlier checkpoint, or train with a lower --lr), or the options of searching allow none",
+    ),
+    # options
+    (ImportError, "install", "{text}"),
+    (HydraException, "", "{text}"),
+    (Exception, r"(^|[\s`(])--[a-z]", "{text}"),  # what fairseq says of options names them
+]
+"""What a user's options, files and machine make fairseq raise: its type, what it says, and what is told instead.
+
+The first that fits is taken. All others keep their traceback.
+"""
+
+
+def explanation(error: BaseException) -> str | None:
+    """What to tell of an error that one of fairseq's commands ended with, or None if it is none of the user's."""
+    if isinstance(error, UserError):
+        return str(error)
+    if type(error).__name__ == "ProcessRaisedException":  # of torch.multiprocessing: a traceback as text
+        _, mark, message = str(error).rpartition(f"{UserError.__module__}.{UserError.__name__}: ")
+        return message.strip() if mark else None
+    text = " ".join(str(error).split())
+    for kind, pattern, told in MISTAKES:
+        if isinstance(error, kind) and re.search(pattern, text):
+            return told.format(text=f"{text:.500}")
+    return None
+
+
+def loaded(name: str) -> list[Any]:
+    """The modules of a command that are there: under its name, or as ``__main__``."""
+    specs = ((module, getattr(module, "__spec__", None)) for module in list(sys.modules.values()))
+    return [module for module, spec in specs if getattr(spec, "name", None) == name]
+
+
+def open_whole(path: str, mode: str, **_: Any) -> Any:
+    """``open`` for a file that appears whole or not at all."""
+    return atomic_write(path, mode)
+
+
+def _runs_fairseq() -> bool:
+    """Whether this process is one of fairseq's commands, not a program that uses fairseq."""
+    main = sys.modules["__main__"]
+    name = getattr(main.__spec__, "name", None) or getattr(getattr(main, "cli_main", None), "__module__", "")
+    return str(name).startswith("fairseq_cli.")
+
+
+def install() -> None:
+    """Change what ends this process: errors, Ctrl-C and, in fairseq's commands, readers that are gone."""
+    sys.excepthook, sys.unraisablehook = _excepthook, _unraisablehook
+    if _runs_fairseq():
+        logging.StreamHandler.handleError = _handle_error_of_log  # type: ignore[method-assign]
+
+
+_hook, _unraisable, _handle_error = sys.excepthook, sys.unraisablehook, logging.StreamHandler.handleError
+
+
+def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if isinstance(error, KeyboardInterrupt):
+        interrupted()
+    if isinstance(error, BrokenPipeError):
+        reader_gone()
+    message = explanation(error) if _runs_fairseq() or isinstance(error, UserError) else None
+    if message is None:
+        _hook(kind, error, trace)
+        return
+    sys.stdout.flush()  # so that the line is the last
+    print(message, file=sys.stderr)
+
+
+def _unraisablehook(unraisable: Any) -> None:
+    if unraisable.exc_type is KeyboardInterrupt:  # Ctrl-C while an object was deleted: Python would drop it
+        interrupted()
+    _unraisable(unraisable)
+
+
+def _handle_error_of_log(self: logging.StreamHandler, record: logging.LogRecord) -> None:
+    if isinstance(sys.exc_info()[1], BrokenPipeError):
+        reader_gone()  # logging would go on, with a traceback for each line
+    _handle_error(self, record)

@@ -1,0 +1,76 @@
+"""What the plugin changes of fairseq: the names of its table and no others, and nothing of other models' trainings."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from in_this_process import ROOT
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin import CHANGES, check_torch
+
+CHANGED = """
+import inspect, json, sys
+import fairseq_cli.train, fairseq_cli.generate, fairseq_cli.interactive, fairseq_cli.validate, fairseq_cli.preprocess
+from fairseq import tasks
+
+def names():
+    modules = [sys.modules[name] for name in sorted(sys.modules) if name.split(".")[0] in ("fairseq", "fairseq_cli")]
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            yield f"{module.__name__}.{name}", value
+            if inspect.isclass(value) and value.__module__ == module.__name__:
+                for attribute, each in vars(value).items():
+                    yield f"{module.__name__}.{name}.{attribute}", each
+    for name, value in tasks.TASK_REGISTRY.items():
+        yield f"fairseq.tasks.TASK_REGISTRY[{name}]", value
+
+before, modules = dict(names()), set(sys.modules)
+import resmlp_mt
+new = tuple(f"{name}." for name in set(sys.modules) - modules)  # what importing them defines is no change, but for eval
+changed = [name for name, value in names() if before.get(name) is not value]
+changed = [name for name in changed if not name.startswith(new) or name.endswith(".eval")]
+print(json.dumps(sorted(changed)))
+"""
+
+
+def test_no_other_name_of_fairseq_is_replaced():
+    done = in_a_process("-c", CHANGED)
+    changed = json.loads(done.stdout.splitlines()[-1])
+    assert changed == sorted(CHANGES)
+
+
+def in_a_process(*arguments, **more):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, **more)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_fairseq_s_own_transformer_trains_as_without_the_plugin(small, tmp_path):
+    """The same losses, update for update, and the same weights at the end."""
+    losses = []
+    for name, plugin in ("without", ()), ("with", ("--user-dir", ROOT / "resmlp_mt")):
+        done = in_a_process(
+            "-m", "fairseq_cli.train", small / "bin", "--save-dir", tmp_path / name, "--arch", "transformer_tiny",
+            "--optimizer", "adam", "--lr", 0.01, "--clip-norm", 1, "--batch-size", 4, "--max-update", 10, "--cpu",
+            "--num-workers", 0, "--log-format", "json", "--log-interval", 1, "--no-epoch-checkpoints", *plugin,
+        )  # fmt: skip
+        logged = [json.loads(line.split(" | ")[-1]) for line in done.stdout.splitlines() if '"loss"' in line]
+        losses.append([each["loss"] for each in logged if "loss" in each])
+    assert len(losses[0]) >= 10 and losses[0] == losses[1]
+    one, other = (
+        torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False) for name in ("without", "with")
+    )
+    assert all(torch.equal(one["model"][name], other["model"][name]) for name in one["model"])
+    assert one["optimizer_history"] == other["optimizer_history"]
+
+
+@pytest.mark.parametrize("version", ["1.13.1", "2.5.1+cu121"])
+def test_a_pytorch_that_is_too_old(version):
+    with pytest.raises(UserError, match=r"^torch \S+ is too old for resmlp_mt: pip install 'torch>=2\.6'"):
+        check_torch(version)
