@@ -36,7 +36,7 @@ MISTAKES: list[tuple[type[Exception], str, str]] = [
     (AssertionError, "exceeds? max_tokens", "{text}: raise --max-tokens"),
     # text
     (MissingMandatoryValue, "", "{text}: give that option too"),
-    (RuntimeError, "sentencepiece_processor", "--sentencepiece-model: not a model of sentencepiece ({text})"),
+    (RuntimeError, "sentencepiece_processor|ModelProto", "--sentencepiece-model: not a model of sentencepiece ({text})"),
     (
         NotImplementedError,
         "^Unknown post_process symbol",
@@ -86,20 +86,16 @@ def open_whole(path: str, mode: str, **_: Any) -> Any:
     return atomic_write(path, mode)
 
 
-def _runs_fairseq() -> bool:
-    """Whether this process is one of fairseq's commands, not a program that uses fairseq."""
-    main = sys.modules["__main__"]
-    name = getattr(main.__spec__, "name", None) or getattr(getattr(main, "cli_main", None), "__module__", "")
-    return str(name).startswith("fairseq_cli.")
-
-
 def install() -> None:
     """Change what ends this process: errors, Ctrl-C and, in fairseq's commands, readers that are gone."""
     sys.excepthook, sys.unraisablehook = _excepthook, _unraisablehook
-    if _runs_fairseq():
+    if _runs_fairseq:
         logging.StreamHandler.handleError = _handle_error_of_log  # type: ignore[method-assign]
 
 
+_main: Any = sys.modules["__main__"]
+_module = getattr(_main.__spec__, "name", None) or getattr(getattr(_main, "cli_main", None), "__module__", "")
+_runs_fairseq = str(_module).startswith("fairseq_cli.")  # this process, which else is a program that uses fairseq
 _hook, _unraisable, _handle_error = sys.excepthook, sys.unraisablehook, logging.StreamHandler.handleError
 
 
@@ -108,7 +104,7 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
         interrupted()
     if isinstance(error, BrokenPipeError):
         reader_gone()
-    message = explanation(error) if _runs_fairseq() or isinstance(error, UserError) else None
+    message = explanation(error) if _runs_fairseq or isinstance(error, UserError) else None
     if message is None:
         _hook(kind, error, trace)
         return
@@ -122,7 +118,7 @@ def _unraisablehook(unraisable: Any) -> None:
     _unraisable(unraisable)
 
 
-def _handle_error_of_log(self: logging.StreamHandler, record: logging.LogRecord) -> None:
+def _handle_error_of_log(self: logging.Handler, record: logging.LogRecord) -> None:
     if isinstance(sys.exc_info()[1], BrokenPipeError):
         reader_gone()  # logging would go on, with a traceback for each line
     _handle_error(self, record)
