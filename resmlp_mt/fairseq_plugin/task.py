@@ -60,18 +60,15 @@ class Task(TranslationTask):
         self, indices: Any, dataset: Any, max_positions: Any = None, ignore_invalid_inputs: bool = False
     ) -> Any:
         kept, ignored = dataset.filter_indices_by_size(indices, max_positions)
-        raising = "raise --max-source-positions or --max-target-positions (a trained model: train it so)"
+        raising = f"than {max_positions}: raise --max-source-positions or --max-target-positions (train it so)"
         if len(ignored) > 0 and not ignore_invalid_inputs:
+            sizes = " and ".join(map(str, dataset.size(ignored[0])))
             raise UserError(
-                f"sentence {ignored[0] + 1} has {'{} and {}'.format(*dataset.size(ignored[0]))} positions (source and "
-                f"target; subwords and </s>), there may be {max_positions}: {raising}, split or drop it, or leave out "
-                f"the {len(ignored)} of {len(dataset)} that are too long by --skip-invalid-size-inputs-valid-test"
+                f"sentence {ignored[0] + 1} has {sizes} positions (source and target; subwords and </s>), more "
+                f"{raising}, or leave it and {len(ignored) - 1} others out by --skip-invalid-size-inputs-valid-test"
             )
         if len(indices) > 0 and len(kept) == 0:
-            raise UserError(
-                f"all of {len(indices):,} sentences have more positions (subwords, </s>) than {max_positions}: "
-                f"{raising} or --max-tokens, whichever is that low"
-            )
+            raise UserError(f"all of {len(indices):,} sentences have more positions {raising} or --max-tokens")
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
@@ -100,12 +97,7 @@ class Task(TranslationTask):
         return super().build_generator(models, args, *more, **kwargs)
 
     def inference_step(
-        self,
-        generator: Any,
-        models: Any,
-        sample: dict[str, Any],
-        prefix_tokens: Tensor | None = None,
-        constraints: Tensor | None = None,
+        self, generator: Any, models: Any, sample: Any, prefix_tokens: Any = None, constraints: Any = None
     ) -> list[list[dict[str, Tensor]]]:
         found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if not isinstance(generator, SequenceGenerator) or prefix_tokens is not None:
@@ -115,10 +107,9 @@ class Task(TranslationTask):
         if constraints is not None:
             empty &= constraints[:, 0].to(empty.device) == 0  # numbers of words that must come
         for number in empty.nonzero().flatten().tolist():
-            scores = torch.zeros(1, device=tokens.device)
-            end, nowhere = tokens.new_tensor([self.tgt_dict.eos()]), torch.empty(0)
+            end, scores = tokens.new_tensor([self.tgt_dict.eos()]), torch.zeros(1, device=tokens.device)
             nothing = {"tokens": end, "score": scores[0], "positional_scores": scores}
-            found[number] = [{**nothing, "attention": nowhere, "alignment": nowhere}]
+            found[number] = [{**nothing, "attention": torch.empty(0), "alignment": torch.empty(0)}]
         return found
 
     def build_tokenizer(self, args: Any) -> Any:
@@ -156,12 +147,8 @@ def completed(data: str | None, source: str | None, target: str | None) -> tuple
         first, second = data_utils.infer_language_pair(folder)
         if first is None and is_recorded(folder):
             first, second = record_of(folder).languages
-        if source is None and target is None:
-            source, target = first, second
-        elif source is None:
-            source = first if target == second else second
-        else:
-            target = second if source == first else first
+        source = source or (first if target in (None, second) else second)
+        target = target or (second if source == first else first)
     if source is not None and source == target:
         raise UserError(f"--source-lang {source} and --target-lang {target}: give two languages")
     return source, target

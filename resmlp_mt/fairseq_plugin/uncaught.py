@@ -1,5 +1,6 @@
 """How fairseq's commands end: in one line where the user can do something about it."""
 
+import contextlib
 import logging
 import re
 import sys
@@ -36,7 +37,11 @@ MISTAKES: list[tuple[type[Exception], str, str]] = [
     (AssertionError, "exceeds? max_tokens", "{text}: raise --max-tokens"),
     # text
     (MissingMandatoryValue, "", "{text}: give that option too"),
-    (RuntimeError, "sentencepiece_processor|ModelProto", "--sentencepiece-model: not a model of sentencepiece ({text})"),
+    (
+        RuntimeError,
+        "sentencepiece_processor|ModelProto",
+        "--sentencepiece-model: not a model of sentencepiece ({text})",
+    ),
     (
         NotImplementedError,
         "^Unknown post_process symbol",
@@ -108,7 +113,8 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
     if message is None:
         _hook(kind, error, trace)
         return
-    sys.stdout.flush()  # so that the line is the last
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()  # so that the line is the last
     print(message, file=sys.stderr)
 
 

@@ -288,5 +288,5 @@ def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(tmp_pa
     assert theirs.startswith(
         f"Generate test with beam=5: BLEU4 = {ours['score']:.2f}, {ours['verbose_score'].split()[0]} (BP="
     )
-    with pytest.raises(UserError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
+    with pytest.raises(AssertionError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
         fairseq(fairseq_cli.train, *train, "--max-epoch", "7", "--restore-file", "average.pt")
