@@ -60,7 +60,8 @@ def check_torch(version: str) -> None:
         raise UserError(f"torch {version} is too old for resmlp_mt: pip install 'torch>=2.6', or use scripts/setup.sh")
 
 
-def _install() -> None:
+def install() -> None:
+    """Change fairseq, and those of its commands that are loaded."""
     uncaught.install()
     check_torch(torch.__version__)
     TASK_REGISTRY["translation"] = Task
@@ -73,4 +74,4 @@ def _install() -> None:
             setattr(pkgutil.resolve_name(owner), attribute, replacement)
 
 
-_install()
+install()

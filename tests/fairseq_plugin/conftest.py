@@ -9,7 +9,10 @@ from fairseq.tasks.translation import TranslationConfig
 from in_this_process import run, training
 from shared import made_once
 
+from resmlp_mt.fairseq_plugin import install
 from resmlp_mt.fairseq_plugin.task import Task
+
+install()  # another test may have imported the plugin before fairseq's commands
 
 
 @pytest.fixture
