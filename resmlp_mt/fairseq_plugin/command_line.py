@@ -93,8 +93,6 @@ def _check_machine(given: argparse.Namespace) -> None:
 def _check_training(given: argparse.Namespace) -> None:
     if not hasattr(given, "arch") or hasattr(given, "beam"):  # fairseq-generate has both
         return
-    if given.optimizer is None:
-        raise UserError("--optimizer is missing: give one, as in --optimizer adagrad")
     if given.bf16:
         raise UserError("--bf16: fairseq trains so on TPUs alone: leave it out, or give --amp")
     if given.fp16 and (given.cpu or not torch.cuda.is_available()):

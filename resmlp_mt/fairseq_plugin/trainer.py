@@ -38,6 +38,8 @@ class Trainer(trainer.Trainer):
         return isinstance(self.get_model(), ResMLPTransformerModel)
 
     def _build_optimizer(self) -> None:
+        if self.cfg.optimizer is None:
+            raise UserError("--optimizer is missing: give one, as in --optimizer adagrad")
         try:
             super()._build_optimizer()
         except (ArithmeticError, AssertionError, NotImplementedError, RuntimeError, ValueError) as error:

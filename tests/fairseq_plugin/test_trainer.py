@@ -2,10 +2,12 @@
 
 import os
 
+import fairseq_cli.train
 import pytest
 import torch
 from fairseq.optim.fairseq_optimizer import FairseqOptimizer
 from fairseq.tasks.fairseq_task import FairseqTask
+from in_this_process import run, training
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
@@ -97,6 +99,13 @@ def test_a_file_named_dummy_is_the_user_s(train, tmp_path):
     (tmp_path / "dummy").write_text("mine")
     train(tmp_path)
     assert (tmp_path / "dummy").read_text() == "mine"
+
+
+def test_an_optimizer_is_asked_for(small, tmp_path):
+    words = list(training(small, tmp_path))
+    at = words.index("--optimizer")
+    with pytest.raises(UserError, match="--optimizer is missing: give one"):
+        run(fairseq_cli.train, *words[:at], *words[at + 2 :])
 
 
 def test_an_optimizer_or_schedule_that_fairseq_refuses(train, tmp_path):
