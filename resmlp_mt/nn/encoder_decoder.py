@@ -13,8 +13,8 @@ from .config import LayerConfig, ModelConfig
 from .cross_attention import Source
 from .dropout import Dropout
 from .layers import DecoderLayer, EncoderLayer, ResidualBranch
-from .memory import PagedMemory
 from .padding import restore_padding, roll_rows, zero_padding
+from .paged_memory import PagedMemory
 from .positions import POSITIONS
 
 Attentions = list[Tensor | None]
