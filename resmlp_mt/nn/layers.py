@@ -43,7 +43,7 @@ class ResidualBranch(nn.Module):
 
 
 class TokenMixingBranch(ResidualBranch):
-    """``x + dropout(Aff(A Aff(x) + b))`` with A over the real positions of each sentence, or what stands for A."""
+    """``x + dropout(Aff(A Aff(x) + b))``, or another mixing instead of ``A x + b``."""
 
     def __init__(self, mixing: Mixing, cfg: LayerConfig):
         super().__init__(cfg)
