@@ -163,7 +163,7 @@ class Decoder(Stack):
         return State(sources, [PagedMemory() for _ in self.layers], 0, scorer)
 
     def forward(self, tokens: Tensor, encoded: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Scores of all positions at once, ``B x T -> B x T x V``; tokens begin with ``</s>``, padded on either side."""
+        """Scores of all positions at once, ``B x T -> B x T x V``; ``</s>`` comes first, padded on either side."""
         length = tokens.size(1)
         tokens, shift = self.shift_left(tokens)
         states, _ = self.decode(self.embed(tokens), encoded, padding)
