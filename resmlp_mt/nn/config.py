@@ -1,7 +1,7 @@
 """The options of a model: a field each, with range and help, from which command lines and checks are made."""
 
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, cast, get_origin
+from typing import Any, get_origin
 
 from .activation import ACTIVATIONS
 from .affine import NORMS
@@ -100,13 +100,18 @@ OPTIONS: dict[str, Field] = {
 """The fields of ``LayerConfig`` that a user sets, by their names on the command line."""
 
 
+def is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of the type of a field; a whole number is also a float, but no bool is a number."""
+    return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
+
+
 def problem(values: dict[str, Any]) -> str | None:
     """What is wrong with options, by their names on the command line: one of them, its value and what to give."""
     mixing = values["token_mixing"]
     for name, each in OPTIONS.items():
         value, about, spelled = values[name], each.metadata, f"--{name.replace('_', '-')}"
         kinds = about.get("mixings", BUILT_IN)
-        if not isinstance(value, (int, float) if each.type is float else each.type):  # type: ignore[arg-type]
+        if not is_of(value, each.type):
             return f"{spelled} is {value!r}: give something like {each.default!r}"
         if "choices" in about and value not in about["choices"]:
             own = ", or the --user-dir that registers it" if name == "token_mixing" else ""
@@ -153,11 +158,7 @@ class ModelConfig:
 
     @classmethod
     def of(cls, values: Any) -> "ModelConfig":
-        """What ``dataclasses.asdict`` made of a configuration, also after a way through JSON.
-
-        Raises:
-            ValueError: it is something else
-        """
+        """What ``dataclasses.asdict`` made of a configuration, also after a way through JSON; or a ``ValueError``."""
         try:
             sides = {name: LayerConfig(**values[name]) for name in ("encoder", "decoder")}
             made = cls(**{**values, **sides, "adaptive_cutoffs": tuple(values.get("adaptive_cutoffs", ()))})
@@ -165,8 +166,10 @@ class ModelConfig:
             raise ValueError(f"not the sizes of a model: {error!s:.80}") from error
         for part in made, made.encoder, made.decoder:
             for each in fields(part):
-                value, kind = getattr(part, each.name), cast(type, get_origin(each.type) or each.type)
-                possible = 0 <= value < LARGEST if isinstance(value, int | float) else isinstance(value, kind)
+                value, fits = getattr(part, each.name), each.metadata.get("fits", lambda value: value >= 0)
+                possible = is_of(value, get_origin(each.type) or each.type)
+                if possible and isinstance(value, int | float):
+                    possible = fits(value) and value < LARGEST
                 if not possible:
                     raise ValueError(f"{each.name} is {value!r:.80}")
         return made

@@ -28,12 +28,8 @@ class Convolution(Mixing):
         nn.init.uniform_(self.kernel, -bound, bound)
         self.pointwise = nn.Linear(dim, dim) if separable else nn.Identity()
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; x is zero at padding."""
-        return self.mix(x, Memory())
-
     def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
-        """``S x B x C -> S x B x C``; the inputs are remembered, and the last of them read."""
+        """``S x B x C -> S x B x C``; the inputs are remembered, and the last of them read; x is zero at padding."""
         memory.remember(x)
         window = F.pad(memory.all(), [0, 0, 0, 0, self.before, self.size - 1 - self.before])
         window = window[memory.positions - x.size(0) :]

@@ -13,8 +13,8 @@ from .config import LayerConfig, ModelConfig
 from .cross_attention import Source
 from .dropout import Dropout
 from .layers import DecoderLayer, EncoderLayer, ResidualBranch
-from .memory import PagedMemory
 from .padding import restore_padding, roll_rows, zero_padding
+from .paged_memory import PagedMemory
 from .positions import POSITIONS
 
 Attentions = list[Tensor | None]
@@ -74,10 +74,7 @@ class Stack(nn.Module):
     def shift_left(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """``B x T -> B x T'``, every sentence from the first position on; and by how much it moved, B.
 
-        None: nothing has to move. (On a GPU that is never so, as asking would wait for the device.)
-
-        Raises:
-            ValueError: a sentence has more positions than the model, before any arithmetic
+        None: nothing had to. (On a GPU it is never None, as asking would wait for the device.)
         """
         padding = tokens.eq(self.pad)
         wide = tokens.size(1) > self.limit
@@ -118,21 +115,15 @@ class Encoder(Stack):
         self.layers.extend(EncoderLayer(layer) for _ in range(cfg.encoder_layers))
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode a batch, ``B x S``, padded on either side.
-
-        Returns:
-            the encoding, S' x B x C, each sentence from the first position on; where it is padding, B x S'
-        """
+        """``B x S``, padded on either side, to the encoding, S' x B x C, and its padding, which is behind, B x S'."""
         tokens, _ = self.shift_left(tokens)
         padding = tokens.eq(self.pad)
         return self.encode(self.embed(tokens), padding)[-1], padding
 
     def encode(self, x: Tensor, padding: Tensor | None) -> list[Tensor]:
-        """The input of the first layer, zero at padding, the output of each, and last the encoding, S x B x C all.
+        """Embeddings to the input of the first layer, the output of each, and last the encoding, S x B x C all.
 
-        Args:
-            x: embeddings of sentences that begin at the first position, S x B x C
-            padding: B x S, true at padding; None: there is none
+        Every sentence begins at the first position; ``padding`` (B x S) is true behind its end.
         """
         padding = None if padding is None else padding.t()
         states = [zero_padding(x, padding)]
@@ -172,12 +163,7 @@ class Decoder(Stack):
         return State(sources, [PagedMemory() for _ in self.layers], 0, scorer)
 
     def forward(self, tokens: Tensor, encoded: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Scores of all positions at once, whose softmax are the probabilities, ``B x T -> B x T x V``.
-
-        Args:
-            tokens: what is before each position: ``</s>`` first; padded on either side
-            encoded, padding: the encoder's, S x B x C and B x S
-        """
+        """Scores of all positions at once, ``B x T -> B x T x V``; ``</s>`` comes first, padded on either side."""
         length = tokens.size(1)
         tokens, shift = self.shift_left(tokens)
         states, _ = self.decode(self.embed(tokens), encoded, padding)
@@ -252,9 +238,7 @@ class EncoderDecoder(nn.Module):
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
         """``B x S, B x T -> B x T x V``: scores of what follows each of the previous tokens, all at once.
 
-        Args:
-            source: tokens, each sentence with ``</s>`` at its end, padded on either side
-            previous: target tokens, ``</s>`` first, padded on either side
+        Both are padded on either side; each source ends in ``</s>``, and the previous tokens begin with it.
         """
         return self.decoder(previous, *self.encoder(source))
 

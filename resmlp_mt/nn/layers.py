@@ -33,7 +33,7 @@ class ResidualBranch(nn.Module):
         return x + self.dropout(self.post_affine(y))
 
     def fold_(self) -> None:
-        """Fold both Aff, in place and only once; the branch then computes the same with fewer operations."""
+        """Fold both Aff, in place and only once."""
         if isinstance(self.post_affine, Aff):
             self.pre_affine, self.post_affine = self.folded(self.pre_affine, self.post_affine)
 
@@ -43,19 +43,16 @@ class ResidualBranch(nn.Module):
 
 
 class TokenMixingBranch(ResidualBranch):
-    """``x + dropout(Aff(A Aff(x) + b))`` with A over the real positions of each sentence, or what stands for A."""
+    """``x + dropout(Aff(A Aff(x) + b))``, or another mixing instead of ``A x + b``."""
 
     def __init__(self, mixing: Mixing, cfg: LayerConfig):
         super().__init__(cfg)
         self.mixing = mixing
 
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``; ``padding`` (T x B) is true at padded positions."""
-        return self.end(x, self.mixing(zero_padding(self.pre_affine(x), padding), padding))
-
-    def step(self, x: Tensor, memory: Memory) -> Tensor:
-        """The positions behind those in memory, ``S x B x C -> S x B x C``."""
-        return self.end(x, self.mixing.mix(self.pre_affine(x), memory))
+    def forward(self, x: Tensor, padding: Tensor | None = None, memory: Memory | None = None) -> Tensor:
+        """All positions, or those behind the ones in memory, ``T x B x C -> T x B x C``; ``padding`` is T x B."""
+        y = zero_padding(self.pre_affine(x), padding)
+        return self.end(x, self.mixing(y, padding) if memory is None else self.mixing.mix(y, memory))
 
     def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         return self.mixing.fold_(pre, post)
@@ -121,31 +118,25 @@ class DecoderLayer(nn.Module):
         self.cross_attention = CrossAttentionBranch(cfg) if cfg.source_dim else None
         self.mlp = ChannelMLPBranch(cfg)
 
-    def source(self, memory: Tensor | None, padding: Tensor | None = None) -> Source | None:
+    def source(self, encoded: Tensor | None, padding: Tensor | None = None) -> Source | None:
         """What the cross-attention reads of the encoder's S x B x C', with padding (B x S) true at padded positions."""
-        if memory is None or self.cross_attention is None:
+        if encoded is None or self.cross_attention is None:
             return None
-        return self.cross_attention.attention.source(memory, padding)
+        return self.cross_attention.attention.source(encoded, padding)
 
     def forward(
         self, x: Tensor, encoded: Tensor | None, padding: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """All positions at once, ``T x B x C -> T x B x C``; as ``source`` and ``attend`` have it."""
-        if self.mixing is not None:
-            x = self.mixing(x)
-        return self.attend(x, self.source(encoded, padding), need_weights)
+        """All positions at once; as ``source`` and ``step`` have it."""
+        return self.step(x, self.source(encoded, padding), None, need_weights)
 
     def step(
-        self, x: Tensor, source: Source | None, memory: Memory, need_weights: bool = False
+        self, x: Tensor, source: Source | None, memory: Memory | None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """The positions behind those in memory, ``S x B x C -> S x B x C``."""
-        if self.mixing is not None:
-            x = self.mixing.step(x, memory)
-        return self.attend(x, source, need_weights)
-
-    def attend(self, x: Tensor, source: Source | None, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        """What follows the mixing; returns also, if needed, the attention of each head, H x B x T x S."""
+        """All positions, or those behind the ones in memory, T x B x C; the attention of each head, H x B x T x S."""
         weights: Tensor | None = None
+        if self.mixing is not None:
+            x = self.mixing(x, memory=memory)
         if self.cross_attention is not None and source is not None:
             x, weights = self.cross_attention(x, source, need_weights)
         return self.mlp(x), weights

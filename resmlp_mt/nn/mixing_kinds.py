@@ -29,11 +29,7 @@ Class = TypeVar("Class", bound=type[Mixing])
 
 
 def register_mixing(name: str) -> Callable[[Class], Class]:
-    """Make a class of one's own a choice of ``--token-mixing``; it is called with a ``LayerConfig``.
-
-    Raises:
-        ValueError: there is a mixing of this name
-    """
+    """Make a class of one's own a choice of ``--token-mixing``; it is called with a ``LayerConfig``."""
     if name in TOKEN_MIXINGS:
         raise ValueError(f"there is a token mixing of the name {name!r}: choose another one")
 

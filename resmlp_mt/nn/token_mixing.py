@@ -10,22 +10,19 @@ from .memory import Memory
 
 
 class Mixing(nn.Module):
-    """What stands where a Transformer has self-attention: a kind of one's own needs no more than ``forward``.
+    """What stands where a Transformer has self-attention. One of ``forward`` and ``mix`` is enough.
 
-    One that is causal (no position reads a later one) can stand in a decoder, where it is asked for step after step.
+    A decoder asks for ``mix`` step after step; no position may then read a later one.
     """
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """All positions at once, ``T x B x C -> T x B x C``; x is zero where ``padding`` (T x B) is true."""
-        raise NotImplementedError
+        return self.mix(x, Memory(), padding)
 
     def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
-        """The positions behind those in memory, ``S x B x C -> S x B x C``; what later steps need is remembered.
-
-        This one is right for every causal mixing: it remembers all inputs and asks for all positions again.
-        """
+        """The positions behind those in memory, ``S x B x C -> S x B x C``; what later steps need is remembered."""
         memory.remember(x)
-        return self.forward(memory.all())[-x.size(0) :]
+        return self.forward(memory.all(), padding)[-x.size(0) :]
 
     def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         """Take in what can be taken in exactly of the norm before and the Aff behind; returns what is left of them."""
@@ -75,10 +72,6 @@ class TokenMixing(Mixing):
             rows = rows + by_distance(self.relative, self.max_positions, start, end)
         rows = self.dropout(rows)
         return rows.tril(start) if self.causal and start + 1 < end else rows
-
-    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """``T x B x C -> T x B x C``: a step from an empty memory; ``padding`` is T x B."""
-        return self.mix(x, Memory(), padding)
 
     def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
         """``S x B x C -> S x B x C``; the inputs are remembered."""

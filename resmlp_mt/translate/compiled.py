@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.nn.candidates import CandidateScorer
 from resmlp_mt.nn.encoder_decoder import EncoderDecoder
-from resmlp_mt.nn.memory import PagedMemory
+from resmlp_mt.nn.paged_memory import PagedMemory
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.graphs import GraphState
 from resmlp_mt.translate.ranking import Continuations, Wanted, barred_places, continuations, ranked

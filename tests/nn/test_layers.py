@@ -72,8 +72,8 @@ def test_beams_share_their_sentence_s_source(options):
         decoder.source(memory, padding),
         decoder.source(memory[:, [0, 0, 0, 1, 1, 1]], padding[[0] * 3 + [1] * 3]),
     )
-    attended = decoder.attend(x, shared, True)
-    for got, expected in zip(attended, decoder.attend(x, copied, True), strict=True):
+    attended = decoder.step(x, shared, None, True)
+    for got, expected in zip(attended, decoder.step(x, copied, None, True), strict=True):
         torch.testing.assert_close(got, expected)
-    chosen = decoder.attend(x[:, 3:], shared.reorder(torch.tensor([1])), False)
+    chosen = decoder.step(x[:, 3:], shared.reorder(torch.tensor([1])), None)
     torch.testing.assert_close(chosen[0], attended[0][:, 3:])

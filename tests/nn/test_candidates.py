@@ -1,0 +1,30 @@
+"""Scores of a few target tokens are those of the whole vocabulary, of these alone."""
+
+import torch
+
+from resmlp_mt.nn import EncoderDecoder, LayerConfig, ModelConfig
+
+PAD = 1
+
+
+@torch.no_grad()
+def test_candidates_score_as_in_the_vocabulary_while_sentences_leave():
+    torch.manual_seed(0)
+    layers = LayerConfig(8, 16, 20), LayerConfig(8, 16, 20, causal=True, source_dim=8, attention_heads=2)
+    model = EncoderDecoder(ModelConfig(30, 30, *layers, 1, 2, 8, 8)).eval()
+    encoded, padding = model.encoder(torch.randint(4, 30, (8, 5)))
+    numbers = torch.stack([torch.randperm(26)[:6] + 4 for _ in range(8)])
+    numbers[::2, 4:] = PAD
+    every, few = model.decoder.start(encoded, padding), model.decoder.start(encoded, padding, numbers)
+    for kept in [*range(8)], [7, 1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2], [1, 3, 0], [2, 1]:  # two beams of each sentence
+        sentences = torch.tensor(kept)
+        rows = (2 * sentences.unsqueeze(1) + torch.tensor([1, 0])).flatten()
+        numbers = numbers[sentences]
+        for state in every, few:
+            state.reorder(rows, sentences)
+        tokens = torch.randint(4, 30, (len(rows), 1))
+        expected, _ = model.decoder.step(tokens, every)
+        found, _ = model.decoder.step(tokens, few)
+        of_rows = numbers.repeat_interleave(2, 0).unsqueeze(1)
+        expected = expected.gather(2, of_rows).masked_fill(of_rows == PAD, float("-inf"))
+        torch.testing.assert_close(found, expected)
