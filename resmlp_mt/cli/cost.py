@@ -61,7 +61,7 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
     script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
     if not (ROOT / script).is_file():
         raise UserError(
-            f"{ROOT / script}: no such file: the recipes are in the checkout: start scripts/estimate_cost.py"
+            f"{ROOT / script}: no such file: the recipes are in the checkout: install it by pip install -e ."
         )
     environment = {key: value for key, value in os.environ.items() if key not in ("GPUS", "NODES", "AT_ONCE")}
     done = subprocess.run(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from resmlp_mt.cli import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[2]
 WMT14 = ["wmt14_en_de", "wmt14_en_fr"]
 WITH_WORK = {
@@ -27,7 +29,7 @@ def commands(tmp_path):
     """A folder of commands that write down how they were called."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in "python", "fairseq-train", "fairseq-generate":
+    for name in "python", "resmlp-mt", "fairseq-train", "fairseq-generate":
         (folder / name).write_text(STUB)
         (folder / name).chmod(0o755)
     return folder
@@ -76,6 +78,8 @@ def test_a_recipe_works_from_any_folder_and_in_any_other(run, calls, tmp_path, s
     for name, *words in made:
         if name == "python":
             assert Path(words[0]).is_file() and Path(words[0]).is_relative_to(ROOT / "scripts")
+        elif name == "resmlp-mt":
+            assert words[0] in COMMANDS
         else:
             assert words[0].startswith("my work/")
             assert words[words.index("--user-dir") + 1] == str(ROOT / "resmlp_mt")
