@@ -24,12 +24,12 @@ class Batcher:
     """Answers requests in batches of the same options: the oldest first, with all that can be answered with it.
 
     Args:
-        work: called in a thread of its own, one call at a time; returns an answer or an exception for each request. If
-            it raises itself, each request is given to it alone, so that one cannot spoil others'
+        work: called in a thread of its own, one call at a time; returns an answer for each request. If it raises, each
+            request is given to it alone, so that one cannot spoil the others
         limits: one request that is larger than they say is answered alone
     """
 
-    def __init__(self, work: Callable[[Sequence[Request]], Sequence[bytes | Exception]], limits: Limits):
+    def __init__(self, work: Callable[[Sequence[Request]], Sequence[bytes]], limits: Limits):
         self._work, self._limits = work, limits
         self._waiting: list[_Entry] = []
         self._arrived = asyncio.Event()
@@ -86,11 +86,9 @@ class Batcher:
         self._waiting = [entry for entry in self._waiting if entry not in batch]
         return batch
 
-    def _answers(self, batch: Sequence[Request]) -> Sequence[bytes | Exception]:
-        if not batch:
-            return []
+    def _answers(self, batch: list[Request]) -> Sequence[bytes | Exception]:
         try:
-            return self._work(batch)
+            return self._work(batch) if batch else []
         except Exception as error:
             if len(batch) == 1:
                 return [error]

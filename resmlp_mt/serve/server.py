@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hmac
 import importlib.resources
+import itertools
 import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.batching import Batcher, FullError
 from resmlp_mt.serve.protocol import Answer, Health, Hypothesis, Mixing, Request, Result, document, request_model
 from resmlp_mt.serve.settings import Access, Limits
+from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translator
 
 PAGE = {
@@ -168,7 +170,7 @@ class Service:
         if asked.characters > most:
             problem = f"texts: {asked.characters:,} characters with a line end each, more than {most:,}: send several"
             raise HTTPException(413, f"{problem} requests")
-        asked.search  # noqa: B018  # refuses what does not go together
+        Options(**asked.options)  # refuses what does not go together
         return asked
 
     async def _answer(self, asked: Request, receive: Receive) -> bytes:
@@ -188,27 +190,20 @@ class Service:
             for task in tasks:
                 task.cancel()
 
-    def _translated(self, requests: Sequence[Request]) -> list[bytes | Exception]:
+    def _translated(self, requests: Sequence[Request]) -> list[bytes]:
         """The answers to requests of the same options."""
         options = requests[0].search
-        encoded: list[Any] = []
-        for asked in requests:
-            texts = []
-            try:
-                for number, text in enumerate(asked.texts):
-                    texts.append(self._translator.encode(text, options.too_long))
-            except UserError as error:
-                encoded.append(UserError(f"texts[{number}]: {error}"))
-            else:
-                encoded.append(texts)
-        together = [text for texts in encoded if isinstance(texts, list) for text in texts]
-        found = iter(self._translator.translate_encoded(together, options))
-        return [
-            Answer(results=[_result(next(found)) for _ in texts]).model_dump_json().encode()
-            if isinstance(texts, list)
-            else texts
-            for texts in encoded
-        ]
+        encoded = [[self._encode(number, text, options) for number, text in enumerate(r.texts)] for r in requests]
+        together = [text for texts in encoded for text in texts]
+        results = map(_result, self._translator.translate_encoded(together, options))
+        answers = [Answer(results=list(itertools.islice(results, len(texts)))) for texts in encoded]
+        return [answer.model_dump_json().encode() for answer in answers]
+
+    def _encode(self, number: int, text: str, options: Options) -> Any:
+        try:
+            return self._translator.encode(text, options.too_long)
+        except UserError as error:
+            raise UserError(f"texts[{number}]: {error}") from error
 
 
 def _result(translations: Sequence[Any]) -> Result:

@@ -12,7 +12,7 @@ def batches(requests: list[Request], limits: Limits, pause: bool = False) -> lis
     """The texts that are answered together, for requests that are made at once, or the last one a little later."""
     found: list[list[str]] = []
 
-    def work(batch: Sequence[Request]) -> list[bytes | Exception]:
+    def work(batch: Sequence[Request]) -> list[bytes]:
         found.append([request.texts[0] for request in batch])
         return [request.texts[0].upper().encode() for request in batch]
 
