@@ -273,12 +273,10 @@ class JsonFile:
 
     def __init__(self, path: PathLike, fields: Mapping[str, type] | None = None):
         self._path = path
-        read: Any = None
-        # (JSON that is too deep ends in RecursionError; a pipe would be waited for.)
-        with contextlib.suppress(OSError, ValueError, RecursionError):
-            if Path(path).is_file() and os.path.getsize(path) <= LARGEST_JSON:
-                read = json.loads(Path(path).read_text(encoding="utf-8"))
-        self.values: dict[str, Any] = read if isinstance(read, dict) else {}
+        self.values: dict[str, Any] = {}
+        with contextlib.suppress(OSError):
+            if Path(path).is_file():  # a pipe would be waited for
+                self.values = read_object(path, LARGEST_JSON) or {}
         if fields is not None:
             self.values = {name: value for name, value in self.values.items() if _has(value, fields)}
 
