@@ -39,12 +39,6 @@ def test_shards_are_one_run(tmp_path, texts, shards):
     assert in_order(read_generate_output(paths), len(texts)) == texts
 
 
-def test_characters_that_end_lines_elsewhere_stay_in_their_line(tmp_path):
-    text = "a\u2028b\x85c\x0bd\re"
-    path = write(tmp_path / "gen.out", *sentence_lines(0, [text]), CLOSING)
-    assert in_order(read_generate_output([path]), 1) == [text]
-
-
 def test_a_run_without_target_ends_with_its_log(tmp_path):
     path = write(tmp_path / "gen.out", "S-0\ta", "H-0\t-1.0\tb", "D-0\t-1.0\tb", "P-0\t-1.0", TRANSLATED)
     assert in_order(read_generate_output([path]), 1) == ["b"]
@@ -62,12 +56,6 @@ def test_a_sentence_that_comes_back_is_no_nbest_list(tmp_path):
     lines = [*sentence_lines(0, ["a"]), *sentence_lines(1, ["b"]), *sentence_lines(0, ["c"])]
     with pytest.raises(UserError, match=r"gen.out:13: sentence 0 again"):
         read_generate_output([write(tmp_path / "gen.out", *lines, CLOSING)], nbest=3)
-
-
-def test_the_same_run_twice_is_refused(tmp_path):
-    path = write(tmp_path / "gen.out", *sentence_lines(0, ["a"]), CLOSING)
-    with pytest.raises(UserError, match="sentence 0 again"):
-        read_generate_output([path, path], nbest=2)
 
 
 def reference_lines(number, target, hypothesis, finished=None):
@@ -99,10 +87,7 @@ def test_only_the_first_of_an_nbest_list_is_compared_with_its_target(tmp_path):
         (sentence_lines(0, ["a"]), "gen.out: unfinished"),
         ([CLOSING, *sentence_lines(0, ["a"])], "gen.out: unfinished"),  # the end of another run, in front
         ([*sentence_lines(0, ["a"]), "H-1\t-0.3"], "gen.out:6: not a whole H- line"),
-        (["H-x\t-0.3\ta", CLOSING], "gen.out:1: not a whole H- line"),
         ([HEADER, CLOSING], "gen.out: no H- lines"),
-        (["Ein Haus."], "gen.out: no H- lines"),
-        ([], "gen.out: no H- lines"),
     ],
 )
 def test_what_is_not_a_whole_run_is_refused(tmp_path, lines, message):
@@ -119,9 +104,3 @@ def test_missing_and_surplus_sentences_are_named(tmp_path):
         in_order(hypotheses, 4)
     with pytest.raises(UserError, match=r"gen.out:8: sentence 3 .* only 3 lines"):
         in_order(hypotheses, 3)
-
-
-def test_broken_utf8_is_refused_with_its_line(tmp_path):
-    (tmp_path / "gen.out").write_bytes(b"S-0\ta\nH-0\t-1.0\t\xff\xfe\n")
-    with pytest.raises(UserError, match=r"gen.out:2: not UTF-8"):
-        read_generate_output([tmp_path / "gen.out"])

@@ -50,18 +50,6 @@ def test_scores_of_generate_output(test_set, score_bleu):
     assert result["scores"]["compound_split_bleu"]["score"] != result["scores"]["tokenized_bleu"]["score"]
 
 
-@pytest.mark.parametrize("escape", [True, False])
-@pytest.mark.parametrize("aggressive", [True, False])
-def test_escapes_and_hyphens_of_the_corpus_do_not_matter(test_set, score_bleu, escape, aggressive):
-    args = ["--reference", test_set / "ref.de", "--target-lang", "de", "--split-compounds", "--json"]
-    expected = scores(score_bleu(test_set / "gen.out", *args))
-    tokens = moses_tokens(worse(REFERENCE), escape=escape, aggressive_dash_splits=aggressive)
-    write(test_set / "other.out", generate_output(dict(enumerate(tokens))))
-    assert scores(score_bleu(test_set / "other.out", *args)) == expected
-    reference = write(test_set / "r", moses_tokens(REFERENCE, escape=escape, aggressive_dash_splits=aggressive))
-    assert scores(score_bleu(test_set / "other.out", *args, "--tokenized-reference", reference)) == expected
-
-
 def test_a_hypothesis_file_is_finished_text_or_tokens(test_set, score_bleu):
     args = ["--reference", test_set / "ref.de", "--target-lang", "de", "--json"]
     expected = scores(score_bleu(test_set / "gen.out", *args, "--output", test_set / "hyp.de"))
@@ -95,10 +83,9 @@ def test_a_test_set_of_sacrebleus_catalog(test_set, score_bleu, monkeypatch):
     assert score_bleu(test_set / "gen.out", *args) == expected
 
 
-@pytest.mark.parametrize("error", [Exception("No such test set wmt0"), OSError("no network"), SystemExit(1)])
-def test_a_test_set_that_cannot_be_had_is_one_line(test_set, score_bleu, monkeypatch, error):
+def test_a_test_set_that_cannot_be_had_is_one_line(test_set, score_bleu, monkeypatch):
     def fail(name, pair):
-        raise error
+        raise SystemExit(1)
 
     monkeypatch.setattr(sacrebleu, "get_reference_files", fail)
     with pytest.raises(UserError, match="wmt0 for en-de cannot be had"):
@@ -123,40 +110,19 @@ def test_a_baseline_adds_the_paired_bootstrap(test_set, score_bleu, kind):
 def test_a_system_that_is_its_own_baseline_is_told(test_set, score_bleu):
     args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", "de"]
     out = score_bleu(*args, "--baseline", test_set / "gen.out")
-    assert "gen.out, which says the same in every line" in out
-    assert out.count("p = 1.0000") == 2
-    result = json.loads(score_bleu(*args, "--baseline", write(test_set / "base", worse(REFERENCE, seed=1)), "--json"))
-    assert result["same_as_baseline"] is False
+    assert "gen.out, which says the same in every line" in out and out.count("p = 1.0000") == 2
 
 
-INPUTS = {
-    "gen.out": [],
-    "ref.de": [],
-    "ref.tok": ["--tokenized-reference", "ref.tok"],
-    "base": ["--baseline", "base"],
-    "shard.out": ["shard.out"],
-    "link": [],
-    ".": [],
-    "": [],
-}
-
-
-@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("name", ["gen.out", "ref.de", "ref.tok", "base", "link", "."])
 def test_an_input_is_never_written_over(test_set, score_bleu, monkeypatch, name):
     monkeypatch.chdir(test_set)
     write(test_set / "base", worse(REFERENCE, seed=1))
-    write(test_set / "shard.out", [*sentence_lines(len(REFERENCE), ["a"]), CLOSING])
     (test_set / "link").symlink_to("ref.de")
     before = {path: path.read_bytes() for path in test_set.iterdir()}
+    args = ["gen.out", "--reference", "ref.de", "--tokenized-reference", "ref.tok", "--baseline", "base"]
     with pytest.raises(UserError, match=f"^{name}: would be written over the input "):
-        score_bleu("gen.out", *INPUTS[name], "--reference", "ref.de", "--target-lang", "de", "--output", name)
+        score_bleu(*args, "--target-lang", "de", "--output", name)
     assert {path: path.read_bytes() for path in test_set.iterdir()} == before
-
-
-def test_the_text_of_a_set_of_sacrebleus_is_not_written_over(test_set, score_bleu, monkeypatch):
-    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, pair: [str(test_set / "ref.de")])
-    with pytest.raises(UserError, match="would be written over the input"):
-        score_bleu(test_set / "gen.out", "--sacrebleu-set", "wmt0", "-l", "en-de", "--output", test_set / "ref.de")
 
 
 def test_blank_lines_and_scores_near_zero_are_remarked_on(test_set, monkeypatch, capsys):
@@ -188,10 +154,9 @@ def test_words_that_moses_does_not_find_are_not_counted(test_set, monkeypatch, c
     assert scores(capsys.readouterr().out) == {"sacrebleu": 100.0, "chrf2": 100.0, "tokenized_bleu": 100.0}
 
 
-@pytest.mark.parametrize("language", ["xx", "german", "../../etc", "DE", "d", "pt-br"])
-def test_a_language_that_is_none_is_refused(test_set, score_bleu, language):
-    args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", language]
-    with pytest.raises(UserError, match=f"^--target-lang '{language}': not a code of ISO 639"):
+def test_a_language_that_is_none_is_refused(test_set, score_bleu):
+    args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", "../../etc"]
+    with pytest.raises(UserError, match=r"^--target-lang '../../etc': not a code of ISO 639"):
         score_bleu(*args)
 
 
@@ -199,14 +164,10 @@ def test_a_language_that_is_none_is_refused(test_set, score_bleu, language):
     ("args", "message"),
     [
         (["gen.out", "--reference", "blank"], r"^blank: blank lines alone$"),
-        (["--hypotheses", "blank", "--reference", "ref.de"], r"^blank: blank lines alone$"),
         (["gen.out", "--reference", "subwords"], r"^subwords: subwords, not words: give the text as it was"),
-        (["gen.out", "--reference", "pieces"], r"^pieces: subwords, not words: give the text as it was"),
         (["gen.out", "--reference", "ref.de", "--tokenized-reference", "subwords"], r"^subwords: subwords, not words"),
         (["joined.out", "--reference", "ref.de"], r"joined.out: subwords joined as another kind's"),
-        (["gen.out", "--reference", "ref.de", "--baseline", "joined.out"], r"joined.out: subwords joined as another"),
         (["targets.out", "--reference", "ref.de"], r"targets.out: every hypothesis .*--score-reference"),
-        (["gen.out", "--reference", "ref.de", "--baseline", "targets.out"], r"targets.out: every hypothesis"),
         (
             ["--hypotheses", "gen.out", "--reference", "ref.de"],
             r"gen.out:2: a line of fairseq-generate, not plain text",
@@ -215,15 +176,9 @@ def test_a_language_that_is_none_is_refused(test_set, score_bleu, language):
         (["gen.out", "--reference", "short.de"], r"gen.out:\d+: sentence 7 .* only 7 lines"),
         (["gen.out", "--reference", "long.de"], r"no hypothesis for sentence 8 \(line 9 .* 1 of 9 are missing"),
         (["gen.out", "--reference", "empty"], r"^empty: empty$"),
-        (["--hypotheses", "empty", "--reference", "ref.de"], r"^empty: empty$"),
-        (["empty", "--reference", "ref.de"], r"empty: no H- lines"),
-        (["gen.out", "--reference", "nowhere"], r"nowhere: no such file"),
-        (["gen.out", "--reference", "latin1"], r"latin1:2: not UTF-8"),
         (["gen.out", "--reference", "only.tok"], r"only.tok: tokens, not running text"),
         (["gen.out", "--reference", "ref.de", "--tokenized-reference", "short.de"], r"short.de: 7 lines, .* has 8"),
         (["gen.out", "--reference", "ref.de", "--subwords", "none"], r"give --subwords subword_nmt"),
-        (["gen.out", "--reference", "ref.de", "--subwords", "sentencepiece"], r"\(@@\): give --subwords subword_nmt"),
-        (["gen.out", "--reference", "ref.de", "--output", "ref.de/x"], r"ref.de/x: cannot be written"),
         (["gen.out", "--reference", "ref.de", "--baseline", "short.de"], r"short.de: 7 lines"),
     ],
 )
@@ -235,11 +190,9 @@ def test_bad_input_is_one_line(test_set, score_bleu, monkeypatch, args, message)
     write(test_set / "empty", "")
     write(test_set / "blank", ["", " "] * 4)
     write(test_set / "subwords", map(subwords, REFERENCE))
-    write(test_set / "pieces", ["▁" + line.replace(" ", " ▁") for line in REFERENCE])
     write(test_set / "joined.out", generate_output({n: line.replace(" ", "") for n, line in enumerate(REFERENCE)}))
     lines = [line for n, text in enumerate(REFERENCE) for line in (f"T-{n}\t{text}", f"H-{n}\t-1\t{text}")]
     write(test_set / "targets.out", [*lines, CLOSING])
-    (test_set / "latin1").write_bytes("gut\nMüll\n".encode("latin-1"))
     with pytest.raises(UserError, match=message) as error:
         score_bleu(*args, "--target-lang", "de")
     assert "\n" not in str(error.value)
@@ -250,11 +203,9 @@ def test_bad_input_is_one_line(test_set, score_bleu, monkeypatch, args, message)
     [
         (["gen.out", "--reference", "r"], "--target-lang is needed"),
         (["--reference", "r", "--target-lang", "de"], "either what fairseq-generate printed, or --hypotheses"),
-        (["gen.out", "--hypotheses", "h", "--reference", "r", "--target-lang", "de"], "either what"),
         (["gen.out", "--reference", "r", "--target-lang", "fr", "--split-compounds"], "German alone"),
         (["gen.out", "--sacrebleu-set", "wmt14/full"], "go together"),
         (["gen.out", "--sacrebleu-set", "wmt14/full", "-l", "en-fr", "--target-lang", "de"], "contradicts"),
-        (["gen.out", "--sacrebleu-set", "wmt14/full", "-l", "en-fr", "--split-compounds"], "German alone"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(score_bleu, args, message):
