@@ -36,6 +36,9 @@ formula:
   GPU-hours      = training FLOPs / (peak x utilization) / 3600
 Forward FLOPs are those of resmlp_mt/lab/analysis/flops.py with sources and targets of the same length. Sizes, batch,
 updates and epochs are those of the command that train.sh prints with DRY_RUN=1.
+
+example:
+  resmlp-mt cost en-de --gpu A100
 """
 
 

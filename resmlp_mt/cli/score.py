@@ -11,8 +11,7 @@ from resmlp_mt.score.scoring import complete, report, score
 EPILOG = """
 sacreBLEU and chrF2 are of running text. Tokenized BLEU is of the model's own words against the reference tokenized by
 Moses' rules, without smoothing, as papers before sacreBLEU report it (multi-bleu.perl, fairseq-score): usually higher.
-It is left out for languages without spaces (Chinese, Japanese, Thai, ...), unless --tokenizer moses and
---tokenized-reference say that words are there. --split-compounds makes Ost-West three tokens (Ott et al. 2018).
+Languages without spaces (Chinese, Thai, ...) have it with --tokenizer moses and --tokenized-reference alone.
 
 examples:
   resmlp-mt score gen.out --reference test.de --target-lang de
@@ -21,17 +20,14 @@ examples:
 FILES = (
     "what fairseq-generate printed (or its generate-test.txt); '-' is stdin; several files are the shards of one run"
 )
-HYPOTHESES = """score this file instead: one translation a line, in the order of the reference, finished text unless
---subwords and --tokenizer say otherwise"""
+HYPOTHESES = "score this file instead: finished text (see --subwords, --tokenizer), a translation a line, in order"
 SET = "reference: a test set of sacrebleu's catalog, downloaded if need be; newstest2014 in full is wmt14/full"
-TOKENIZED = """reference for tokenized BLEU alone: tokenized as the corpus was, before subwords (default: the reference,
-tokenized by sacremoses)"""
-NORMALIZE = """for tokenized BLEU alone, normalize the punctuation of running text before tokenizing it, as
-resmlp-mt prepare-text and others do with corpora"""
+TOKENIZED = "for tokenized BLEU alone: tokenized as the corpus was (default: the reference, tokenized by sacremoses)"
+NORMALIZE = "for tokenized BLEU alone, normalize punctuation before tokenizing, as resmlp-mt prepare-text does"
 UNDO = "subwords to undo (default: subword_nmt, which also suits text without; none for --hypotheses)"
 MOSES = "tokenization to undo (default: moses; none with --subwords sentencepiece and for --hypotheses)"
 NBEST = "the --nbest of the generation: the first, best hypothesis of each sentence is scored (default: 1)"
-SPLIT = "also report tokenized BLEU with hyphenated compounds split (Ott et al. 2018); German only"
+SPLIT = "also report tokenized BLEU with Ost-West as three tokens (Ott et al. 2018); German only"
 BASELINE = """compare with this system by sacrebleu's paired bootstrap: what fairseq-generate printed for it, read with
 the same options, or a file of finished text"""
 
