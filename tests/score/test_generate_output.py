@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from generated import CLOSING, HEADER, TRANSLATED, generate_output, sentence_lines
+from generated import CLOSING, HEADER, TRANSLATED, sentence_lines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,23 +19,14 @@ def write(path, *lines):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
-@given(texts=TEXTS, seed=st.integers(0, 9999))
-def test_any_order_of_lines_gives_the_order_of_the_test_set(tmp_path, texts, seed):
-    lines = [line for number, text in enumerate(texts) for line in sentence_lines(number, [text])]
-    random.Random(seed).shuffle(lines)
-    path = write(tmp_path / "gen.out", HEADER, *lines, TRANSLATED, CLOSING)
-    assert in_order(read_generate_output([path]), len(texts)) == texts
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
-@given(texts=TEXTS, shards=st.integers(1, 4))
-def test_shards_are_one_run(tmp_path, texts, shards):
-    numbered = dict(enumerate(texts))
+@given(texts=TEXTS, shards=st.integers(1, 4), seed=st.integers(0, 9999))
+def test_any_order_of_lines_and_shards_gives_the_order_of_the_test_set(tmp_path, texts, shards, seed):
     paths = []
     for shard in range(min(shards, len(texts))):
-        paths.append(tmp_path / f"shard{shard}.out")
-        mine = {number: text for number, text in numbered.items() if number % min(shards, len(texts)) == shard}
-        paths[-1].write_bytes(generate_output(mine).encode())
+        numbers = range(shard, len(texts), min(shards, len(texts)))
+        lines = [line for number in numbers for line in sentence_lines(number, [texts[number]])]
+        random.Random(seed).shuffle(lines)
+        paths.append(write(tmp_path / f"shard{shard}.out", HEADER, *lines, TRANSLATED, CLOSING))
     assert in_order(read_generate_output(paths), len(texts)) == texts
 
 
