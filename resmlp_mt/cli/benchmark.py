@@ -18,11 +18,11 @@ systems:
 Real text, from text to text, by fairseq, CTranslate2 and Translator: resmlp-mt benchmark translate --help
 
 examples:
-  resmlp-mt benchmark all --quick
-  resmlp-mt benchmark all --markdown BENCHMARKS.md --plots examples/benchmarks
-  resmlp-mt benchmark training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
-  resmlp-mt benchmark training --device cuda --fp16 --shapes 32x256 --vocabulary 32000
-  resmlp-mt benchmark generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
+  python scripts/benchmark.py all --quick
+  python scripts/benchmark.py all --markdown BENCHMARKS.md --plots examples/benchmarks
+  python scripts/benchmark.py training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
+  python scripts/benchmark.py training --device cuda --fp16 --shapes 32x256 --vocabulary 32000
+  python scripts/benchmark.py generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
     --baseline transformer.pt --system ctranslate2:compute_type=int8 --sentences 256
 """
 

@@ -36,9 +36,6 @@ formula:
   GPU-hours      = training FLOPs / (peak x utilization) / 3600
 Forward FLOPs are those of resmlp_mt/lab/analysis/flops.py with sources and targets of the same length. Sizes, batch,
 updates and epochs are those of the command that train.sh prints with DRY_RUN=1.
-
-example:
-  resmlp-mt cost en-de --gpu A100
 """
 
 
@@ -64,7 +61,7 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
     script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
     if not (ROOT / script).is_file():
         raise UserError(
-            f"{ROOT / script}: no such file: the recipes are in the checkout: install it by pip install -e ."
+            f"{ROOT / script}: no such file: the recipes are in the checkout: start scripts/estimate_cost.py"
         )
     environment = {key: value for key, value in os.environ.items() if key not in ("GPUS", "NODES", "AT_ONCE")}
     done = subprocess.run(

@@ -27,9 +27,9 @@ state in a checkpoint of fairseq-train tells. An averaged checkpoint has no such
 training's own checkpoints before it, or --length; otherwise all positions are shown that any sentence reached.
 
 examples:
-  resmlp-mt plot checkpoints/checkpoint_best.pt --out mixing
-  resmlp-mt plot checkpoints/checkpoint1.pt checkpoints/checkpoint10.pt --out mixing --length 40
-  resmlp-mt plot checkpoints/checkpoint_last.pt checkpoints/avg.pt --out mixing --prune 0.5 0.9
+  python scripts/plot_mixing.py checkpoints/checkpoint_best.pt --out mixing
+  python scripts/plot_mixing.py checkpoints/checkpoint1.pt checkpoints/checkpoint10.pt --out mixing --length 40
+  python scripts/plot_mixing.py checkpoints/checkpoint_last.pt checkpoints/avg.pt --out mixing --prune 0.5 0.9
 """
 
 
@@ -113,7 +113,7 @@ def main() -> None:
     args = parser.parse_args()
     pruning = shares(parser, args.prune)
     if not importlib.util.find_spec("matplotlib"):
-        raise UserError("plot needs matplotlib: pip install matplotlib")
+        raise UserError("plot_mixing.py needs matplotlib: pip install matplotlib")
     from resmlp_mt.fairseq_plugin.checkpoints.averaging import save_checkpoint
     from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
     from resmlp_mt.fairseq_plugin.checkpoints.model import model_of

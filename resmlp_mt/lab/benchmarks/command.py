@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> None:
     if args.plots and not importlib.util.find_spec("matplotlib"):
         raise UserError("--plots needs matplotlib: pip install matplotlib")
     text = RealText(args.data, args.split) if args.data else None
-    command = " ".join(["resmlp-mt", "benchmark", *map(shlex.quote, sys.argv[1:])])
+    command = " ".join(["python", "scripts/benchmark.py", *map(shlex.quote, sys.argv[1:])])
     run = report.Run(command, machine.now(), [])
     chosen = jobs(args)
     check_files(chosen, args)

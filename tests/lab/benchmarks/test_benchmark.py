@@ -33,7 +33,7 @@ def benchmark(monkeypatch, capsys):
 
 def rows_of(path, kind):
     run = json.loads(path.read_text())
-    assert run["command"].startswith("resmlp-mt benchmark ")
+    assert run["command"].startswith("python scripts/benchmark.py ")
     [section] = run["sections"]
     assert section["kind"] == kind
     assert section["machine"]["torch"]

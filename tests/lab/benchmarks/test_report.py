@@ -65,10 +65,10 @@ def test_texts_have_all_of_it():
     columns = [line.index(word) for line, word in zip(lines[5:7], ("system", "new"), strict=True)]
     assert columns[0] == columns[1]
 
-    run = report.Run("resmlp-mt benchmark all", "2026-01-02", [SECTION])
+    run = report.Run("python scripts/benchmark.py all", "2026-01-02", [SECTION])
     document = report.as_markdown(run, ["plots/a-title.png"])
     for part in (
-        "    resmlp-mt benchmark all\n",
+        "    python scripts/benchmark.py all\n",
         "2026-01-02",
         "## A title",
         "width 8",
