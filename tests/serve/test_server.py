@@ -108,10 +108,9 @@ def test_a_bad_request_is_refused_in_one_line(
     assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST", "[::1]:9000"])
-def test_the_names_of_this_machine_are_its_own(client: Client, host: str) -> None:
-    host = host.format(port=client.port)
-    assert client.ask("/health", Host=host, Origin=f"http://{host}").status == 200
+def test_the_names_of_this_machine_are_its_own(client: Client) -> None:
+    for host in f"127.0.0.1:{client.port}", f"localhost:{client.port}", "LOCALHOST", "[::1]:9000":
+        assert client.ask("/health", Host=host, Origin=f"http://{host}").status == 200
 
 
 def test_a_site_that_is_named_may_ask() -> None:
