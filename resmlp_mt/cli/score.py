@@ -28,8 +28,7 @@ UNDO = "subwords to undo (default: subword_nmt, which also suits text without; n
 MOSES = "tokenization to undo (default: moses; none with --subwords sentencepiece and for --hypotheses)"
 NBEST = "the --nbest of the generation: the first, best hypothesis of each sentence is scored (default: 1)"
 SPLIT = "also report tokenized BLEU with Ost-West as three tokens (Ott et al. 2018); German only"
-BASELINE = """compare with this system by sacrebleu's paired bootstrap: what fairseq-generate printed for it, read with
-the same options, or a file of finished text"""
+BASELINE = "compare with it by sacrebleu's paired bootstrap: output of fairseq-generate, read alike, or finished text"
 
 
 def get_parser() -> argparse.ArgumentParser:
