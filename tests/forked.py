@@ -19,6 +19,7 @@ from unittest import mock
 
 COMMANDS = {
     **{f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("train", "generate", "interactive", "preprocess")},
+    "resmlp-mt": "resmlp_mt.cli",
     "torchrun": "torch.distributed.run",
 }
 STREAMS = ("stdin", "stdout", "stderr")

@@ -137,14 +137,6 @@ def test_killed_set_up_goes_on(checkout: Path, fake: dict[str, str]) -> None:
     assert result.returncode == 0 and "making" not in result.stderr
 
 
-def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str]) -> None:
-    says = "ERROR: No matching distribution found for torch==2.13.0+cpu"
-    result = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="+cpu", FAKE_PIP_SAYS=says)
-    assert result.returncode == 0, result.stderr
-    assert "RESMLP_TORCH_PIP_ARGS" in result.stderr and "several GB" in result.stderr
-    assert calls(fake)[0].endswith("torch==2.13.0")
-
-
 CONFLICT = """\
 The conflict is caused by:
     The user requested torch==2.13.0{0}
@@ -152,11 +144,13 @@ The conflict is caused by:
 ERROR: ResolutionImpossible: for help visit pip's documentation"""
 
 
-def test_torch_that_pips_settings_constrain(checkout: Path, fake: dict[str, str]) -> None:
-    says = CONFLICT.format("+cpu", "+cu130")
+@pytest.mark.parametrize(
+    "says", ["ERROR: No matching distribution found for torch==2.13.0+cpu", CONFLICT.format("+cpu", "+cu130")]
+)
+def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str], says: str) -> None:
     result = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="+cpu", FAKE_PIP_SAYS=says)
     assert result.returncode == 0, result.stderr
-    assert "or its settings forbid it" in result.stderr and "RESMLP_TORCH_PIP_ARGS" in result.stderr
+    assert "RESMLP_TORCH_PIP_ARGS" in result.stderr and "several GB" in result.stderr
     assert calls(fake)[0].endswith("torch==2.13.0")
 
 
@@ -173,11 +167,9 @@ def test_torch_with_the_users_arguments_and_with_a_gpu(checkout: Path, fake: dic
     ("environment", "expected"),
     [
         ({"FAKE_VERSION": "3.9"}, "is Python 3.9, not supported: name a Python 3.10 to 3.13"),
-        ({"FAKE_VERSION": "3.14"}, "is Python 3.14, not supported: name a Python 3.10 to 3.13"),
         ({"PYTHON": "/nowhere/python"}, "PYTHON=/nowhere/python does not run: name a Python 3.10 to 3.13"),
         ({"FAKE_NO_VENV": "1"}, "lacks the modules venv and ensurepip: install them"),
         ({"CC": "/nowhere/gcc"}, "no C compiler (/nowhere/gcc), which building fairseq needs: install gcc and g++"),
-        ({"CXX": "/nowhere/g++"}, "no C++ compiler (/nowhere/g++), which building fairseq needs: install gcc and g++"),
         ({"VENV": "/proc/no/folder"}, "/proc/no/folder cannot be made: check permissions and disk space"),
         (
             {"FAKE_PIP_FAILS_AT": "torch", "FAKE_PIP_SAYS": "NewConnectionError('...'): Network is unreachable"},
@@ -219,22 +211,15 @@ def test_an_environment_keeps_its_python_and_its_place(checkout: Path, fake: dic
     assert "was made in another place and moved here: remove the folder" in the_error(set_up(checkout, **fake))
 
 
-@pytest.mark.parametrize("name", ["an environment/", "./an environment", "an environment/../it's one"])
-def test_an_environment_is_known_by_any_name(checkout: Path, fake: dict[str, str], tmp_path: Path, name: str) -> None:
-    """As a shell completes it, and as python -m venv has noted it; an interpreter too may be named from here."""
+def test_an_environment_is_known_by_any_name(checkout: Path, fake: dict[str, str], tmp_path: Path) -> None:
+    """As python -m venv has noted it; an interpreter too may be named from here, where cd's CDPATH changes nothing."""
     (tmp_path / "an environment").mkdir()
-    fake = {**fake, "PYTHON": "./fake-python", "VENV": name}
-    assert set_up(checkout, tmp_path, **fake).returncode == 0
-    place = os.path.abspath(tmp_path / name)
-    Path(place, "bin", "activate").write_text(f"VIRTUAL_ENV={shlex.quote(place)}\n")
+    fake = {**fake, "PYTHON": "./fake-python", "VENV": "an environment/../it's one", "CDPATH": "."}
+    assert set_up(checkout.relative_to(tmp_path), tmp_path, **fake).returncode == 0
+    place = tmp_path / "it's one"
+    (place / "bin" / "activate").write_text(f"VIRTUAL_ENV={shlex.quote(str(place))}\n")
     again = set_up(checkout, tmp_path, **fake)
     assert (again.returncode, again.stderr) == (0, "")
-
-
-def test_where_cd_looks_first_changes_nothing(checkout: Path, fake: dict[str, str], tmp_path: Path) -> None:
-    result = set_up(checkout.relative_to(tmp_path), tmp_path, **fake, CDPATH=".")
-    assert result.returncode == 0, result.stderr
-    assert (checkout / ".venv" / ".ready").exists()
 
 
 def test_sourced_set_up_puts_the_environment_first(checkout: Path, fake: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""scripts/plot_training.py: curves of trainings from their logs."""
+"""resmlp-mt plot-training: curves of trainings from their logs."""
 
 import pytest
 

@@ -10,7 +10,7 @@ from scripts import printed
 
 @pytest.fixture
 def table5(monkeypatch, capsys):
-    """Run scripts/table5.py with these arguments; return what it prints."""
+    """Run resmlp-mt table5 with these arguments; return what it prints."""
     return printed("table5", monkeypatch, capsys)
 
 

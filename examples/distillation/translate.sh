@@ -30,6 +30,6 @@ if [ ! -f "$out/train.txt" ]; then
   printf '%s\n' "$made_of" > "$out/teacher.txt"
   mv "$out/train.txt.part" "$out/train.txt"
 fi
-make=(python "${at}scripts/distill.py" "$out/train.txt" --data "$work/data-bin" --source-lang en --target-lang de)
+make=(resmlp-mt distill "$out/train.txt" --data "$work/data-bin" --source-lang en --target-lang de)
 [ -d "$out/data-bin.distilled" ] || "${make[@]}" --out "$out/data-bin.distilled"
 [ -d "$out/data-bin.both" ] || "${make[@]}" --out "$out/data-bin.both" --keep-original

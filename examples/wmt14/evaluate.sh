@@ -73,4 +73,4 @@ if [ -d "$work/tokenized" ]; then normalize=(--normalize-punctuation); fi # as p
 python "${at}scripts/score_bleu.py" "$name.txt" --reference "$run/$subset.reference" --target-lang "$target" --tokenizer moses \
   --subwords "$subwords" "${normalize[@]}" "${compounds[@]}" --json > "$name.json.part"
 mv "$name.json.part" "$name.json"
-if [ "$name" = "$run/test" ]; then python "${at}scripts/table5.py" "$run"; else cat "$name.json"; fi
+if [ "$name" = "$run/test" ]; then resmlp-mt table5 "$run"; else cat "$name.json"; fi

@@ -30,6 +30,14 @@ COMMANDS = {
     "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
 }
 
+EXAMPLE = """from text to a page:
+  resmlp-mt prepare-text ... --out work                            text -> work/data-bin
+  fairseq-train work/data-bin --user-dir resmlp_mt --arch resmlp_transformer ... --save-dir checkpoints
+  resmlp-mt export checkpoints/checkpoint_best.pt --data work/data-bin --out FOLDER
+  resmlp-mt serve FOLDER
+
+resmlp-mt COMMAND --help tells a command's options"""
+
 
 def named(text: str) -> Path:
     """A path that an option names. One that is empty is a variable of a script that was not set."""
@@ -65,6 +73,4 @@ def main(name: str | None = None) -> None:
 def _contents() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
-    return "\n".join(
-        ["usage: resmlp-mt COMMAND ...", "", *lines, "", "resmlp-mt COMMAND --help tells a command's options"]
-    )
+    return "\n".join(["usage: resmlp-mt COMMAND ...", "", *lines, "", EXAMPLE])

@@ -20,9 +20,9 @@ How long it will take is told at the start and after each row, by the rows that 
 earlier run beside the recipe (variants.json beside variants.yaml).
 
 examples:
-  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --jobs 2
-  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --rows paper none
-  python scripts/ablate.py examples/ablations/variants.yaml --work work/multi30k --table
+  resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2
+  resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --rows paper none
+  resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --table
 """
 
 

@@ -185,7 +185,7 @@ def run_plain(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
 
 
 def run_ours(text: Path, out: Path, symbols: int, jobs: int) -> Measured:
-    """`scripts/prepare_text.py` on this text; time outside of its steps counts with the first part."""
+    """`resmlp-mt prepare-text` on this text; time outside of its steps counts with the first part."""
     command = [sys.executable, ROOT / "scripts/prepare_text.py", "--source-lang", LANGS[0], "--target-lang", LANGS[1]]
     for name in SETS:
         command += [f"--{name}", *(text / f"{name}.{lang}" for lang in LANGS)]
@@ -364,7 +364,7 @@ def check(args: argparse.Namespace) -> None:
     if args.work and not args.work.is_dir():
         raise UserError(f"--work {args.work}: no such folder")
     if not (ROOT / "scripts").is_dir():
-        raise UserError("this runs scripts/prepare_text.py: start it in a checkout, as scripts/benchmark_corpora.py")
+        raise UserError("this runs scripts/prepare_text.py: install the toolkit from a checkout (pip install -e .)")
     if args.json:
         check_outputs([args.json], texts)
         check_can_be_written(args.json)
@@ -399,7 +399,7 @@ def main() -> None:
             rates = {name: round(args.pairs / statistics.median(run[name] for run in rounds)) for name in rounds[0]}
             print("pairs a second of CPU time:", ", ".join(f"{rate:,} {name}" for name, rate in rates.items()))
             result |= {
-                "command": f"benchmark_corpora.py --from MULTI30K --cluster --pairs {args.pairs}",
+                "command": f"resmlp-mt benchmark-corpora --from MULTI30K --cluster --pairs {args.pairs}",
                 "commit": machine.commit(),
                 "date": datetime.now(timezone.utc).date().isoformat(),
                 "cpu_seconds": rounds,

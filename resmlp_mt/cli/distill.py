@@ -13,8 +13,8 @@ pairs after the teacher's.
 
 examples:
   fairseq-generate DATA --path teacher.pt --gen-subset train --beam 5 --required-batch-size-multiple 1 > train.txt
-  python scripts/distill.py train.txt --data DATA --source-lang en --target-lang de --out distilled
-  python scripts/distill.py train.txt --data DATA --source-lang en --target-lang de --out both --keep-original
+  resmlp-mt distill train.txt --data DATA --source-lang en --target-lang de --out distilled
+  resmlp-mt distill train.txt --data DATA --source-lang en --target-lang de --out both --keep-original
 """
 
 

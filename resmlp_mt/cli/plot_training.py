@@ -16,8 +16,8 @@ A log is what fairseq-train printed with --log-format simple or json, of a train
 keep it: fairseq-train ... --log-format simple --log-interval 20 2>&1 | tee -a RUN/train.log
 
 examples:
-  python scripts/plot_training.py work/multi30k/resmlp/train.log --out resmlp.png
-  python scripts/plot_training.py work/multi30k/*/train.log --out both.png
+  resmlp-mt plot-training work/multi30k/resmlp/train.log --out resmlp.png
+  resmlp-mt plot-training work/multi30k/*/train.log --out both.png
 """
 
 
@@ -50,7 +50,7 @@ def names_of(paths: list[Path]) -> dict[str, Path]:
 def main() -> None:
     args = get_parser().parse_args()
     if not importlib.util.find_spec("matplotlib"):
-        raise UserError("plot_training.py needs matplotlib: pip install matplotlib")
+        raise UserError("plot-training needs matplotlib: pip install matplotlib")
     from resmlp_mt.lab.ablations.curves import draw_curves
 
     if os.path.lexists(args.out) and not args.out.is_file():

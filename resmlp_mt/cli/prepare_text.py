@@ -16,6 +16,10 @@ from resmlp_mt.data.summary import format_summary, how_to_translate
 from resmlp_mt.text.characters import FATES
 from resmlp_mt.text.words import Words
 
+EXAMPLE = """example:
+  resmlp-mt prepare-text --source-lang en --target-lang de --train train.en train.de --valid valid.en valid.de \\
+      --test test.en test.de --out work"""
+
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     pass
@@ -26,7 +30,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Plain (or .gz) parallel text -> OUT/data-bin for fairseq-train and fairseq-generate.\n"
         "Stopped at any moment and run again, it goes on; with other options, it redoes what depends on them.",
-        epilog=FATES,
+        epilog=f"{FATES}\n\n{EXAMPLE}",
         formatter_class=_Help,
     )
     for split in ("train", "valid", "test"):

@@ -40,10 +40,10 @@ what OUT gets:
   and what a run that was broken off, or has other options, goes on from: it redoes only what must be redone
 
 examples:
-  python scripts/prepare_wmt14.py en-de --out work/wmt14_en_de --dry-run
-  python scripts/prepare_wmt14.py en-de --out work/wmt14_en_de --jobs 8
-  python scripts/prepare_wmt14.py en-fr --out work/sample --archives downloads --sample 10000
-  python scripts/prepare_wmt14.py en-de --out work/google --archives downloads --prepared wmt16-google
+  resmlp-mt prepare-wmt14 en-de --out work/wmt14_en_de --dry-run
+  resmlp-mt prepare-wmt14 en-de --out work/wmt14_en_de --jobs 8
+  resmlp-mt prepare-wmt14 en-fr --out work/sample --archives downloads --sample 10000
+  resmlp-mt prepare-wmt14 en-de --out work/google --archives downloads --prepared wmt16-google
 """
 
 

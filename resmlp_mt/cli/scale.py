@@ -16,9 +16,9 @@ set in OUT/data; larger samples hold the smaller ones, the validation set is one
 and scaling.json, of the cells that are finished; --table makes it again without training.
 
 examples:
-  python scripts/scale.py examples/scaling/tatoeba.yaml --work work/tatoeba --dry-run
-  python scripts/scale.py examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2
-  python scripts/scale.py examples/scaling/tatoeba.yaml --work work/tatoeba --table
+  resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --dry-run
+  resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2
+  resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --table
 """
 
 

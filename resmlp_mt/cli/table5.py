@@ -36,9 +36,9 @@ that hold it; SYSTEM=DIR names the system of a folder with another name. GNMT is
 row is an LSTM with attention, which is no GNMT.
 
 examples:
-  python scripts/table5.py work/wmt14_en_de work/wmt14_en_fr
-  python scripts/table5.py work/wmt14_en_de/resmlp6 work/wmt14_en_de/transformer --markdown
-  python scripts/table5.py resmlp6=elsewhere/run7 --json
+  resmlp-mt table5 work/wmt14_en_de work/wmt14_en_fr
+  resmlp-mt table5 work/wmt14_en_de/resmlp6 work/wmt14_en_de/transformer --markdown
+  resmlp-mt table5 resmlp6=elsewhere/run7 --json
 """
 
 

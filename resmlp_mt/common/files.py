@@ -28,11 +28,7 @@ _unfinished: contextvars.ContextVar[Path | None] = contextvars.ContextVar("unfin
 
 
 def check_unfinished(folder: PathLike) -> Path:
-    """The place of ``unfinished_within`` a folder.
-
-    Raises:
-        UserError: somebody else's file or folder has its name
-    """
+    """The place of ``unfinished_within`` a folder."""
     path = Path(os.path.abspath(folder), UNFINISHED)
     try:
         ours = path.is_dir() and not path.is_symlink() and ((path / _MARK).exists() or not any(path.iterdir()))
@@ -52,9 +48,6 @@ def unfinished_within(folder: PathLike) -> Iterator[None]:
 
     Args:
         folder: exists, and is ours alone for the time
-
-    Raises:
-        UserError: somebody else's file or folder has the name, or it cannot be written
     """
     path = check_unfinished(folder)
     try:
@@ -103,9 +96,6 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
     Args:
         path: the final name; its folder is made if missing
         mode: ``"w"`` for text or ``"wb"`` for bytes
-
-    Raises:
-        UserError: the file cannot be written (full disk, no permission, a folder or device by that name, ...)
     """
     path = Path(path)
     # Not by tempfile, whose files are private: open() applies the umask, which cannot be read without changing it for
@@ -138,11 +128,7 @@ def write_json(path: PathLike, values: Any) -> None:
 
 
 def read_object(path: PathLike, most: int) -> dict[str, Any] | None:
-    """The JSON object in a file; None if the file holds anything else, or more than so many bytes.
-
-    Raises:
-        OSError: it cannot be read
-    """
+    """The JSON object in a file; None if the file holds anything else, or more than so many bytes."""
     with open(path, "rb") as file:
         content = file.read(most + 1)
     try:
@@ -160,9 +146,6 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
         path: the final name
         replace: in the place of an old one; a folder cannot be exchanged in one go: a kill in between leaves none,
             never a mixture
-
-    Raises:
-        UserError: the folder or what is in it cannot be written
     """
     path = Path(path)
     try:
@@ -188,9 +171,6 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> No
     Args:
         outputs: files and folders that a command is about to write or replace
         inputs: files and folders that it reads
-
-    Raises:
-        UserError: an output is an input (under another name, or through a link, too), or a folder that holds one
     """
     read = {os.path.realpath(path): path for path in inputs}
     for output in outputs:
@@ -201,11 +181,7 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> No
 
 
 def opened(path: PathLike) -> IO[bytes]:
-    """Open a file to read its bytes, decompressed if its name ends in ``.gz``.
-
-    Raises:
-        UserError: it is missing or cannot be read
-    """
+    """Open a file to read its bytes, decompressed if its name ends in ``.gz``."""
     try:
         return cast(IO[bytes], gzip.open(path) if str(path).endswith(".gz") else open(path, "rb"))
     except FileNotFoundError as error:
@@ -215,11 +191,7 @@ def opened(path: PathLike) -> IO[bytes]:
 
 
 def check_can_be_written(path: PathLike) -> None:
-    """See, before long work, that a file can be written at its end.
-
-    Raises:
-        UserError: something else has its name, or no folder can be made or written there
-    """
+    """See, before long work, that a file can be written at its end."""
     place = Path(os.path.abspath(path))
     if place.exists() and not place.is_file():
         raise UserError(f"{path}: is not a regular file: choose another name")
@@ -235,9 +207,6 @@ def read_lines(path: PathLike) -> Iterator[str]:
 
     Lines end at ``\n`` alone: characters at which Python's own text mode also breaks (lone CR, U+0085, U+2028, ...)
     stay inside their line, so that the files of a parallel corpus keep their alignment. The CR of a CRLF is dropped.
-
-    Raises:
-        UserError: the file is missing, not UTF-8 or a broken archive, with the line
     """
     number = 0
     try:
@@ -256,9 +225,6 @@ def binary_lines(stream: IO[bytes], name: str, longest: int = LONGEST_SENTENCE) 
     Args:
         name: what it is called in messages
         longest: bytes that a line may have, with its end
-
-    Raises:
-        UserError: it cannot be read on (cut off, broken compression, ...), or has a longer line
     """
     number = 0
     try:
@@ -277,9 +243,6 @@ def aligned(sides: Sequence[Iterator[Line]], names: Sequence[str]) -> Iterator[t
     Args:
         sides: their lines, as ``read_lines`` or ``binary_lines`` give them
         names: what the sides are called in messages
-
-    Raises:
-        UserError: a side ends before the others
     """
     for number, lines in enumerate(zip_longest(*sides)):
         if None in lines:
@@ -292,11 +255,7 @@ def aligned(sides: Sequence[Iterator[Line]], names: Sequence[str]) -> Iterator[t
 
 
 def read_parallel(paths: Sequence[PathLike]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of aligned files side by side, each as ``read_lines`` does.
-
-    Raises:
-        UserError: the files do not have the same number of lines, or one of them cannot be read
-    """
+    """Yield the lines of aligned files side by side, each as ``read_lines`` does."""
     return aligned(list(map(read_lines, paths)), list(map(str, paths)))
 
 
@@ -314,21 +273,15 @@ class JsonFile:
 
     def __init__(self, path: PathLike, fields: Mapping[str, type] | None = None):
         self._path = path
-        read: Any = None
-        # (JSON that is too deep ends in RecursionError; a pipe would be waited for.)
-        with contextlib.suppress(OSError, ValueError, RecursionError):
-            if Path(path).is_file() and os.path.getsize(path) <= LARGEST_JSON:
-                read = json.loads(Path(path).read_text(encoding="utf-8"))
-        self.values: dict[str, Any] = read if isinstance(read, dict) else {}
+        self.values: dict[str, Any] = {}
+        with contextlib.suppress(OSError):
+            if Path(path).is_file():  # a pipe would be waited for
+                self.values = read_object(path, LARGEST_JSON) or {}
         if fields is not None:
             self.values = {name: value for name, value in self.values.items() if _has(value, fields)}
 
     def save(self) -> None:
-        """Write the file.
-
-        Raises:
-            UserError: it cannot be written
-        """
+        """Write the file."""
         write_json(self._path, self.values)
 
 

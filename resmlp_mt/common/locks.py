@@ -19,9 +19,6 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
         file: open for writing
         refusal: the message where another run has the lock
         patience: seconds for which it is tried again
-
-    Raises:
-        UserError: ``refusal``, or the disk has no locks
     """
     end = time.monotonic() + patience
     while True:

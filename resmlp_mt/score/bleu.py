@@ -25,11 +25,7 @@ def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[
 
 
 def sacre_bleu(language: str) -> BLEU:
-    """sacreBLEU with its defaults for a target language: for Chinese, Japanese and Korean with their own words.
-
-    Raises:
-        UserError: what sacrebleu finds Japanese or Korean words with is not installed
-    """
+    """sacreBLEU with its defaults for a target language: for Chinese, Japanese and Korean with their own words."""
     try:
         return BLEU(trg_lang=language)
     except (RuntimeError, AssertionError) as error:  # the second for a dictionary of another version
@@ -39,11 +35,7 @@ def sacre_bleu(language: str) -> BLEU:
 
 
 def detokenized_scores(hypotheses: Sequence[str], references: Sequence[str], language: str) -> dict[str, Score]:
-    """Score running text with sacrebleu's defaults for the target language: ``sacrebleu`` and ``chrf2``, 0 to 100.
-
-    Raises:
-        UserError: sacrebleu cannot split the language's words
-    """
+    """Score running text with sacrebleu's defaults for the target language: ``sacrebleu`` and ``chrf2``, 0 to 100."""
     return {
         "sacrebleu": _score(sacre_bleu(language), hypotheses, references),
         "chrf2": _score(CHRF(), hypotheses, references),
@@ -71,9 +63,6 @@ def paired_bootstrap(
     Returns:
         by metric the scores of both (0 to 100), means and 95 % confidence half-widths over the resamples, the p-value
         of their difference, and the signature, which names the number of resamples and the seed (SACREBLEU_SEED)
-
-    Raises:
-        UserError: sacrebleu cannot split the language's words, or SACREBLEU_SEED is no seed
     """
     metrics = {"sacrebleu": sacre_bleu(language), "chrf2": CHRF()}
     seed = os.environ.get("SACREBLEU_SEED", "0")

@@ -22,10 +22,6 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
     Args:
         scheme: one of ``SUBWORDS``; undoing ``subword_nmt`` a second time changes nothing
         what: the name of the lines in errors
-
-    Raises:
-        UserError: the lines hold subwords of another scheme, are joined already (sentencepiece), or were joined as
-            another scheme's
     """
     marked = 2 * sum(_WORD_START in line for line in lines) > sum(map(bool, lines))  # pieces have one in every line
     if scheme != "sentencepiece" and marked:
@@ -50,11 +46,7 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
 
 
 def check_spaces(lines: Sequence[str], references: Sequence[str], what: str) -> None:
-    """Refuse words that run together: subwords were joined by the rules of another scheme.
-
-    Raises:
-        UserError: most lines have no space where their references, which are not much longer, have several
-    """
+    """Refuse words that run together: subwords were joined by the rules of another scheme."""
     compared = [
         line
         for line, reference in zip(lines, references, strict=True)
@@ -77,11 +69,7 @@ def _short(text: str) -> str:
 
 
 def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None:
-    """Refuse tokens given as running text and the reverse: every score would be wrong, silently.
-
-    Raises:
-        UserError: most lines end in a full stop of the other kind: its own token, or part of the last word
-    """
+    """Refuse tokens given as running text and the reverse: every score would be wrong, silently."""
     other = re.compile(r"\w[.?!]$" if tokenized else r"\w \.$")
     if 2 * sum(other.search(line) is not None for line in lines) > len(lines):
         example = next(filter(other.search, lines))

@@ -39,10 +39,6 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
     Args:
         paths: what fairseq-generate printed, one file a shard
         nbest: the run's ``--nbest``. Of each sentence's list, which fairseq prints best first, the first is taken
-
-    Raises:
-        UserError: a run printed no hypotheses or did not reach its end, a line is cut, or a sentence number comes again
-            other than in its n-best list; with the file and the line
     """
     hypotheses: dict[int, Hypothesis] = {}
     for path in paths:
@@ -87,11 +83,7 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
 
 
 def check_translated(hypotheses: Mapping[int, Hypothesis]) -> None:
-    """Refuse the references themselves, which ``fairseq-generate --score-reference`` prints as hypotheses.
-
-    Raises:
-        UserError: every hypothesis is its target
-    """
+    """Refuse the references themselves, which ``fairseq-generate --score-reference`` prints as hypotheses."""
     if all(hypothesis.is_target for hypothesis in hypotheses.values()):
         file = hypotheses[min(hypotheses)].where.rpartition(":")[0]
         raise UserError(
@@ -101,11 +93,7 @@ def check_translated(hypotheses: Mapping[int, Hypothesis]) -> None:
 
 
 def in_order(hypotheses: Mapping[int, Hypothesis], count: int) -> list[str]:
-    """Return the texts of sentences 0 to ``count`` - 1 in their order.
-
-    Raises:
-        UserError: a sentence is missing, or there are more than ``count``
-    """
+    """Return the texts of sentences 0 to ``count`` - 1 in their order."""
     beyond = [sentence for sentence in hypotheses if sentence >= count]
     if beyond:
         raise UserError(

@@ -1,61 +1,37 @@
 """Requests that arrive together are answered together, by one thread."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+from resmlp_mt.serve.protocol import Request
+from resmlp_mt.serve.settings import Limits
 
 
 class FullError(Exception):
     """So many requests are waiting already that one more is refused."""
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What is answered together, and when.
-
-    Attributes:
-        waiting: requests that may wait, beside those that are being answered
-        longest_wait: seconds that a request waits for others to come while the thread has nothing to do
-        size: of requests that are answered together, in all; one larger request is answered alone
-    """
-
-    waiting: int
-    longest_wait: float
-    size: int
-
-
 @dataclass(eq=False)
-class _Entry(Generic[Asked, Answer]):
-    asked: Asked
-    answer: "asyncio.Future[Answer]"
+class _Entry:
+    request: Request
+    answer: "asyncio.Future[bytes]"
     since: float
 
 
-class Batcher(Generic[Asked, Answer]):
-    """Answers requests of an event loop in batches: the oldest first, with all that can be answered with it.
+class Batcher:
+    """Answers requests in batches of the same options: the oldest first, with all that can be answered with it.
 
     Args:
-        work: called in a thread of its own, one call at a time, with requests of one kind; returns for each an answer
-            or an exception. If it raises itself, each request is given to it alone, so that one cannot spoil others'
-        kind: requests of the same kind can be answered together
-        size: of a request
-        rules: when
+        work: called in a thread of its own, one call at a time; returns an answer for each request. If it raises, each
+            request is given to it alone, so that one cannot spoil the others
+        limits: one request that is larger than they say is answered alone
     """
 
-    def __init__(
-        self,
-        work: Callable[[Sequence[Asked]], Sequence[Answer | Exception]],
-        kind: Callable[[Asked], Hashable],
-        size: Callable[[Asked], int],
-        rules: Rules,
-    ):
-        self._work, self._kind, self._size, self._rules = work, kind, size, rules
-        self._waiting: list[_Entry[Asked, Answer]] = []
+    def __init__(self, work: Callable[[Sequence[Request]], Sequence[bytes]], limits: Limits):
+        self._work, self._limits = work, limits
+        self._waiting: list[_Entry] = []
         self._arrived = asyncio.Event()
 
     @property
@@ -63,17 +39,12 @@ class Batcher(Generic[Asked, Answer]):
         """Requests that nobody works on yet."""
         return len(self._waiting)
 
-    async def answer(self, asked: Asked) -> Answer:
-        """Wait for the answer to a request; cancelled before its turn, it leaves no work.
-
-        Raises:
-            FullError: too many are waiting
-            Exception: what ``work`` has for it
-        """
-        if len(self._waiting) >= self._rules.waiting:
+    async def answer(self, request: Request) -> bytes:
+        """Wait for the answer; cancelled before its turn, a request leaves no work."""
+        if len(self._waiting) >= self._limits.max_waiting:
             raise FullError
         loop = asyncio.get_running_loop()
-        entry = _Entry[Asked, Answer](asked, loop.create_future(), loop.time())
+        entry = _Entry(request, loop.create_future(), loop.time())
         self._waiting.append(entry)
         self._arrived.set()
         try:
@@ -90,9 +61,9 @@ class Batcher(Generic[Asked, Answer]):
                 while not self._waiting:
                     self._arrived.clear()
                     await self._arrived.wait()
-                await asyncio.sleep(self._waiting[0].since + self._rules.longest_wait - loop.time())
+                await asyncio.sleep(self._waiting[0].since + self._limits.longest_wait / 1000 - loop.time())
                 batch = self._next()
-                answers = await loop.run_in_executor(thread, self._answers, [entry.asked for entry in batch])
+                answers = await loop.run_in_executor(thread, self._answers, [entry.request for entry in batch])
                 for entry, answer in zip(batch, answers, strict=True):
                     if entry.answer.done():  # nobody waits for it any more
                         continue
@@ -101,26 +72,24 @@ class Batcher(Generic[Asked, Answer]):
                     else:
                         entry.answer.set_result(answer)
 
-    def _next(self) -> list[_Entry[Asked, Answer]]:
+    def _next(self) -> list[_Entry]:
         """Take the oldest request and those that can be answered with it, if any is left."""
-        batch: list[_Entry[Asked, Answer]] = []
+        batch: list[_Entry] = []
         size = 0
         for entry in self._waiting:
-            if batch and self._kind(entry.asked) != self._kind(batch[0].asked):
+            if batch and entry.request.search != batch[0].request.search:
                 continue
-            size += self._size(entry.asked)
-            if batch and size > self._rules.size:
+            size += entry.request.characters
+            if batch and size > self._limits.max_characters:
                 break
             batch.append(entry)
         self._waiting = [entry for entry in self._waiting if entry not in batch]
         return batch
 
-    def _answers(self, batch: Sequence[Asked]) -> Sequence[Answer | Exception]:
-        if not batch:
-            return []
+    def _answers(self, batch: list[Request]) -> Sequence[bytes | Exception]:
         try:
-            return self._work(batch)
+            return self._work(batch) if batch else []
         except Exception as error:
             if len(batch) == 1:
                 return [error]
-            return [answer for asked in batch for answer in self._answers([asked])]
+            return [answer for request in batch for answer in self._answers([request])]

@@ -1,19 +1,17 @@
-"""A page and an interface over HTTP to a ``Translator``; needs starlette and uvicorn."""
+"""A page and an interface over HTTP to a ``Translator``; needs starlette, pydantic and uvicorn."""
 
 import asyncio
 import contextlib
 import hmac
 import importlib.resources
-import json
-import math
+import itertools
 import re
-import socket
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import anyio
 import uvicorn
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -26,8 +24,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.serve.batching import Batcher, FullError, Rules
-from resmlp_mt.serve.protocol import Limits, Request, TooLargeError, document, read_request, result
+from resmlp_mt.serve.batching import Batcher, FullError
+from resmlp_mt.serve.protocol import Answer, Health, Hypothesis, Mixing, Request, Result, document, request_model
+from resmlp_mt.serve.settings import Access, Limits
+from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translator
 
 PAGE = {
@@ -44,64 +44,21 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Of every answer. The page may load nothing from another server, and no other page may hold it in a frame."""
-THIS_MACHINE = "127.0.0.1", "localhost", "[::1]"
-HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:@/\[\]\s]+)(:\d+)?")  # of a Host header
-NOBODY_READS = 499  # the status of an answer whose client has gone
-
-
-@dataclass(frozen=True)
-class Access:
-    """Who may ask.
-
-    Attributes:
-        hosts: names of the server, in lower case, as the Host header has them without the port. A page of another site
-            whose name suddenly leads to this machine (DNS rebinding) sends another one
-        token: to be sent as ``Authorization: Bearer TOKEN`` with what needs the model; None: everybody may ask
-        origins: other sites whose pages may ask, such as ``https://example.org``
-    """
-
-    hosts: frozenset[str] = frozenset(THIS_MACHINE)
-    token: str | None = None
-    origins: tuple[str, ...] = ()
-
-    def refusal(self, headers: Headers) -> str | None:
-        """Why a request is refused, if it is."""
-        host = HOST.fullmatch(headers.get("host", ""))
-        if host is None or host[1].lower() not in self.hosts:
-            return f"Host {headers.get('host', '')!r:.80} is no name of this server: start it with --allow-host"
-        origin = headers.get("origin")
-        if origin is not None and origin not in self.origins and origin.partition("://")[2] != headers["host"]:
-            return f"pages of {origin!r:.80} may not ask this server: start it with --allow-origin"
-        return None
-
-    def check_token(self, headers: Headers) -> None:
-        """Raise an HTTPException unless a request has the token."""
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        if self.token is not None and (
-            kind.lower() != "bearer" or not hmac.compare_digest(token.encode(), self.token.encode())
-        ):
-            raise HTTPException(
-                401, "send the server's token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
-            )
 
 
 class Guard:
-    """Refuses who may not ask, and gives every answer its ``HEADERS``."""
+    """Refuses who may not ask (starlette's TrustedHostMiddleware knows no Origin), and gives answers ``HEADERS``."""
 
     def __init__(self, app: ASGIApp, access: Access):
         self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        refusal = self._access.refusal(Headers(scope=scope))
+        refusal = self._access.refusal(Headers(scope=scope)) if scope["type"] == "http" else None
         app = self._app if refusal is None else _refused(403, refusal)
         await app(scope, receive, sending)
 
@@ -115,10 +72,8 @@ class Service:
 
     def __init__(self, translator: Translator, limits: Limits, access: Access):
         self._translator, self._limits, self._access = translator, limits, access
-        rules = Rules(limits.waiting, limits.longest_wait, limits.characters)
-        self._batcher = Batcher[Request, bytes](
-            self._translated, lambda asked: asked.options, lambda asked: asked.characters, rules
-        )
+        self._request = request_model(limits)
+        self._batcher = Batcher(self._translated, limits)
         pages = importlib.resources.files("resmlp_mt.serve") / "page"
         self._pages = {path: (pages.joinpath(name).read_bytes(), kind) for path, (name, kind) in PAGE.items()}
 
@@ -131,7 +86,7 @@ class Service:
             Route("/health", self._health, methods=["GET"]),
             Route("/openapi.json", self._document, methods=["GET"]),
         ]
-        handlers: Any = {HTTPException: _told, UserError: _told, Exception: _told}
+        handlers: Any = {HTTPException: _told, UserError: _told, ValidationError: _told, Exception: _told}
         shared = Middleware(
             CORSMiddleware,
             allow_origins=self._access.origins,
@@ -158,98 +113,102 @@ class Service:
 
     async def _health(self, request: HTTPRequest) -> Response:
         languages = self._translator.tokenizer.settings
-        values = {
-            "status": "ok",
-            "source_language": languages.source_language,
-            "target_language": languages.target_language,
-            "longest_source": self._translator.model.encoder.limit - 1,
-            "waiting": self._batcher.waiting,
-        }
-        return JSONResponse(values)
+        health = Health(
+            source_language=languages.source_language,
+            target_language=languages.target_language,
+            longest_source=self._translator.model.encoder.limit - 1,
+            waiting=self._batcher.waiting,
+        )
+        return JSONResponse(health.model_dump())
 
     async def _mixing(self, request: HTTPRequest) -> Response:
-        self._access.check_token(request.headers)
+        self._check_token(request)
         text = request.query_params.get("position", "")
         if not re.fullmatch("[0-9]{1,9}", text):
             raise UserError(f"position is {text!r:.40}: give a whole number from 0")
         position = int(text)
-        layers = [
-            None
-            if matrices is None
-            else [[round(weight, 4) for weight in row] for row in matrices[:, position].tolist()]
-            for matrices in self._translator.mixing_rows(position + 1)
-        ]
-        return JSONResponse({"position": position, "layers": layers})
+        matrices = self._translator.mixing_rows(position + 1)
+        layers = [None if each is None else each[:, position].tolist() for each in matrices]
+        return JSONResponse(Mixing(position=position, layers=layers).model_dump())
 
     async def _translate(self, request: HTTPRequest) -> Response:
-        self._access.check_token(request.headers)
+        self._check_token(request)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "send the body as Content-Type: application/json")
         try:
-            with anyio.fail_after(self._limits.seconds):
-                asked = read_request(await self._body(request), self._limits)
-                answer = await _while_connected(request.receive, self._batcher.answer(asked))
+            with anyio.fail_after(self._limits.max_seconds):
+                asked = await self._asked(request)
+                answer = await self._answer(asked, request.receive)
         except TimeoutError:
-            problem = f"no answer after {self._limits.seconds:g} seconds: send less, or try again later"
+            problem = f"no answer after {self._limits.max_seconds} seconds: send less, or try again later"
             raise HTTPException(503, problem, {"Retry-After": "1"}) from None
         except FullError:
-            problem = f"{self._limits.waiting} requests are waiting: try again later"
+            problem = f"{self._limits.max_waiting} requests are waiting: try again later"
             raise HTTPException(429, problem, {"Retry-After": "1"}) from None
         except ClientDisconnect:
-            return Response(status_code=NOBODY_READS)
+            return Response(status_code=499)  # nobody reads it
         return Response(answer, media_type="application/json")
 
-    async def _body(self, request: HTTPRequest) -> bytes:
+    def _check_token(self, request: HTTPRequest) -> None:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        wanted = self._access.token
+        if wanted is not None and (
+            kind.lower() != "bearer" or not hmac.compare_digest(token.encode(), wanted.encode())
+        ):
+            problem = "send the server's token: Authorization: Bearer TOKEN"
+            raise HTTPException(401, problem, {"WWW-Authenticate": "Bearer"})
+
+    async def _asked(self, request: HTTPRequest) -> Request:
+        """What a client asks, read no further than it may be long."""
         body = bytearray()
         async for piece in request.stream():
             body += piece
-            if len(body) > self._limits.bytes:
-                raise TooLargeError(f"the body has more than {self._limits.bytes:,} bytes: send several requests")
-        return bytes(body)
+            if len(body) > self._limits.max_bytes:
+                raise HTTPException(413, f"the body has more than {self._limits.max_bytes:,} bytes: send several")
+        asked = self._request.model_validate_json(bytes(body))
+        most = self._limits.max_characters
+        if asked.characters > most:
+            problem = f"texts: {asked.characters:,} characters with a line end each, more than {most:,}: send several"
+            raise HTTPException(413, f"{problem} requests")
+        Options(**asked.options)  # refuses what does not go together
+        return asked
 
-    def _translated(self, requests: Sequence[Request]) -> list[bytes | Exception]:
+    async def _answer(self, asked: Request, receive: Receive) -> bytes:
+        """Wait for an answer, as long as the client does."""
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        tasks = asyncio.ensure_future(self._batcher.answer(asked)), asyncio.ensure_future(gone())
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                raise ClientDisconnect
+            return tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _translated(self, requests: Sequence[Request]) -> list[bytes]:
         """The answers to requests of the same options."""
-        options = requests[0].options
-        encoded: list[Any] = []
-        for asked in requests:
-            texts = []
-            try:
-                for number, text in enumerate(asked.texts):
-                    texts.append(self._translator.encode(text, options.too_long))
-            except UserError as error:
-                encoded.append(UserError(f"texts[{number}]: {error}"))
-            else:
-                encoded.append(texts)
-        together = [text for texts in encoded if isinstance(texts, list) for text in texts]
-        found = iter(self._translator.translate_encoded(together, options))
-        return [
-            json.dumps({"results": [result(next(found)) for _ in texts]}, ensure_ascii=False).encode()
-            if isinstance(texts, list)
-            else texts
-            for texts in encoded
-        ]
+        options = requests[0].search
+        encoded = [[self._encode(number, text, options) for number, text in enumerate(r.texts)] for r in requests]
+        together = [text for texts in encoded for text in texts]
+        results = map(_result, self._translator.translate_encoded(together, options))
+        answers = [Answer(results=list(itertools.islice(results, len(texts)))) for texts in encoded]
+        return [answer.model_dump_json().encode() for answer in answers]
+
+    def _encode(self, number: int, text: str, options: Options) -> Any:
+        try:
+            return self._translator.encode(text, options.too_long)
+        except UserError as error:
+            raise UserError(f"texts[{number}]: {error}") from error
 
 
-async def _while_connected(receive: Receive, answer: Coroutine[Any, Any, bytes]) -> bytes:
-    """Wait for an answer.
-
-    Raises:
-        ClientDisconnect: the client has gone before; the answer's coroutine is cancelled
-    """
-
-    async def gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    tasks = asyncio.ensure_future(answer), asyncio.ensure_future(gone())
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if not tasks[0].done():
-            raise ClientDisconnect
-        return tasks[0].result()
-    finally:
-        for task in tasks:
-            task.cancel()
+def _result(translations: Sequence[Any]) -> Result:
+    hypotheses = [Hypothesis.model_validate(each, from_attributes=True) for each in translations]
+    return Result(source_tokens=translations[0].source_tokens, translations=hypotheses)
 
 
 def _refused(status: int, problem: str, headers: Any = None) -> JSONResponse:
@@ -260,29 +219,13 @@ async def _told(request: HTTPRequest, error: Exception) -> Response:
     """An exception as one line of JSON. Starlette passes on those that are nobody's mistake, for the server's log."""
     if isinstance(error, HTTPException):
         return _refused(error.status_code, error.detail, error.headers)
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the body"
+        return _refused(400, f"{where:.100}: {first['msg']}: /openapi.json tells what a request is")
     if isinstance(error, UserError):
-        return _refused(413 if isinstance(error, TooLargeError) else 400, str(error))
+        return _refused(400, str(error))
     return _refused(500, "something went wrong in the server: its log tells what")
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that is bound to an address and listens.
-
-    Args:
-        port: 0: one that is free
-
-    Raises:
-        UserError: there is no such address, or it is taken
-    """
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(address[:2], family=family)
-    except OSError as error:
-        reason = str(error.strerror).partition(" (")[0]
-        raise UserError(f"--host {host} --port {port}: {reason}: choose another port or host") from error
-    # for its connections: else an answer on one that is kept open waits 40 ms until its head is acknowledged
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 def server_of(translator: Translator, limits: Limits, access: Access) -> uvicorn.Server:
@@ -295,6 +238,6 @@ def server_of(translator: Translator, limits: Limits, access: Access) -> uvicorn
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=math.ceil(limits.seconds) + 1,
+        timeout_graceful_shutdown=limits.max_seconds + 1,
     )
     return uvicorn.Server(config)

@@ -17,7 +17,3 @@ def test_the_seeds_of_a_row_have_one_color():
 def test_one_process_has_a_lighter_color_of_its_system():
     found = colors_of(["resmlp_transformer, 1 process", "resmlp_transformer, 2 processes"])
     assert found == {"resmlp_transformer, 1 process": "#7FB8D8", "resmlp_transformer, 2 processes": "#0072B2"}
-
-
-def test_no_two_colors_are_the_same():
-    assert not set(OTHERS) & set(SYSTEMS.values())

@@ -1,17 +1,14 @@
 """Files that appear whole or not at all; lines that stay lines."""
 
-import errno
 import gzip
 import os
 import resource
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from resmlp_mt.common import files
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, atomic_folder, atomic_write, read_lines, read_parallel, unfinished_within
 
@@ -37,24 +34,11 @@ def test_write_makes_folders_and_honours_the_umask(tmp_path: Path) -> None:
     assert _names(path.parent) == ["a.txt"]
 
 
-@pytest.mark.parametrize("letter", ["n", "ä", "😀"])
-def test_a_name_as_long_as_there_may_be_is_one(tmp_path: Path, letter: str) -> None:
-    name = letter * (255 // len(letter.encode()))
-    with atomic_write(tmp_path / name) as stream:
-        stream.write("new")
-    with atomic_folder(tmp_path / f"x{name[1:]}") as folder:
-        (folder / "file").touch()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, f"x{name[1:]}"])
-
-
-def test_write_bytes_replaces_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"old")
-    with atomic_write(path, "wb") as file:
-        file.write(b"\x00\xff")
-        file.flush()
-        assert path.read_bytes() == b"old"
-    assert path.read_bytes() == b"\x00\xff"
+def test_a_name_as_long_as_there_may_be_is_one(tmp_path: Path) -> None:
+    name = "ä" * 127
+    with atomic_write(tmp_path / name), atomic_folder(tmp_path / f"x{name[1:]}"):
+        pass
+    assert _names(tmp_path) == sorted([name, f"x{name[1:]}"])
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), UserError("mine")])
@@ -66,19 +50,6 @@ def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path, error: BaseE
         raise error
     assert path.read_text() == "old"
     assert _names(tmp_path) == ["a.txt"]
-
-
-def test_full_disk_at_the_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    with (
-        pytest.raises(UserError, match=r"a\.txt: cannot be written: No space left on device$"),
-        atomic_write(tmp_path / "a.txt") as file,
-    ):
-        file.write("x")
-    assert _names(tmp_path) == []
 
 
 def test_file_too_large_while_writing(tmp_path: Path) -> None:
@@ -105,34 +76,16 @@ def test_names_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     assert _names(tmp_path) == ["file", "folder"]
 
 
-def test_a_device_is_not_replaced() -> None:
-    with pytest.raises(UserError, match="/dev/null: is not a regular file"), atomic_write("/dev/null") as file:
-        file.write("x")
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-
-def test_a_link_to_a_stream_is_not_replaced(tmp_path: Path) -> None:
+def test_a_device_or_a_link_to_a_stream_is_not_replaced(tmp_path: Path) -> None:
     with open(tmp_path / "file", "w") as stream:
         (tmp_path / "stdout").symlink_to(f"/proc/self/fd/{stream.fileno()}")
-        assert (tmp_path / "stdout").is_file()
-        with (
-            pytest.raises(UserError, match="stdout: is not a regular file"),
-            atomic_write(tmp_path / "stdout") as file,
-        ):
-            file.write("x")
-    assert (tmp_path / "stdout").is_symlink()
+        for path in Path("/dev/null"), tmp_path / "stdout":
+            with pytest.raises(UserError, match=f"{path}: is not a regular file"), atomic_write(path) as file:
+                file.write("x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and (tmp_path / "stdout").is_symlink()
 
 
 # --- read_lines
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))))
-def test_only_newline_ends_a_line(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
-    path = tmp_path_factory.mktemp("lines") / "a.txt"
-    with atomic_write(path) as file:
-        file.writelines(f"{line}\n" for line in lines)
-    assert list(read_lines(path)) == [line.removesuffix("\r") for line in lines]
 
 
 def test_breaks_of_text_mode_stay_inside(tmp_path: Path) -> None:
@@ -142,33 +95,20 @@ def test_breaks_of_text_mode_stay_inside(tmp_path: Path) -> None:
     assert list(read_lines(path)) == [nasty, "", "last"]
 
 
-def test_gzip(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda whole: whole[: len(whole) // 2], r"cannot be read after line \d+: .*end-of-stream"),
+        (lambda whole: b"<html>", "cannot be read after line 0: Not a gzipped file"),
+        (lambda whole: whole[:-9] + b"x" + whole[-8:], "cannot be read"),
+    ],
+)
+def test_gzip_and_damaged_gzip(tmp_path: Path, change: Callable[[bytes], bytes], message: str) -> None:
     path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress("ä\nb\n".encode()))
-    assert list(read_lines(path)) == ["ä", "b"]
-
-
-def test_truncated_gzip_tells_where(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    whole = gzip.compress(b"".join(b"%d\n" % i for i in range(5000)))
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(UserError, match=r"a\.gz: cannot be read after line \d+: .*end-of-stream"):
-        list(read_lines(path))
-
-
-def test_not_gzip(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    path.write_text("<html>")
-    with pytest.raises(UserError, match=r"a\.gz: cannot be read after line 0: Not a gzipped file"):
-        list(read_lines(path))
-
-
-def test_damaged_gzip(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    damaged = bytearray(gzip.compress(b"word " * 1000))
-    damaged[len(damaged) // 2] ^= 0xFF
-    path.write_bytes(damaged)
-    with pytest.raises(UserError, match=r"a\.gz: cannot be read"):
+    path.write_bytes(whole := gzip.compress(b"".join(b"%d\n" % i for i in range(5000))))
+    assert list(read_lines(path)) == [str(i) for i in range(5000)]
+    path.write_bytes(change(whole))
+    with pytest.raises(UserError, match=rf"a\.gz: {message}"):
         list(read_lines(path))
 
 
@@ -187,12 +127,6 @@ def test_no_file(tmp_path: Path, name: str, message: str) -> None:
 
 
 # --- read_parallel
-
-
-def test_parallel(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"a\x0b1\r\nb\x0c2\n")
-    (tmp_path / "b").write_bytes("1\u20281\n2\r2".encode())
-    assert list(read_parallel([tmp_path / "a", tmp_path / "b"])) == [("a\x0b1", "1\u20281"), ("b\x0c2", "2\r2")]
 
 
 def test_misaligned(tmp_path: Path) -> None:
@@ -224,19 +158,13 @@ def test_an_interrupted_folder_leaves_the_old_one(tmp_path, error):
     assert (tmp_path / "out" / "a").read_text() == "old"
 
 
-def test_an_old_folder_is_replaced_whole(tmp_path):
+def test_an_old_folder_is_replaced_whole_where_told_so(tmp_path):
     for name in "a", "b":
         with atomic_folder(tmp_path / "out", replace=True) as folder:
             (folder / name).write_text(name)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["b"]
-
-
-def test_a_folder_that_is_there_is_kept(tmp_path):
-    with atomic_folder(tmp_path / "out") as folder:
-        (folder / "a").write_text("old")
     with pytest.raises(UserError, match="out: cannot be written"), atomic_folder(tmp_path / "out"):
         pass
-    assert (tmp_path / "out" / "a").read_text() == "old"
+    assert _names(tmp_path / "out") == ["b"]
 
 
 # --- unfinished_within
@@ -298,20 +226,9 @@ def test_a_user_s_folder_of_that_name_is_left_alone(tmp_path: Path, kind: str) -
 # --- JsonFile
 
 
-BROKEN = {
-    "nothing": b"",
-    "cut off": b'{"a": 1',
-    "a list": b"[1, 2]",
-    "text": b'"a"',
-    "a number": b"5",
-    "null": b"null",
-    "not UTF-8": b'{"a": "\xe4"}',
-    "too deep": b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    "a number of too many digits": b'{"a": ' + b"9" * 5000 + b"}",
-}
-
-
-@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN.keys())
+@pytest.mark.parametrize(
+    "content", [b"", b'{"a": 1', b"[1, 2]", b'{"a": "\xe4"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+)
 def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(content)
@@ -320,12 +237,6 @@ def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes) -> None
     record.values["b"] = 1
     record.save()
     assert JsonFile(path).values == {"b": 1}
-
-
-def test_a_huge_record_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.json").write_text('{"a": 1}')
-    monkeypatch.setattr(files, "LARGEST_JSON", 7)
-    assert JsonFile(tmp_path / "a.json").values == {}
 
 
 def test_a_pipe_is_no_record(tmp_path: Path) -> None:

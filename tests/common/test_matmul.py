@@ -5,8 +5,7 @@ import torch
 from builders import build
 
 from resmlp_mt.common import matmul
-from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.matmul import MATMULS, choose, exact
+from resmlp_mt.common.matmul import choose, exact
 
 
 @pytest.fixture(autouse=True)
@@ -76,8 +75,3 @@ def test_exactness_is_found_by_float64():
         differs = (a @ b).double().sub(a.double() @ b.double()).abs().max() > 1e-2
     assert exact() == (not differs)
     assert torch.get_float32_matmul_precision() == "highest"
-
-
-def test_an_unknown_library_is_one_line():
-    with pytest.raises(UserError, match=f"--cpu-matmul mkl: give one of {', '.join(MATMULS)}$"):
-        build(cpu_matmul="mkl")

@@ -1,4 +1,4 @@
-"""scripts/plot_mixing.py on what fairseq-train left, and fairseq-generate on what it left."""
+"""resmlp-mt plot on what fairseq-train left, and fairseq-generate on what it left."""
 
 import pytest
 import torch

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from resmlp_mt.cli import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[2]
 WMT14 = ["wmt14_en_de", "wmt14_en_fr"]
 WITH_WORK = {
@@ -27,7 +29,7 @@ def commands(tmp_path):
     """A folder of commands that write down how they were called."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in "python", "fairseq-train", "fairseq-generate":
+    for name in "python", "resmlp-mt", "fairseq-train", "fairseq-generate":
         (folder / name).write_text(STUB)
         (folder / name).chmod(0o755)
     return folder
@@ -68,29 +70,20 @@ def prepare(work):
 @pytest.mark.parametrize("script", WITH_WORK)
 def test_a_recipe_works_from_any_folder_and_in_any_other(run, calls, tmp_path, script):
     prepare(tmp_path / "here" / "my work")
-    done = run(f"examples/{script}", *WITH_WORK[script], "my work")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    done = run(f"examples/{script}", *WITH_WORK[script], "my work", CDPATH=".")
+    assert (done.returncode, done.stderr) == (0, "")
     made = calls()
     assert made
     for name, *words in made:
         if name == "python":
             assert Path(words[0]).is_file() and Path(words[0]).is_relative_to(ROOT / "scripts")
+        elif name == "resmlp-mt":
+            assert words[0] in COMMANDS
         else:
             assert words[0].startswith("my work/")
             assert words[words.index("--user-dir") + 1] == str(ROOT / "resmlp_mt")
     for path in tmp_path.iterdir():
         assert path.name in ("here", "bin", "calls")
-
-
-@pytest.mark.parametrize("script", WITH_WORK)
-def test_where_cd_looks_first_changes_nothing(run, calls, tmp_path, script):
-    """CDPATH; the script is named from the folder where the reader stands, as the README names it."""
-    (tmp_path / "here" / "checkout").symlink_to(ROOT)
-    prepare(tmp_path / "here" / "work")
-    done = run(f"checkout/examples/{script}", *WITH_WORK[script], "work", root=Path(), CDPATH=".")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert calls()
 
 
 def test_variables_that_happen_to_be_set_are_not_the_recipe_s(run, calls, tmp_path):
@@ -171,15 +164,10 @@ def test_help_is_the_head_of_the_script(run, script, option):
     ("script", "variables", "message"),
     [
         ("multi30k/evaluate.sh", {"AVERAGE": "0"}, "AVERAGE is a whole number from 1, not 0"),
-        ("multi30k/evaluate.sh", {"AVERAGE": "99999999999999999999"}, "AVERAGE is a whole number from 1"),
         ("multi30k/evaluate.sh", {"LENPEN": "../x"}, "LENPEN is a number such as 0.6, not ../x"),
-        ("multi30k/evaluate.sh", {"LENPEN": "nan"}, "LENPEN is a number such as 0.6, not nan"),
-        ("multi30k/evaluate.sh", {"LENPEN": "-1."}, "LENPEN is a number such as 0.6, not -1."),
         ("distillation/evaluate.sh", {"LENPEN": "."}, "LENPEN is a number such as 0.6, not ."),
         ("distillation/translate.sh", {"BEAM": "-1"}, "BEAM is a whole number from 1, not -1"),
         ("distillation/translate.sh", {"TEACHER": "nowhere.pt"}, "no teacher nowhere.pt: run"),
-        ("wmt14_en_de/evaluate.sh", {"AVERAGE": "five"}, "AVERAGE is a whole number from 1, not five"),
-        ("wmt14_en_de/evaluate.sh", {"LENPEN": "0,6"}, "LENPEN is a number such as 0.6, not 0,6"),
         *(
             ("wmt14_en_de/train.sh", {"GPUS": value}, f"GPUS, NODES and AT_ONCE are whole numbers from 1, not {value}")
             for value in ("0", "-1", "08", "0x2", "1.5", "2 ", "99999999999999999999", "$(touch x)")

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from generated import CLOSING, HEADER, TRANSLATED, generate_output, sentence_lines
+from generated import CLOSING, HEADER, TRANSLATED, sentence_lines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,30 +19,15 @@ def write(path, *lines):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
-@given(texts=TEXTS, seed=st.integers(0, 9999))
-def test_any_order_of_lines_gives_the_order_of_the_test_set(tmp_path, texts, seed):
-    lines = [line for number, text in enumerate(texts) for line in sentence_lines(number, [text])]
-    random.Random(seed).shuffle(lines)
-    path = write(tmp_path / "gen.out", HEADER, *lines, TRANSLATED, CLOSING)
-    assert in_order(read_generate_output([path]), len(texts)) == texts
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
-@given(texts=TEXTS, shards=st.integers(1, 4))
-def test_shards_are_one_run(tmp_path, texts, shards):
-    numbered = dict(enumerate(texts))
+@given(texts=TEXTS, shards=st.integers(1, 4), seed=st.integers(0, 9999))
+def test_any_order_of_lines_and_shards_gives_the_order_of_the_test_set(tmp_path, texts, shards, seed):
     paths = []
     for shard in range(min(shards, len(texts))):
-        paths.append(tmp_path / f"shard{shard}.out")
-        mine = {number: text for number, text in numbered.items() if number % min(shards, len(texts)) == shard}
-        paths[-1].write_bytes(generate_output(mine).encode())
+        numbers = range(shard, len(texts), min(shards, len(texts)))
+        lines = [line for number in numbers for line in sentence_lines(number, [texts[number]])]
+        random.Random(seed).shuffle(lines)
+        paths.append(write(tmp_path / f"shard{shard}.out", HEADER, *lines, TRANSLATED, CLOSING))
     assert in_order(read_generate_output(paths), len(texts)) == texts
-
-
-def test_characters_that_end_lines_elsewhere_stay_in_their_line(tmp_path):
-    text = "a\u2028b\x85c\x0bd\re"
-    path = write(tmp_path / "gen.out", *sentence_lines(0, [text]), CLOSING)
-    assert in_order(read_generate_output([path]), 1) == [text]
 
 
 def test_a_run_without_target_ends_with_its_log(tmp_path):
@@ -62,12 +47,6 @@ def test_a_sentence_that_comes_back_is_no_nbest_list(tmp_path):
     lines = [*sentence_lines(0, ["a"]), *sentence_lines(1, ["b"]), *sentence_lines(0, ["c"])]
     with pytest.raises(UserError, match=r"gen.out:13: sentence 0 again"):
         read_generate_output([write(tmp_path / "gen.out", *lines, CLOSING)], nbest=3)
-
-
-def test_the_same_run_twice_is_refused(tmp_path):
-    path = write(tmp_path / "gen.out", *sentence_lines(0, ["a"]), CLOSING)
-    with pytest.raises(UserError, match="sentence 0 again"):
-        read_generate_output([path, path], nbest=2)
 
 
 def reference_lines(number, target, hypothesis, finished=None):
@@ -99,10 +78,7 @@ def test_only_the_first_of_an_nbest_list_is_compared_with_its_target(tmp_path):
         (sentence_lines(0, ["a"]), "gen.out: unfinished"),
         ([CLOSING, *sentence_lines(0, ["a"])], "gen.out: unfinished"),  # the end of another run, in front
         ([*sentence_lines(0, ["a"]), "H-1\t-0.3"], "gen.out:6: not a whole H- line"),
-        (["H-x\t-0.3\ta", CLOSING], "gen.out:1: not a whole H- line"),
         ([HEADER, CLOSING], "gen.out: no H- lines"),
-        (["Ein Haus."], "gen.out: no H- lines"),
-        ([], "gen.out: no H- lines"),
     ],
 )
 def test_what_is_not_a_whole_run_is_refused(tmp_path, lines, message):
@@ -119,9 +95,3 @@ def test_missing_and_surplus_sentences_are_named(tmp_path):
         in_order(hypotheses, 4)
     with pytest.raises(UserError, match=r"gen.out:8: sentence 3 .* only 3 lines"):
         in_order(hypotheses, 3)
-
-
-def test_broken_utf8_is_refused_with_its_line(tmp_path):
-    (tmp_path / "gen.out").write_bytes(b"S-0\ta\nH-0\t-1.0\t\xff\xfe\n")
-    with pytest.raises(UserError, match=r"gen.out:2: not UTF-8"):
-        read_generate_output([tmp_path / "gen.out"])

@@ -1,13 +1,12 @@
 import json
 import subprocess
-from argparse import Namespace
 
 import pytest
 import sacrebleu
 from generated import CLOSING, REFERENCE, generate_output, moses_tokens, sentence_lines, subwords, worse
 
-from resmlp_mt.cli.score import words_of
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.score.scoring import words_of
 from scripts import SCRIPTS, in_process
 
 
@@ -51,18 +50,6 @@ def test_scores_of_generate_output(test_set, score_bleu):
     assert result["scores"]["compound_split_bleu"]["score"] != result["scores"]["tokenized_bleu"]["score"]
 
 
-@pytest.mark.parametrize("escape", [True, False])
-@pytest.mark.parametrize("aggressive", [True, False])
-def test_escapes_and_hyphens_of_the_corpus_do_not_matter(test_set, score_bleu, escape, aggressive):
-    args = ["--reference", test_set / "ref.de", "--target-lang", "de", "--split-compounds", "--json"]
-    expected = scores(score_bleu(test_set / "gen.out", *args))
-    tokens = moses_tokens(worse(REFERENCE), escape=escape, aggressive_dash_splits=aggressive)
-    write(test_set / "other.out", generate_output(dict(enumerate(tokens))))
-    assert scores(score_bleu(test_set / "other.out", *args)) == expected
-    reference = write(test_set / "r", moses_tokens(REFERENCE, escape=escape, aggressive_dash_splits=aggressive))
-    assert scores(score_bleu(test_set / "other.out", *args, "--tokenized-reference", reference)) == expected
-
-
 def test_a_hypothesis_file_is_finished_text_or_tokens(test_set, score_bleu):
     args = ["--reference", test_set / "ref.de", "--target-lang", "de", "--json"]
     expected = scores(score_bleu(test_set / "gen.out", *args, "--output", test_set / "hyp.de"))
@@ -85,8 +72,6 @@ def test_shards_and_nbest(test_set, score_bleu):
         write(test_set / f"shard{shard}.out", [*lines, CLOSING])
     args = ["--nbest", "2", "--reference", test_set / "ref.de", "--target-lang", "de", "--json"]
     assert scores(score_bleu(test_set / "shard1.out", test_set / "shard0.out", *args))["tokenized_bleu"] == 100.0
-    with pytest.raises(UserError, match="no hypothesis for sentence 0"):
-        score_bleu(test_set / "shard1.out", *args)
 
 
 def test_a_test_set_of_sacrebleus_catalog(test_set, score_bleu, monkeypatch):
@@ -96,10 +81,9 @@ def test_a_test_set_of_sacrebleus_catalog(test_set, score_bleu, monkeypatch):
     assert score_bleu(test_set / "gen.out", *args) == expected
 
 
-@pytest.mark.parametrize("error", [Exception("No such test set wmt0"), OSError("no network"), SystemExit(1)])
-def test_a_test_set_that_cannot_be_had_is_one_line(test_set, score_bleu, monkeypatch, error):
+def test_a_test_set_that_cannot_be_had_is_one_line(test_set, score_bleu, monkeypatch):
     def fail(name, pair):
-        raise error
+        raise SystemExit(1)
 
     monkeypatch.setattr(sacrebleu, "get_reference_files", fail)
     with pytest.raises(UserError, match="wmt0 for en-de cannot be had"):
@@ -124,40 +108,19 @@ def test_a_baseline_adds_the_paired_bootstrap(test_set, score_bleu, kind):
 def test_a_system_that_is_its_own_baseline_is_told(test_set, score_bleu):
     args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", "de"]
     out = score_bleu(*args, "--baseline", test_set / "gen.out")
-    assert "gen.out, which says the same in every line" in out
-    assert out.count("p = 1.0000") == 2
-    result = json.loads(score_bleu(*args, "--baseline", write(test_set / "base", worse(REFERENCE, seed=1)), "--json"))
-    assert result["same_as_baseline"] is False
+    assert "gen.out, which says the same in every line" in out and out.count("p = 1.0000") == 2
 
 
-INPUTS = {
-    "gen.out": [],
-    "ref.de": [],
-    "ref.tok": ["--tokenized-reference", "ref.tok"],
-    "base": ["--baseline", "base"],
-    "shard.out": ["shard.out"],
-    "link": [],
-    ".": [],
-    "": [],
-}
-
-
-@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("name", ["gen.out", "ref.de", "ref.tok", "base", "link", "."])
 def test_an_input_is_never_written_over(test_set, score_bleu, monkeypatch, name):
     monkeypatch.chdir(test_set)
     write(test_set / "base", worse(REFERENCE, seed=1))
-    write(test_set / "shard.out", [*sentence_lines(len(REFERENCE), ["a"]), CLOSING])
     (test_set / "link").symlink_to("ref.de")
     before = {path: path.read_bytes() for path in test_set.iterdir()}
+    args = ["gen.out", "--reference", "ref.de", "--tokenized-reference", "ref.tok", "--baseline", "base"]
     with pytest.raises(UserError, match=f"^{name}: would be written over the input "):
-        score_bleu("gen.out", *INPUTS[name], "--reference", "ref.de", "--target-lang", "de", "--output", name)
+        score_bleu(*args, "--target-lang", "de", "--output", name)
     assert {path: path.read_bytes() for path in test_set.iterdir()} == before
-
-
-def test_the_text_of_a_set_of_sacrebleus_is_not_written_over(test_set, score_bleu, monkeypatch):
-    monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, pair: [str(test_set / "ref.de")])
-    with pytest.raises(UserError, match="would be written over the input"):
-        score_bleu(test_set / "gen.out", "--sacrebleu-set", "wmt0", "-l", "en-de", "--output", test_set / "ref.de")
 
 
 def test_blank_lines_and_scores_near_zero_are_remarked_on(test_set, monkeypatch, capsys):
@@ -189,10 +152,9 @@ def test_words_that_moses_does_not_find_are_not_counted(test_set, monkeypatch, c
     assert scores(capsys.readouterr().out) == {"sacrebleu": 100.0, "chrf2": 100.0, "tokenized_bleu": 100.0}
 
 
-@pytest.mark.parametrize("language", ["xx", "german", "../../etc", "DE", "d", "pt-br"])
-def test_a_language_that_is_none_is_refused(test_set, score_bleu, language):
-    args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", language]
-    with pytest.raises(UserError, match=f"^--target-lang '{language}': not a code of ISO 639"):
+def test_a_language_that_is_none_is_refused(test_set, score_bleu):
+    args = [test_set / "gen.out", "--reference", test_set / "ref.de", "--target-lang", "../../etc"]
+    with pytest.raises(UserError, match=r"^--target-lang '../../etc': not a code of ISO 639"):
         score_bleu(*args)
 
 
@@ -200,14 +162,10 @@ def test_a_language_that_is_none_is_refused(test_set, score_bleu, language):
     ("args", "message"),
     [
         (["gen.out", "--reference", "blank"], r"^blank: blank lines alone$"),
-        (["--hypotheses", "blank", "--reference", "ref.de"], r"^blank: blank lines alone$"),
         (["gen.out", "--reference", "subwords"], r"^subwords: subwords, not words: give the text as it was"),
-        (["gen.out", "--reference", "pieces"], r"^pieces: subwords, not words: give the text as it was"),
         (["gen.out", "--reference", "ref.de", "--tokenized-reference", "subwords"], r"^subwords: subwords, not words"),
         (["joined.out", "--reference", "ref.de"], r"joined.out: subwords joined as another kind's"),
-        (["gen.out", "--reference", "ref.de", "--baseline", "joined.out"], r"joined.out: subwords joined as another"),
         (["targets.out", "--reference", "ref.de"], r"targets.out: every hypothesis .*--score-reference"),
-        (["gen.out", "--reference", "ref.de", "--baseline", "targets.out"], r"targets.out: every hypothesis"),
         (
             ["--hypotheses", "gen.out", "--reference", "ref.de"],
             r"gen.out:2: a line of fairseq-generate, not plain text",
@@ -216,15 +174,9 @@ def test_a_language_that_is_none_is_refused(test_set, score_bleu, language):
         (["gen.out", "--reference", "short.de"], r"gen.out:\d+: sentence 7 .* only 7 lines"),
         (["gen.out", "--reference", "long.de"], r"no hypothesis for sentence 8 \(line 9 .* 1 of 9 are missing"),
         (["gen.out", "--reference", "empty"], r"^empty: empty$"),
-        (["--hypotheses", "empty", "--reference", "ref.de"], r"^empty: empty$"),
-        (["empty", "--reference", "ref.de"], r"empty: no H- lines"),
-        (["gen.out", "--reference", "nowhere"], r"nowhere: no such file"),
-        (["gen.out", "--reference", "latin1"], r"latin1:2: not UTF-8"),
         (["gen.out", "--reference", "only.tok"], r"only.tok: tokens, not running text"),
         (["gen.out", "--reference", "ref.de", "--tokenized-reference", "short.de"], r"short.de: 7 lines, .* has 8"),
         (["gen.out", "--reference", "ref.de", "--subwords", "none"], r"give --subwords subword_nmt"),
-        (["gen.out", "--reference", "ref.de", "--subwords", "sentencepiece"], r"\(@@\): give --subwords subword_nmt"),
-        (["gen.out", "--reference", "ref.de", "--output", "ref.de/x"], r"ref.de/x: cannot be written"),
         (["gen.out", "--reference", "ref.de", "--baseline", "short.de"], r"short.de: 7 lines"),
     ],
 )
@@ -236,11 +188,9 @@ def test_bad_input_is_one_line(test_set, score_bleu, monkeypatch, args, message)
     write(test_set / "empty", "")
     write(test_set / "blank", ["", " "] * 4)
     write(test_set / "subwords", map(subwords, REFERENCE))
-    write(test_set / "pieces", ["▁" + line.replace(" ", " ▁") for line in REFERENCE])
     write(test_set / "joined.out", generate_output({n: line.replace(" ", "") for n, line in enumerate(REFERENCE)}))
     lines = [line for n, text in enumerate(REFERENCE) for line in (f"T-{n}\t{text}", f"H-{n}\t-1\t{text}")]
     write(test_set / "targets.out", [*lines, CLOSING])
-    (test_set / "latin1").write_bytes("gut\nMüll\n".encode("latin-1"))
     with pytest.raises(UserError, match=message) as error:
         score_bleu(*args, "--target-lang", "de")
     assert "\n" not in str(error.value)
@@ -251,19 +201,14 @@ def test_bad_input_is_one_line(test_set, score_bleu, monkeypatch, args, message)
     [
         (["gen.out", "--reference", "r"], "--target-lang is needed"),
         (["--reference", "r", "--target-lang", "de"], "either what fairseq-generate printed, or --hypotheses"),
-        (["gen.out", "--hypotheses", "h", "--reference", "r", "--target-lang", "de"], "either what"),
         (["gen.out", "--reference", "r", "--target-lang", "fr", "--split-compounds"], "German alone"),
         (["gen.out", "--sacrebleu-set", "wmt14/full"], "go together"),
         (["gen.out", "--sacrebleu-set", "wmt14/full", "-l", "en-fr", "--target-lang", "de"], "contradicts"),
-        (["gen.out", "--sacrebleu-set", "wmt14/full", "-l", "en-fr", "--split-compounds"], "German alone"),
-        (["gen.out", "--reference", "r", "--target-lang", "de", "--nbest", "0"], "--nbest must be 1 or more"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(score_bleu, capsys, args, message):
-    with pytest.raises(SystemExit) as error:
+def test_options_that_do_not_go_together_are_refused(score_bleu, args, message):
+    with pytest.raises(UserError, match=message):
         score_bleu(*args)
-    assert error.value.code == 2
-    assert message in capsys.readouterr().err
 
 
 def test_the_command_itself_reads_stdin_and_ends_without_a_traceback(test_set, commands_on_path):
@@ -282,8 +227,7 @@ def test_the_command_itself_reads_stdin_and_ends_without_a_traceback(test_set, c
 
 
 def test_a_full_stop_behind_half_a_word_is_a_token():
-    german = Namespace(target_lang="de")
     lines = ["Ein Ha@@ u@@ .", "Der Man@@ .", "Ja ."]  # of a model that has learned little
-    assert words_of(german, lines, "subword_nmt", True, lines, "x") == ["Ein Hau.", "Der Man.", "Ja ."]
+    assert words_of("de", lines, "subword_nmt", True, lines, "x") == ["Ein Hau.", "Der Man.", "Ja ."]
     with pytest.raises(UserError, match="running text, not tokens"):
-        words_of(german, ["Ein Ha@@ us.", "Der Mann."], "subword_nmt", True, lines[:2], "x")
+        words_of("de", ["Ein Ha@@ us.", "Der Mann."], "subword_nmt", True, lines[:2], "x")

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.serve.protocol import Limits
-from resmlp_mt.serve.server import Access, listening, server_of
+from resmlp_mt.serve.server import server_of
+from resmlp_mt.serve.settings import Access, Limits, listening
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translation
 

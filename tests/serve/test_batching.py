@@ -3,71 +3,48 @@ from collections.abc import Sequence
 
 import pytest
 
-from resmlp_mt.serve.batching import Batcher, FullError, Rules
+from resmlp_mt.serve.batching import Batcher
+from resmlp_mt.serve.protocol import Request
+from resmlp_mt.serve.settings import Limits
 
 
-def answers(asked: Sequence[str], rules: Rules, batches: list[list[str]]) -> list[str | BaseException]:
-    """What comes back for requests that are made at once; their kind is their first character."""
+def batches(requests: list[Request], limits: Limits, pause: bool = False) -> list[list[str]]:
+    """The texts that are answered together, for requests that are made at once, or the last one a little later."""
+    found: list[list[str]] = []
 
-    def work(batch: Sequence[str]) -> list[str | Exception]:
-        batches.append(list(batch))
-        if "x" in "".join(batch):
-            raise RuntimeError(f"of {len(batch)}")
-        return [KeyError(each) if "?" in each else each.upper() for each in batch]
-
-    async def run() -> list[str | BaseException]:
-        batcher = Batcher[str, str](work, lambda each: each[0], len, rules)
-        running = asyncio.create_task(batcher.run())
-        found = await asyncio.gather(*map(batcher.answer, asked), return_exceptions=True)
-        running.cancel()
-        assert batcher.waiting == 0
-        return found
-
-    return asyncio.run(run())
-
-
-def test_requests_of_a_kind_are_answered_together_the_oldest_first() -> None:
-    batches: list[list[str]] = []
-    assert answers(["a1", "b1", "a2", "b2", "c1"], Rules(9, 0.0, 99), batches) == ["A1", "B1", "A2", "B2", "C1"]
-    assert batches == [["a1", "a2"], ["b1", "b2"], ["c1"]]
-
-
-def test_no_more_than_a_size_together_but_for_one_that_is_larger() -> None:
-    batches: list[list[str]] = []
-    answers(["a", "aa", "aaa", "aaaaaaaaa", "a"], Rules(9, 0.0, 3), batches)
-    assert batches == [["a", "aa"], ["aaa"], ["aaaaaaaaa"], ["a"]]
-
-
-def test_more_than_may_wait_are_refused() -> None:
-    found = answers(["a1", "a2", "a3"], Rules(2, 0.0, 99), [])
-    assert found[:2] == ["A1", "A2"] and isinstance(found[2], FullError)
-
-
-def test_an_exception_is_that_request_s_alone() -> None:
-    found = answers(["a1", "a?", "a2"], Rules(9, 0.0, 99), [])
-    assert (found[0], found[2]) == ("A1", "A2") and isinstance(found[1], KeyError)
-    batches: list[list[str]] = []
-    found = answers(["a1", "ax", "a2"], Rules(9, 0.0, 99), batches)
-    assert (found[0], str(found[1]), found[2]) == ("A1", "of 1", "A2")
-    assert batches == [["a1", "ax", "a2"], ["a1"], ["ax"], ["a2"]]
-
-
-@pytest.mark.parametrize("longest_wait", [0.0, 0.2])
-def test_a_request_waits_for_others_while_nothing_is_done(longest_wait: float) -> None:
-    batches: list[list[str]] = []
-
-    def work(batch: Sequence[str]) -> list[str | Exception]:
-        batches.append(list(batch))
-        return list(batch)
+    def work(batch: Sequence[Request]) -> list[bytes]:
+        found.append([request.texts[0] for request in batch])
+        return [request.texts[0].upper().encode() for request in batch]
 
     async def run() -> None:
-        batcher = Batcher[str, str](work, len, len, Rules(9, longest_wait, 99))
+        batcher = Batcher(work, limits)
         running = asyncio.create_task(batcher.run())
-        first = asyncio.create_task(batcher.answer("a"))
-        for _ in range(5):  # turns of the loop, in which a batcher that does not wait begins
+        tasks = [asyncio.create_task(batcher.answer(request)) for request in requests[:-1]]
+        for _ in range(5 if pause else 0):  # turns of the loop, in which a batcher that does not wait begins
             await asyncio.sleep(0)
-        await asyncio.gather(first, batcher.answer("b"))
+        answers = await asyncio.gather(*tasks, batcher.answer(requests[-1]))
+        assert answers == [request.texts[0].upper().encode() for request in requests]
         running.cancel()
 
     asyncio.run(run())
-    assert batches == ([["a", "b"]] if longest_wait else [["a"], ["b"]])
+    return found
+
+
+def of(text: str, **options: int) -> Request:
+    return Request(texts=[text], options=options)
+
+
+def test_requests_of_the_same_options_are_answered_together_the_oldest_first() -> None:
+    asked = [of("a", beam=1), of("b", beam=2), of("c", beam=1), of("d", beam=2), of("e")]
+    assert batches(asked, Limits(longest_wait=0)) == [["a", "c"], ["b", "d"], ["e"]]
+
+
+def test_no_more_than_a_size_together_but_for_one_that_is_larger() -> None:
+    asked = [of("a"), of("aa"), of("aaa"), of("aaaaaaaaa"), of("a")]
+    assert batches(asked, Limits(max_characters=5, longest_wait=0)) == [["a", "aa"], ["aaa"], ["aaaaaaaaa"], ["a"]]
+
+
+@pytest.mark.parametrize("longest_wait", [0, 200])
+def test_a_request_waits_for_others_while_nothing_is_done(longest_wait: int) -> None:
+    found = batches([of("a"), of("b")], Limits(longest_wait=longest_wait), pause=True)
+    assert found == ([["a", "b"]] if longest_wait else [["a"], ["b"]])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from serve.fake_server import HEADS, Client, FakeTranslator, serving
 
-from resmlp_mt.serve.server import Access
+from resmlp_mt.serve.settings import Access
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)

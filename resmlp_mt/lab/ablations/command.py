@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> None:
     failed = []
     if not args.table:
         failed = train_all([row for row in rows if row.name in only], args.jobs, anew, recorded(args.recipe))
-    command = shlex.join(["python", "scripts/ablate.py", *sys.argv[1:]])
+    command = shlex.join(["resmlp-mt", "ablate", *sys.argv[1:]])
     table = make_table(recipe, rows, reference, {"Made by": f"`{command}`"})
     save(table, rows, out)
     print(table.as_text())

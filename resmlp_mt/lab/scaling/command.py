@@ -84,7 +84,7 @@ def about(cells: Sequence[CellFolder]) -> dict[str, str]:
     """How and where it was made."""
     trained = sorted({facts(cell.trained) for cell in cells if cell.finished})
     return {
-        "command": shlex.join(["python", "scripts/scale.py", *sys.argv[1:]]),
+        "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
         "date": datetime.date.today().isoformat(),
         "machine": describe(threads=1)["processor"],
         "trained": "; ".join(trained[:3]),

@@ -50,11 +50,11 @@ def work(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def ablate():
-    """Start ``scripts/ablate.py`` as a process group of its own."""
+    """Start ``resmlp-mt ablate`` as a process group of its own."""
 
     def begin(*arguments):
         return subprocess.Popen(
-            [sys.executable, ROOT / "scripts" / "ablate.py", *map(str, arguments)],
+            [sys.executable, "-m", "resmlp_mt.cli", "ablate", *map(str, arguments)],
             start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -48,7 +48,7 @@ def run_killed(command, output, log, held, stop, tell):
 
 
 def ablate_killed(*arguments):
-    """In a process of its own, ``ablate.py``, whose first training is killed together with it."""
+    """in a process of its own, ``resmlp-mt ablate``, whose first training is killed together with it."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", run_killed)
         in_process("ablate", monkeypatch)(*arguments)

@@ -30,5 +30,5 @@ def trained():
 
 @pytest.fixture
 def plot_mixing(monkeypatch, capsys):
-    """Run scripts/plot_mixing.py with these arguments; return what it prints."""
+    """Run resmlp-mt plot with these arguments; return what it prints."""
     return printed("plot", monkeypatch, capsys)

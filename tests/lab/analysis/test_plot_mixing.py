@@ -1,4 +1,4 @@
-"""scripts/plot_mixing.py: what it writes and what it refuses."""
+"""resmlp-mt plot: what it writes and what it refuses."""
 
 import base64
 import csv

@@ -1,0 +1,5 @@
+"""``python -m resmlp_mt.cli``: ``resmlp-mt`` where it is not installed."""
+
+from resmlp_mt.cli import main
+
+main()

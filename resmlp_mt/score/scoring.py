@@ -1,0 +1,194 @@
+"""From the files that the options of ``resmlp-mt score`` name to scores, and their report for people."""
+
+import re
+import sys
+from argparse import Namespace
+from typing import Any
+
+import sacrebleu
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_outputs, read_lines
+from resmlp_mt.score.bleu import UNSPACED, detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
+from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
+from resmlp_mt.score.generate_output import check_translated, in_order, is_sentence_line, read_generate_output
+
+LABELS = {
+    "sacrebleu": "sacreBLEU (detokenized)",
+    "chrf2": "chrF2 (detokenized)",
+    "tokenized_bleu": "tokenized BLEU",
+    "compound_split_bleu": "tokenized BLEU, compounds split",
+}
+
+
+def complete(args: Namespace) -> None:
+    """Fill in the defaults that depend on other options; refuse what does not go together."""
+    if bool(args.generated) == bool(args.hypotheses):
+        raise UserError("give either what fairseq-generate printed, or --hypotheses FILE")
+    if bool(args.sacrebleu_set) != bool(args.language_pair):
+        raise UserError("--sacrebleu-set and --language-pair go together")
+    language = args.language_pair and args.language_pair.rpartition("-")[2]
+    args.target_lang = args.target_lang or language
+    if not args.target_lang:
+        raise UserError("--target-lang is needed, such as --target-lang de")
+    if language not in (None, args.target_lang):
+        raise UserError(f"--target-lang {args.target_lang} contradicts --language-pair {args.language_pair}")
+    if args.split_compounds and args.target_lang != "de":
+        raise UserError(f"--split-compounds is for German alone: scores of '{args.target_lang}' go without it")
+    if args.subwords is None:
+        args.subwords = "none" if args.hypotheses else "subword_nmt"
+    if args.tokenizer is None:
+        args.tokenizer = "none" if args.hypotheses or args.subwords == "sentencepiece" else "moses"
+    args.generated = ["/dev/stdin" if path == "-" else path for path in args.generated]
+
+
+def score(args: Namespace) -> dict[str, Any]:
+    """The scores, and the comparison with a baseline; writes ``--output``.
+
+    Args:
+        args: the options, after ``complete``
+    """
+    reference_file = args.reference or _file_of_set(args.sacrebleu_set, args.language_pair)
+    if args.output is not None:
+        texts = args.hypotheses, reference_file, args.tokenized_reference, args.baseline
+        check_outputs([args.output], [path for path in (*args.generated, *texts) if path])
+    moses = Moses(args.target_lang, args.normalize_punctuation)
+    reference = _read_joined(reference_file)
+    check_tokenization(reference, False, reference_file)
+    _remark_on_blanks(reference_file, reference)
+    words = _read_system(args, reference)
+    tokenized = args.tokenizer == "moses"
+    text = [moses.text(line) for line in words] if tokenized else words
+    scores = detokenized_scores(text, reference, args.target_lang)
+    if scores["sacrebleu"]["score"] < 1:
+        _remark("next to nothing of the reference: are these its translations, in its language, with subwords joined?")
+    if args.target_lang in UNSPACED - {"ja", "zh"}:
+        _remark(f"sacreBLEU takes what is between spaces for a word, also in '{args.target_lang}': see chrF2 instead")
+    if args.target_lang in UNSPACED and not (tokenized and args.tokenized_reference):
+        _remark(f"no tokenized BLEU: Moses' rules do not find the words of '{args.target_lang}' (see --help)")
+    else:
+        tokens = [moses.plain_tokens(line) if tokenized else moses.tokens(line) for line in words]
+        if args.tokenized_reference:
+            given = _read_joined(args.tokenized_reference, len(reference))
+            reference_tokens = [moses.plain_tokens(line) for line in given]
+        else:
+            reference_tokens = [moses.tokens(line) for line in reference]
+        scores["tokenized_bleu"] = tokenized_bleu(tokens, reference_tokens)
+        if args.split_compounds:
+            pairs = [[split_compounds(line) for line in lines] for lines in (tokens, reference_tokens)]
+            scores["compound_split_bleu"] = tokenized_bleu(*pairs)
+    result: dict[str, Any] = {"segments": len(reference), "target_lang": args.target_lang, "scores": scores}
+    if args.baseline:
+        baseline = _read_baseline(args, moses, reference)
+        result["baseline"] = args.baseline
+        result["same_as_baseline"] = text == baseline
+        result["paired_bootstrap"] = paired_bootstrap(text, baseline, reference, args.target_lang)
+    if args.output is not None:
+        with atomic_write(args.output) as stream:
+            stream.writelines(f"{line}\n" for line in text)
+    return result
+
+
+def report(result: dict[str, Any]) -> None:
+    """Print for people."""
+    print(f"{result['segments']} segments, target language {result['target_lang']}")
+    for key, score in result["scores"].items():
+        line = f"{LABELS[key]:<32} {score['score']:6.2f}  {score['signature']}  {score.get('verbose_score', '')}"
+        print(line.rstrip())
+    if "paired_bootstrap" in result:
+        same = ", which says the same in every line" if result["same_as_baseline"] else ""
+        print(f"\npaired bootstrap, compared with {result['baseline']}{same}")
+        for key, test in result["paired_bootstrap"].items():
+            sides = "  ".join(
+                f"{side} {test[side]['score']:.2f} ({test[side]['mean']:.2f} ± {test[side]['ci']:.2f})"
+                for side in ("baseline", "system")
+            )
+            print(f"{LABELS[key]:<32} {sides}  p = {test['p_value']:.4f}  {test['signature']}")
+
+
+def words_of(
+    language: str, lines: list[str], subwords: str, tokenized: bool, reference: list[str], what: str
+) -> list[str]:
+    """Join subwords, and check that the result is text of the stated kind."""
+    words = undo_subwords(lines, subwords, what)
+    # Words of a model that has learned little may run together; where its subwords are marked, that is its own doing.
+    if language not in UNSPACED and not any("@@ " in line or "\u2581" in line for line in lines):
+        check_spaces(words, reference, what)
+    # A full stop behind a word that has no end says nothing.
+    ended = [text for text, line in zip(words, lines, strict=True) if not re.search(r"@@ \S$", line)]
+    check_tokenization(ended, tokenized, what)
+    return words
+
+
+def _read_system(args: Namespace, reference: list[str]) -> list[str]:
+    """The system's words: tokens, or running text with ``--tokenizer none``."""
+    if args.hypotheses:
+        lines, what = _read_text(args.hypotheses, len(reference)), args.hypotheses
+    else:
+        lines, what = _read_generated(args.generated, args.nbest, len(reference)), ", ".join(args.generated)
+    words = words_of(args.target_lang, lines, args.subwords, args.tokenizer == "moses", reference, what)
+    _remark_on_blanks(what, words)
+    return words
+
+
+def _read_baseline(args: Namespace, moses: Moses, reference: list[str]) -> list[str]:
+    """The baseline as running text: what fairseq-generate printed, or finished text."""
+    what = args.baseline
+    if not any(map(is_sentence_line, read_lines(what))):
+        return words_of(args.target_lang, _read_text(what, len(reference)), "none", False, reference, what)
+    lines = _read_generated([what], args.nbest, len(reference))
+    tokenized = args.tokenizer == "moses"
+    words = words_of(args.target_lang, lines, args.subwords, tokenized, reference, what)
+    return [moses.text(line) for line in words] if tokenized else words
+
+
+def _read_generated(paths: list[str], nbest: int, count: int) -> list[str]:
+    hypotheses = read_generate_output(paths, nbest)
+    check_translated(hypotheses)
+    return in_order(hypotheses, count)
+
+
+def _read_text(path: str, count: int | None = None) -> list[str]:
+    """A file of plain lines: ``count`` of them, if given."""
+    lines = list(read_lines("/dev/stdin" if path == "-" else path))
+    if not any(map(str.strip, lines)):
+        raise UserError(f"{path}: {'blank lines alone' if lines else 'empty'}")
+    for number, line in enumerate(lines, start=1):
+        if is_sentence_line(line):
+            raise UserError(f"{path}:{number}: a line of fairseq-generate, not plain text: give its output as FILE")
+    if count not in (None, len(lines)):
+        raise UserError(f"{path}: {len(lines)} lines, but the reference has {count}: they must match line by line")
+    return lines
+
+
+def _read_joined(path: str, count: int | None = None) -> list[str]:
+    """A file of plain lines without subwords."""
+    lines = _read_text(path, count)
+    try:
+        return undo_subwords(lines, "none", path)
+    except UserError as error:
+        raise UserError(f"{path}: subwords, not words: give the text as it was before they were cut") from error
+
+
+def _file_of_set(name: str, pair: str) -> str:
+    """The reference of a test set of sacrebleu's catalog."""
+    try:
+        files = sacrebleu.get_reference_files(name, pair)
+    except (Exception, SystemExit) as error:  # sacrebleu raises bare Exceptions, and exits on a wrong checksum
+        raise UserError(
+            f"sacrebleu's test set {name} for {pair} cannot be had ({error}): see 'sacrebleu --list', or give the text "
+            "with --reference"
+        ) from error
+    if len(files) != 1:
+        raise UserError(f"sacrebleu's {name} has {len(files)} references: give one with --reference")
+    return files[0]
+
+
+def _remark(text: str) -> None:
+    """Tell something beside the scores."""
+    print(f"remark: {text}", file=sys.stderr)
+
+
+def _remark_on_blanks(what: str, lines: list[str]) -> None:
+    if blank := [number for number, line in enumerate(lines, start=1) if not line.strip()]:
+        _remark(f"{what}: {len(blank)} of {len(lines)} lines are blank, the first is {blank[0]}: scored as they are")

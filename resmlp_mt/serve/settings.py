@@ -1,0 +1,118 @@
+"""Who may ask a server and how much it takes on; imports no web framework, for the command's help."""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from resmlp_mt.common.errors import UserError
+
+TOKEN = "RESMLP_MT_TOKEN"  # a variable of the environment
+SHORTEST_TOKEN = 16
+BYTES_OF_A_CHARACTER = 12  # in JSON at most: two of \uXXXX
+BYTES_BESIDE_TEXTS = 1000
+THIS_MACHINE = "127.0.0.1", "localhost", "[::1]"
+NAME = r"\[[0-9A-Fa-f:.]+\]|[^:@/\[\]\s]+"  # of a host, without the port
+HOST = re.compile(rf"({NAME})(:\d+)?")
+
+
+def _limit(default: int, most: int, help: str, least: int = 1, metavar: str = "N") -> Any:
+    return field(default=default, metadata={"least": least, "most": most, "help": help, "metavar": metavar})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server takes on: options of ``resmlp-mt serve``."""
+
+    max_characters: int = _limit(5000, 10_000_000, "of a request, with one more for each text")
+    max_beam: int = _limit(12, 1000, "of a search")
+    max_waiting: int = _limit(64, 100_000, "requests; more are refused with status 429")
+    max_seconds: int = _limit(30, 86_400, "for an answer; then status 503")
+    longest_wait: int = _limit(
+        5,
+        10_000,
+        "milliseconds that a request waits for others, to be translated together, while nothing is translated",
+        least=0,
+        metavar="MS",
+    )
+
+    @property
+    def max_bytes(self) -> int:
+        """Of a request's body, so that no request of so many characters is larger."""
+        return self.max_characters * BYTES_OF_A_CHARACTER + BYTES_BESIDE_TEXTS
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may ask.
+
+    Attributes:
+        hosts: names of the server, in lower case, as the Host header has them without the port. A page of another site
+            whose name suddenly leads to this machine (DNS rebinding) sends another one
+        token: to be sent as ``Authorization: Bearer TOKEN`` with what needs the model; None: everybody may ask
+        origins: other sites whose pages may ask, such as ``https://example.org``
+    """
+
+    hosts: frozenset[str] = frozenset(THIS_MACHINE)
+    token: str | None = None
+    origins: tuple[str, ...] = ()
+
+    def refusal(self, headers: Mapping[str, str]) -> str | None:
+        """Why a request is refused, if it is."""
+        host = HOST.fullmatch(headers.get("host", ""))
+        if host is None or host[1].lower() not in self.hosts:
+            return f"Host {headers.get('host', '')!r:.80} is no name of this server: start it with --allow-host"
+        origin = headers.get("origin")
+        if origin is not None and origin not in self.origins and origin.partition("://")[2] != headers["host"]:
+            return f"pages of {origin!r:.80} may not ask this server: start it with --allow-origin"
+        return None
+
+
+def access(host: str, token: str | None, names: list[str], origins: list[str]) -> Access:
+    """Who may ask a server that listens at ``host``, as the options of ``resmlp-mt serve`` say it."""
+    for name in names:
+        if not re.fullmatch(NAME, name):
+            raise UserError(f"--allow-host {name}: give a name or address without a port, one of IPv6 in brackets")
+    for origin in origins:
+        if not re.fullmatch(r"https?://[^/@\s]+", origin):
+            raise UserError(f"--allow-origin {origin}: give a site without a path, such as https://example.org")
+    _check_token(token, host)
+    hosts = frozenset(name.lower() for name in [*THIS_MACHINE, bracketed(host), *names])
+    return Access(hosts, token, tuple(origin.lower() for origin in origins))
+
+
+def bracketed(host: str) -> str:
+    """A host's name or address as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _check_token(token: str | None, host: str) -> None:
+    """Refuse a token that is none, and to listen beyond this machine without one."""
+    try:
+        addresses = {str(info[4][0]).partition("%")[0] for info in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError) as error:  # of a label that is empty or too long
+        reason = error.strerror if isinstance(error, OSError) else "is no name"
+        raise UserError(f"--host {host}: {reason}: give an address of this machine") from error
+    if token is None:
+        if not all(ipaddress.ip_address(address).is_loopback for address in addresses):
+            raise UserError(f"--host {host}: can be reached from other machines: give --token, or set {TOKEN}")
+    elif len(token) < SHORTEST_TOKEN or not re.fullmatch("[!-~]+", token):
+        raise UserError(
+            f"--token: give at least {SHORTEST_TOKEN} letters, digits and signs without spaces, such as those of: "
+            "openssl rand -hex 16"
+        )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that is bound to an address and listens; with port 0 at one that is free."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.create_server(address[:2], family=family)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (")[0]
+        raise UserError(f"--host {host} --port {port}: {reason}: choose another port or host") from error
+    # for its connections: else an answer on one that is kept open waits 40 ms until its head is acknowledged
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

@@ -1,0 +1,103 @@
+"""The house of design: which room may import which, and what an import brings along."""
+
+import ast
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "resmlp_mt"
+FLOORS = [
+    {"common", "nn", "text"},
+    {"translate", "data", "score"},
+    {"serve", "fairseq_plugin"},
+    {"export", "lab"},
+    {"cli"},
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+ALONE = {"nn", "text"}  # import only themselves
+FORBIDDEN = {("translate", "data"), *((room, "lab") for room in FLOOR if room not in ("cli", "lab"))}
+EXCEPTIONS = {("data", "score")}  # for a while
+
+
+def arrows() -> dict[tuple[str, str], str]:
+    """Which room imports which other one, with a place where it does."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        room = path.relative_to(PACKAGE).parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.ImportFrom):
+                if node.level:  # .name: of the same folder, as exported files need it
+                    assert node.level == 1, f"{path}:{node.lineno}"
+                    continue
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            for name in names:
+                package, _, rest = name.partition(".")
+                other = rest.partition(".")[0]
+                if package == "resmlp_mt" and other in FLOOR and room in FLOOR and other != room:
+                    found[room, other] = f"{path.relative_to(PACKAGE)}:{node.lineno}"
+    return found
+
+
+def allowed(room: str, other: str) -> bool:
+    return FLOOR[other] < FLOOR[room] and room not in ALONE and (room, other) not in FORBIDDEN
+
+
+def test_every_room_has_a_floor_and_at_most_one_level_of_folders() -> None:
+    files = [path.relative_to(PACKAGE).parts for path in PACKAGE.rglob("*.py")]
+    assert {parts[0] for parts in files if len(parts) > 1} == set(FLOOR)
+    assert [parts for parts in files if len(parts) > 3] == []
+
+
+def test_arrows_point_down() -> None:
+    """So there is no circle of rooms either."""
+    wrong = {arrow: place for arrow, place in arrows().items() if not allowed(*arrow)}
+    assert wrong.keys() - EXCEPTIONS == set(), wrong
+    assert wrong.keys() >= EXCEPTIONS, f"no longer an exception: remove it: {EXCEPTIONS - wrong.keys()}"
+
+
+@pytest.mark.parametrize("floors", list(pairwise(FLOORS)))
+def test_an_arrow_that_points_up_would_be_seen(floors: tuple[set[str], set[str]]) -> None:
+    low, high = floors
+    assert not any(allowed(room, other) for room in low for other in high | low)
+
+
+def run(program: str) -> list[str]:
+    """What a program prints in a new process, in words."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_the_rooms_of_use_need_no_fairseq() -> None:
+    modules = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for room in ("common", "nn", "text", "translate", "serve")
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+    ]
+    for library in "onnxruntime", "starlette":
+        pytest.importorskip(library)
+    program = f"""
+import importlib, sys
+class Blocked:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0].startswith("fairseq"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocked())
+for name in {modules}:
+    importlib.import_module(name)
+print(*sys.modules)
+"""
+    assert not any(name.startswith("fairseq") for name in run(program))
+
+
+def test_user_dir_imports_what_training_uses_alone() -> None:
+    program = "import sys, resmlp_mt.fairseq_plugin; print(*sys.modules)"
+    rooms = {name.split(".")[1] for name in run(program) if name.startswith("resmlp_mt.")}
+    assert "fairseq_plugin" in rooms
+    assert not rooms & {"serve", "lab", "export", "cli", "score"}
