@@ -10,9 +10,10 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_lines
 from resmlp_mt.common.tables import facts, markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import Recipe
-from resmlp_mt.lab.ablations.running import RowFolder
+from resmlp_mt.lab.ablations.rows import RowFolder
 from resmlp_mt.lab.ablations.seeds import CONFIDENCE, Difference, SeedSpread, difference, spread
-from resmlp_mt.lab.ablations.training_log import TrainingFigures, check_updates, read_training
+from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, read_training
+from resmlp_mt.lab.trainings.queue import duration
 from resmlp_mt.score.bleu import Score, detokenized_scores, paired_bootstrap
 from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
@@ -265,7 +266,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
         about=dict(about),
         figures=figures,
         names=list(recipe.rows),
-        seeds=recipe.seeds,
+        seeds=tuple(recipe.seeds),
     )
 
 
@@ -279,8 +280,3 @@ def running_text(path: Path, count: int, language: str) -> list[str]:
     check_tokenization(words, True, str(path))
     moses = Moses(language)
     return [moses.text(line) for line in words]
-
-
-def duration(seconds: float) -> str:
-    """In hours or minutes."""
-    return f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"

@@ -12,14 +12,14 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_outputs, read_lines
 from resmlp_mt.common.tables import facts, text_table
 from resmlp_mt.data.sampling import lengths
-from resmlp_mt.lab.ablations.command import check_data_path, known, train_all
-from resmlp_mt.lab.benchmarks.machine import describe
-from resmlp_mt.lab.scaling.cells import CellFolder, cell_folders, sampled
+from resmlp_mt.lab.machine import describe
+from resmlp_mt.lab.scaling.cells import CellFolder, cell_folders
 from resmlp_mt.lab.scaling.fit import differences, fit_family, fit_shared
 from resmlp_mt.lab.scaling.grid import cells_of, plan, plan_table
 from resmlp_mt.lab.scaling.page import FILES, Study, save
 from resmlp_mt.lab.scaling.recipe import ScalingRecipe, read_scaling_recipe
 from resmlp_mt.lab.scaling.runs import Run, read_run
+from resmlp_mt.lab.trainings.queue import check_data_path, known, train_all
 
 
 def run(args: argparse.Namespace) -> None:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     text, target = list(read_lines(reference)), lengths(data, "valid", recipe.langs)[1]
     if len(text) != len(target) or not any(text):
         raise UserError(f"{reference}: not the text of the validation set, which has {len(target):,} sentences")
-    cells = cell_folders(recipe, plans, out, sampled(recipe, data, out))
+    cells = cell_folders(recipe, plans, out, data)
     failed: list[str] = []
     if not args.table:
         failed = train_all(cells, args.jobs, anew, {cell.name: cell.plan.seconds for cell in cells})

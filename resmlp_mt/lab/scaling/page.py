@@ -10,12 +10,12 @@ from typing import Any
 
 from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.common.tables import facts, markdown_table
-from resmlp_mt.lab.ablations.table import duration
 from resmlp_mt.lab.analysis import page as html
 from resmlp_mt.lab.scaling.estimates import CONFIDENCE, Estimate
 from resmlp_mt.lab.scaling.findings import findings
 from resmlp_mt.lab.scaling.fit import CHOICES, FamilyFit
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
+from resmlp_mt.lab.trainings.queue import duration
 
 FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
 

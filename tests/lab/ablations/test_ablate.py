@@ -50,7 +50,7 @@ def run_killed(command, output, log, held, stop, tell):
 def ablate_killed(*arguments):
     """In a process of its own, ``ablate.py``, whose first training is killed together with it."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", run_killed)
+        monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", run_killed)
         in_process("ablate", monkeypatch)(*arguments)
 
 
@@ -66,7 +66,7 @@ def finished(work, write_recipe, tmp_path_factory):
     assert epochs(out / "paper") == 2 and not (out / "paper" / "test.txt").exists()
     output = io.StringIO()
     with pytest.MonkeyPatch.context() as monkeypatch, redirect_stdout(output):
-        monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", run_forked)
+        monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", run_forked)
         in_process("ablate", monkeypatch)(*arguments, "--rows", "paper", "relu")
     return recipe, out, output.getvalue()
 

@@ -43,7 +43,7 @@ def trained(monkeypatch):
         if folder.name == "transformer-s-5-seed1" and begun.count(folder.name) == 1:
             raise UserError("fairseq-train failed: no space left on device")
 
-    monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", train)
+    monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", train)
     monkeypatch.setattr(fits, "RESAMPLES", 20)
     monkeypatch.setattr("resmlp_mt.lab.scaling.page.drawn", lambda study: b"a picture")  # takes seconds
     return begun

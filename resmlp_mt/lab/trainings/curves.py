@@ -8,7 +8,7 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.common.colors import colors_of
 from resmlp_mt.common.files import PathLike, atomic_write
-from resmlp_mt.lab.ablations.training_log import Curves
+from resmlp_mt.lab.trainings.log import Curves
 
 PANELS = [
     ("training", "loss", "training loss (bits a subword)"),

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.ablations.training_log import check_updates, read_curves, read_training
+from resmlp_mt.lab.trainings.log import check_updates, read_curves, read_training
 
 HEAD = "2026-01-01 00:00:00 | INFO |"
 PARAMETERS = f"{HEAD} fairseq_cli.train | num. shared model params: 1,234,567 (num. trained: 1,234,500)"
