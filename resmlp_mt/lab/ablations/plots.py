@@ -19,9 +19,6 @@ def draw(table: Table, path: Path) -> None:
 
     The whiskers are the 95 % interval of each row's score over the resamples of the paired bootstrap. In a table with
     seeds they are the standard deviation around the mean, and each training is a point.
-
-    Raises:
-        UserError: the file cannot be written
     """
     with atomic_write(path, "wb") as stream:
         figure_of(table).savefig(stream, format="png", dpi=120)

@@ -229,9 +229,6 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
         rows: in the table's order
         reference: running text of what they translated
         about: what else to tell of the table
-
-    Raises:
-        UserError: no row is finished, or what one left does not fit the others or the reference
     """
     finished = [row for row in rows if row.finished]
     if not finished:
@@ -271,11 +268,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
 
 
 def running_text(path: Path, count: int, language: str) -> list[str]:
-    """The translations in a file of fairseq-generate's as running text, in the order of the reference.
-
-    Raises:
-        UserError: a translation is missing, or is no Moses tokens in subword-nmt's subwords
-    """
+    """The translations in a file of fairseq-generate's as running text, in the order of the reference."""
     words = undo_subwords(in_order(read_generate_output([path]), count), "subword_nmt", str(path))
     check_tokenization(words, True, str(path))
     moses = Moses(language)

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
     study = make_study(recipe, runs, len(cells), int(target.sum()) / sum(map(len, text)), about(cells))
     save(study, out)
-    print("\n".join([*study.says(), *study.notes()[:1], f"the page: {out / FILES[0]}"]))
+    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
     if failed:
         raise UserError(f"not finished: {'; '.join(failed)}")
 

@@ -91,10 +91,6 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
 
     Args:
         data: the whole data-bin
-
-    Raises:
-        UserError: the data is broken, smaller than the largest sample or has sentences that are too long for a model;
-            fairseq refuses the options of a family; sizes do not rise
     """
     dictionaries = [_dictionary(data, lang) for lang in recipe.langs]
     source, target = lengths(data, "train", recipe.langs)
@@ -141,9 +137,6 @@ def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
     Args:
         args: options of fairseq-train
         source, target: subwords of each sentence with ``</s>``
-
-    Raises:
-        UserError: a sentence has more subwords than a batch may have
     """
     order = np.argsort(target, kind="mergesort")
     order = order[np.argsort(source[order], kind="mergesort")]

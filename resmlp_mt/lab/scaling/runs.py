@@ -53,9 +53,6 @@ def read_run(cell: CellFolder, vocabulary: int) -> Run:
 
     Args:
         vocabulary: entries of the target dictionary: a training that is no better than guessing them has diverged
-
-    Raises:
-        UserError: its log cannot be read
     """
     try:
         curves = read_curves(cell.log)

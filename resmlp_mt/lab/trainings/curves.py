@@ -27,9 +27,6 @@ def draw_curves(runs: Mapping[str, Curves], path: PathLike, title: str = "") -> 
 
     Args:
         runs: by name, as the legend shows it
-
-    Raises:
-        UserError: the file cannot be written
     """
     with atomic_write(path, "wb") as stream:
         figure_of(runs, title).savefig(stream, format="png", dpi=110)

@@ -67,9 +67,6 @@ def read_curves(path: PathLike) -> Curves:
     """Read a training's log, finished or not, of ``--log-format simple`` or ``json``.
 
     What was done twice, because the training was broken off after it, counts once: as it was the last time.
-
-    Raises:
-        UserError: it cannot be read, or no update is told in it
     """
     found: dict[str, dict[float, dict[str, float]]] = {"train_inner": {}, "valid": {}}
     for line in read_lines(path):
@@ -91,9 +88,6 @@ def check_updates(path: PathLike, per_epoch: int) -> int:
 
     Returns:
         the last epoch that is finished, 0 before the first
-
-    Raises:
-        UserError: one had not
     """
     last = 0
     for kind, figures in map(_figures, read_lines(path)):
@@ -112,9 +106,6 @@ def read_training(path: PathLike, last_epoch: int) -> TrainingFigures:
     """Read a training's log.
 
     What was done twice, because the training was broken off after it, counts once: as it was the last time.
-
-    Raises:
-        UserError: the log does not reach the end of ``last_epoch``
     """
     parameters = None
     speeds: dict[float, float] = {}

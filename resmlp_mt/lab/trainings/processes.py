@@ -26,9 +26,6 @@ def locked(folder: Path) -> IO[str]:
     """Open a folder for one run at a time.
 
     The lock is held as long as anybody has the file open: also by a command that has outlived its killed parent.
-
-    Raises:
-        UserError: another run works in the folder, or it cannot be written
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,10 +57,6 @@ def run(
         held: a locked file that the command keeps open
         stop: ends the command when set
         tell: told the command's processor time (user and system, in seconds) every now and then and at the end
-
-    Raises:
-        UserError: it failed, with the end of its log
-        Stopped: it was ended
     """
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with open(output, "ab") as out, open(log, "ab") as err:

@@ -10,13 +10,15 @@ from resmlp_mt.lab.scaling.laws import (
     Points,
     fit_compute,
     fit_sizes,
+    fit_together,
     loss_of_compute,
     loss_of_sizes,
+    loss_together,
     named_compute,
     named_sizes,
+    named_together,
 )
 from resmlp_mt.lab.scaling.minimize import DELTA
-from resmlp_mt.lab.scaling.together import fit_together, loss_together, named_together
 
 KAPLAN = {"N_c": 6.4e13, "alpha": 0.076, "D_c": 1.8e13, "beta": 0.103}
 """Kaplan et al. 2020, table 2."""
