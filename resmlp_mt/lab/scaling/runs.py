@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.scaling.cells import CellFolder
-from resmlp_mt.lab.scaling.grid import Cell
-from resmlp_mt.lab.scaling.parameters import Parameters
+from resmlp_mt.lab.scaling.grid import Cell, Parameters
 from resmlp_mt.lab.trainings.log import Curves, read_curves
 
 STOPPED, BUDGET, DIVERGED = "stopped falling", "budget", "diverged"

@@ -1,6 +1,6 @@
-"""What fairseq-train tells in its log, over all runs that went on from one another.
+"""What fairseq-train tells in its log (``--log-format json`` or ``simple``), over all runs of a training.
 
-Tables read ``--log-format json``, which their trainings have; curves ``simple``, too.
+What was done twice, because the training was broken off after it, counts once: as it was the last time.
 """
 
 import json
@@ -12,23 +12,8 @@ from dataclasses import dataclass
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_lines
 
-_STATISTICS = re.compile(r"\| INFO \| (train_inner|train|valid) \| (\{.*\})$")
-_FIGURES: dict[str, dict[str, type[int] | type[float]]] = {
-    "train_inner": {"num_updates": int, "wps": float},
-    "train": {"epoch": int, "train_num_updates": int},
-    "valid": {"epoch": int, "valid_ppl": float},
-}
-"""What is read of each kind of line."""
-
-CURVES = "loss", "ppl", "lr", "wps"
-"""What is drawn of a training, by fairseq's names."""
-
-_TOLD = {"train_inner": (*CURVES, "update"), "valid": (*CURVES[:2], "nll_loss")}
-"""What a curve keeps of each kind of line."""
-
-_CURVE = re.compile(r"\| INFO \| (train_inner|valid) \| (.*)$")
+_LINE = re.compile(r"\| INFO \| (train_inner|train|valid) \| (.*)$")
 _SIMPLE = re.compile(r"(\w+)[ =]([^\s,|=]+)(?=,| \||$)")
-
 _PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained: ([0-9,]+)\)")
 
 
@@ -49,12 +34,11 @@ class TrainingFigures:
 
 @dataclass(frozen=True)
 class Curves:
-    """A training from update to update.
+    """A training from update to update: figures, by fairseq's names, by the number of updates.
 
     Attributes:
-        training: figures of CURVES by the number of updates: ``loss`` in bits a subword (that of the criterion),
-            ``ppl``, ``lr`` and ``wps``, target subwords with ``</s>`` a second of the clock; ``update``, the epochs so
-            far, in ``json`` alone
+        training: ``loss`` in bits a subword (that of the criterion), ``ppl``, ``lr`` and ``wps``, target subwords with
+            ``</s>`` a second of the clock; ``update``, the epochs so far, in ``json`` alone
         validation: ``loss`` and ``ppl``, after an epoch or wherever there was a validation; ``nll_loss``, in bits a
             subword without label smoothing, where the criterion tells it beside its loss
     """
@@ -64,17 +48,12 @@ class Curves:
 
 
 def read_curves(path: PathLike) -> Curves:
-    """Read a training's log, finished or not, of ``--log-format simple`` or ``json``.
-
-    What was done twice, because the training was broken off after it, counts once: as it was the last time.
-    """
-    found: dict[str, dict[float, dict[str, float]]] = {"train_inner": {}, "valid": {}}
-    for line in read_lines(path):
-        if match := _CURVE.search(line):
-            figures = {name.removeprefix("valid_"): value for name, value in _numbers(match[2]).items()}
-            updates = figures.get("num_updates")
-            if updates is not None:
-                found[match[1]][updates] = {name: figures[name] for name in _TOLD[match[1]] if name in figures}
+    """Read a training's log, finished or not."""
+    kept = {"train_inner": ("loss", "ppl", "lr", "wps", "update"), "valid": ("loss", "ppl", "nll_loss")}
+    found: dict[str, dict[float, dict[str, float]]] = {kind: {} for kind in kept}
+    for kind, told in map(_told, read_lines(path)):
+        if kind in kept and "num_updates" in told:
+            found[kind][told["num_updates"]] = {name: told[name] for name in kept[kind] if name in told}
     if not found["train_inner"]:
         raise UserError(
             f"{path}: no update is told in it: give what fairseq-train printed with --log-format simple or json and a "
@@ -84,72 +63,53 @@ def read_curves(path: PathLike) -> Curves:
 
 
 def check_updates(path: PathLike, per_epoch: int) -> int:
-    """See that every epoch so far had so many updates.
-
-    Returns:
-        the last epoch that is finished, 0 before the first
-    """
+    """See that every epoch so far had so many updates, and return the last that is finished, 0 before the first."""
     last = 0
-    for kind, figures in map(_figures, read_lines(path)):
-        if kind == "train":
-            epoch, updates = figures
-            last = int(epoch)
-            if updates != epoch * per_epoch:
+    for kind, told in map(_told, read_lines(path)):
+        if kind == "train" and {"epoch", "num_updates"} <= told.keys():
+            last, updates = int(told["epoch"]), int(told["num_updates"])
+            if updates != last * per_epoch:
                 raise UserError(
-                    f"{path}: {updates} updates after epoch {epoch}, not {epoch * per_epoch}: not the batches of the "
+                    f"{path}: {updates} updates after epoch {last}, not {last * per_epoch}: not the batches of the "
                     "table's other rows; or set its updates_per_epoch right"
                 )
     return last
 
 
 def read_training(path: PathLike, last_epoch: int) -> TrainingFigures:
-    """Read a training's log.
-
-    What was done twice, because the training was broken off after it, counts once: as it was the last time.
-    """
+    """Read the log of a training of so many epochs."""
     parameters = None
     speeds: dict[float, float] = {}
     perplexities: dict[float, float] = {}
     for line in read_lines(path):
         if match := _PARAMETERS.search(line):
             parameters = int(match[1].replace(",", ""))
-        kind, figures = _figures(line)
-        if kind == "train_inner":
-            speeds[figures[0]] = figures[1]
-        elif kind == "valid":
-            perplexities[figures[0]] = figures[1]
+        kind, told = _told(line)
+        if kind == "train_inner" and {"num_updates", "wps"} <= told.keys():
+            speeds[told["num_updates"]] = told["wps"]
+        elif kind == "valid" and {"epoch", "ppl"} <= told.keys():
+            perplexities[told["epoch"]] = told["ppl"]
     if parameters is None or not speeds or last_epoch not in perplexities:
         raise UserError(f"{path}: not the log of a whole training of {last_epoch} epochs: train again")
-    return TrainingFigures(
-        perplexity=perplexities[last_epoch],
-        parameters=parameters,
-        words_per_second=statistics.median(speeds.values()),
-    )
+    return TrainingFigures(perplexities[last_epoch], parameters, statistics.median(speeds.values()))
 
 
-def _figures(line: str) -> tuple[str, list[float]]:
-    """The kind of a line and its figures; no kind where it has none, or where a kill has cut it."""
-    if match := _STATISTICS.search(line):
-        try:
-            values = json.loads(match[2])
-            return match[1], [number(values[name]) for name, number in _FIGURES[match[1]].items()]
-        except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
-            pass
-    return "", []
-
-
-def _numbers(told: str) -> dict[str, float]:
-    """The finite numbers in a line of either format, by name; none where a kill has cut it."""
+def _told(line: str) -> tuple[str, dict[str, float]]:
+    """The kind of a line and its finite numbers by name; none where it has none, or where a kill has cut it."""
+    match = _LINE.search(line)
+    if not match:
+        return "", {}
+    kind, text = match.groups()
     try:
-        values = json.loads(told) if told.startswith("{") else dict(_SIMPLE.findall(told))
+        values = json.loads(text) if text.startswith("{") else dict(_SIMPLE.findall(text))
     except (ValueError, RecursionError):
-        return {}
+        return kind, {}
     found = {}
     for name, value in values.items():
         try:
             number = float(value)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError):
             continue
         if math.isfinite(number):
-            found[name] = number
-    return found
+            found[name.removeprefix(f"{kind}_")] = number
+    return kind, found

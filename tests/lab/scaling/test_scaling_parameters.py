@@ -3,7 +3,7 @@
 import pytest
 from builders import build
 
-from resmlp_mt.lab.scaling.parameters import count
+from resmlp_mt.lab.scaling.grid import count
 
 
 @pytest.mark.parametrize("heads", [1, 4])
