@@ -18,16 +18,14 @@ and scaling.json, of the cells that are finished; --table makes it again without
 examples:
   python scripts/scale.py examples/scaling/tatoeba.yaml --work work/tatoeba --dry-run
   python scripts/scale.py examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2
-  python scripts/scale.py examples/scaling/tatoeba.yaml --work work/tatoeba --table
 """
 
 
 def get_parser() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG)
     parser.add_argument("recipe", type=Path, help="the study's file, such as examples/scaling/tatoeba.yaml")
-    parser.add_argument(
-        "--work", type=named, required=True, help="the folder of the data, with data-bin and the reference"
-    )
+    work = "the folder of the data, with data-bin and the reference"
+    parser.add_argument("--work", type=named, required=True, help=work)
     parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/scaling/RECIPE)")
     what = add_trainings(parser, "CELL")
     what.add_argument("--dry-run", action="store_true", help="tell the cells and their cost, and end")

@@ -13,7 +13,7 @@ from resmlp_mt.lab.ablations.recipe import read_recipe
 from resmlp_mt.lab.ablations.rows import RowFolder, row_folders
 from resmlp_mt.lab.ablations.table import Table, make_table
 from resmlp_mt.lab.trainings.log import read_curves
-from resmlp_mt.lab.trainings.queue import check_data_path, known, train_all
+from resmlp_mt.lab.trainings.queue import check_places, known, train_all
 from resmlp_mt.score.bleu import sacre_bleu
 
 
@@ -51,13 +51,9 @@ def run(args: argparse.Namespace) -> None:
     only, anew = (known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.anew))
     if not anew <= only:
         raise UserError(f"--anew {' '.join(sorted(anew - only))}: not of the --rows: {', '.join(args.rows)}")
-    reference = args.work / recipe.reference
-    if not reference.is_file():
-        raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
     out = args.out or args.work / "ablations" / args.recipe.stem
-    data = args.work / recipe.data
-    for path in data, out:
-        check_data_path(path)
+    reference, data = args.work / recipe.reference, args.work / recipe.data
+    check_places(reference, data, out)
     rows = row_folders(recipe, out, data)
     outputs = [*(out / name for name in recipe.table_files), *(row.folder for row in rows)]
     check_outputs(outputs, [args.recipe, reference, data])

@@ -185,11 +185,7 @@ class Table:
         return "\n\n".join([self.title, *map(text_table, self.tables()), "\n".join(self.notes())])
 
     def as_markdown(self, pictures: Sequence[str] = ()) -> str:
-        """A document.
-
-        Args:
-            pictures: the names of pictures beside it
-        """
+        """A document with pictures beside it."""
         own = [["row", "its own options of fairseq-train"]]
         own += [[name, f"`{row[0].options}`" if row[0].options else ""] for name, row in self.rows.items()]
         parts = [f"# {self.title}", *map(markdown_table, self.tables()), *self.notes(), markdown_table(own)]
@@ -223,13 +219,7 @@ def _told(each: Difference) -> str:
 
 
 def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about: Mapping[str, str]) -> Table:
-    """Score the rows that are finished.
-
-    Args:
-        rows: in the table's order
-        reference: running text of what they translated
-        about: what else to tell of the table
-    """
+    """Score the rows that are finished, beside the running text of what they translated."""
     finished = [row for row in rows if row.finished]
     if not finished:
         raise UserError(f"{recipe.title}: no row is finished: see the logs of the rows")

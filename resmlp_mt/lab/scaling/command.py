@@ -19,19 +19,16 @@ from resmlp_mt.lab.scaling.grid import cells_of, plan, plan_table
 from resmlp_mt.lab.scaling.page import FILES, Study, save
 from resmlp_mt.lab.scaling.recipe import ScalingRecipe, read_scaling_recipe
 from resmlp_mt.lab.scaling.runs import Run, read_run
-from resmlp_mt.lab.trainings.queue import check_data_path, known, train_all
+from resmlp_mt.lab.trainings.queue import check_places, known, train_all
 
 
 def run(args: argparse.Namespace) -> None:
     """Train what is not finished and make the page."""
     recipe = read_scaling_recipe(args.recipe)
     anew = known([cell.name for cell in cells_of(recipe)], args.anew, "cell")
-    reference, data = args.work / recipe.reference, args.work / recipe.data
-    if not reference.is_file():
-        raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
     out = args.out or args.work / "scaling" / args.recipe.stem
-    for path in data, out:
-        check_data_path(path)
+    reference, data = args.work / recipe.reference, args.work / recipe.data
+    check_places(reference, data, out)
     plans = plan(recipe, data)
     if args.dry_run:
         print(text_table(plan_table(plans)))
@@ -58,12 +55,7 @@ def run(args: argparse.Namespace) -> None:
 def make_study(
     recipe: ScalingRecipe, runs: Sequence[Run], planned: int, tokens_a_character: float, about: Mapping[str, str]
 ) -> Study:
-    """Fit the laws to runs.
-
-    Args:
-        planned: cells of the recipe
-        tokens_a_character: of the validation set
-    """
+    """Fit the laws to runs of a recipe with so many cells."""
     families = {
         name: fit_family([run for run in runs if run.cell.family == name], number)
         for number, name in enumerate(recipe.families, 1)

@@ -75,7 +75,6 @@ class FamilyFit:
         together, residual_together: the same of the law in which N and D act together
         compute: ``L(C)`` on the frontier, with ``N on the frontier``, the exponent of C in the sizes that are best
         held_out: the largest size, the largest amount of data
-        ranges: largest over smallest N and D
     """
 
     runs: list[Run]
@@ -88,7 +87,6 @@ class FamilyFit:
     residual_together: float = math.nan
     compute: Fit = field(default_factory=Fit)
     held_out: list[HeldOut] = field(default_factory=list)
-    ranges: dict[str, float] = field(default_factory=dict)
 
     @property
     def constants(self) -> dict[str, Estimate]:
@@ -170,7 +168,6 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
             *hold_out(runs, points.parameters, "the largest size"),
             *hold_out(runs, points.tokens, "the largest amount of data"),
         ],
-        ranges={name: float(of.max() / of.min()) for name, of in (("N", points.parameters), ("D", points.tokens))},
     )
 
 

@@ -5,13 +5,12 @@ In ``L(N, D) = ((N_c / N)^(alpha / beta) + D_c / D)^beta`` (Kaplan et al. 2020, 
 larger model gains less where data is short, and there is no E.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from resmlp_mt.lab.scaling.minimize import minimize
+from resmlp_mt.lab.scaling.minimize import Residuals, minimize
 
 EXPONENTS = 0.1, 0.3, 0.8
 FLOORS = 0.1, 0.5, 0.9
@@ -49,28 +48,17 @@ def fit_sizes(points: Points, weights: np.ndarray | None = None, starts: np.ndar
         problems x (1 + 4 families): log E, and of each family log A and alpha, log B and beta, where N and D are over
         their geometric means over all runs: ``named_sizes`` undoes that
     """
-    return solve(_sizes, points, _starts(points), weights, starts)
+    return solve(lambda theta, _: _sizes(theta, points), _starts(points), weights, starts)
 
 
-def solve(
-    law: Callable[[np.ndarray, Points], tuple[np.ndarray, np.ndarray]],
-    points: Points,
-    grid: np.ndarray,
-    weights: np.ndarray | None,
-    starts: np.ndarray | None,
-) -> np.ndarray:
-    """What ``fit_sizes`` does, for any law.
-
-    Args:
-        law: from parameters, problems x P, to the residuals of log L and their derivatives, as ``minimize`` has them
-        grid: starts, of which the best solution counts
-    """
+def solve(law: Residuals, grid: np.ndarray, weights: np.ndarray | None, starts: np.ndarray | None) -> np.ndarray:
+    """Fit a law to the points of a first problem from a grid, or to those of several from ``starts``."""
     if starts is None:
-        candidates, costs = minimize(lambda theta, _: law(theta, points), grid, np.ones((len(grid), len(points.loss))))
+        one = np.zeros(1, int)
+        points = law(grid[:1], one)[0].shape[1]
+        candidates, costs = minimize(lambda theta, _: law(theta, one), grid, np.ones((len(grid), points)))
         starts = candidates[[np.argmin(costs)]]
-    if weights is None:
-        return starts
-    return minimize(lambda theta, _: law(theta, points), np.repeat(starts, len(weights), 0), weights)[0]
+    return starts if weights is None else minimize(law, np.repeat(starts, len(weights), 0), weights)[0]
 
 
 def named_sizes(theta: np.ndarray, points: Points, family: int) -> Parameters:
@@ -103,18 +91,13 @@ def fit_compute(
         problems x 4: log E, log a, alpha, log b, where C is over its geometric mean: ``named_compute`` undoes that
     """
     x = compute / _center(compute)
+    lowest, middle = loss[0].min(), np.median(loss[0])
+    grid = [
+        [np.log(lowest * floor), np.log(middle - lowest * floor), alpha, np.log(shift)]
+        for floor, alpha, shift in product(FLOORS, EXPONENTS, (x.min() / 10, x.min(), x.max()))
+    ]
     weights = np.ones_like(loss) if weights is None else weights
-    if starts is None:
-        [lowest] = loss[:1].min(1)
-        grid = [
-            [np.log(lowest * floor), np.log(np.median(loss[0]) - lowest * floor), alpha, np.log(shift)]
-            for floor, alpha, shift in product(FLOORS, EXPONENTS, (x.min() / 10, x.min(), x.max()))
-        ]
-        candidates, costs = minimize(
-            lambda theta, _: _compute(theta, x, loss[:1]), np.array(grid), np.repeat(weights[:1], len(grid), 0)
-        )
-        starts = candidates[[np.argmin(costs)]]
-    return minimize(lambda theta, which: _compute(theta, x, loss[which]), np.repeat(starts, len(loss), 0), weights)[0]
+    return solve(lambda theta, which: _compute(theta, x, loss[which]), np.array(grid), weights, starts)
 
 
 def named_compute(theta: np.ndarray, compute: np.ndarray) -> Parameters:
@@ -191,7 +174,7 @@ def fit_together(points: Points, weights: np.ndarray | None = None, starts: np.n
     half = np.log(np.median(points.loss))
     grid = np.array([[half, alpha, half, np.log(beta)] for alpha, beta in product(EXPONENTS, EXPONENTS)])
     grid[:, [0, 2]] -= np.exp(grid[:, [3]]) * np.log(2)  # so that both together are the loss
-    return solve(_together, points, grid, weights, starts)
+    return solve(lambda theta, _: _together(theta, points), grid, weights, starts)
 
 
 def named_together(theta: np.ndarray, points: Points) -> Parameters:

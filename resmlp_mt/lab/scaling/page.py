@@ -171,7 +171,6 @@ def _family(fit: FamilyFit) -> dict[str, Any]:
         "N and D together": {name: each.as_json() for name, each in fit.together.constants.items()},
         "residual of N and D together": fit.residual_together,
         "held out": [asdict(each) for each in fit.held_out],
-        "ranges": fit.ranges,
     }
 
 

@@ -48,11 +48,7 @@ class Run:
 
 
 def read_run(cell: CellFolder, vocabulary: int) -> Run:
-    """Read a finished cell.
-
-    Args:
-        vocabulary: entries of the target dictionary: a training that is no better than guessing them has diverged
-    """
+    """Read a finished cell; one that is no better than guessing the entries of the vocabulary has diverged."""
     try:
         curves = read_curves(cell.log)
     except UserError:

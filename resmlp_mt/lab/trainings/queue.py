@@ -224,10 +224,15 @@ def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[
     return frozenset(given)
 
 
-def check_data_path(path: Path) -> None:
-    """Refuse a name that fairseq takes for something else: it splits at colons, and reads options and variables."""
-    if str(path).startswith("-") or ":" in str(path) or "${" in str(path):
-        raise UserError(f"{path}: fairseq would not take it for one folder: choose a name without :, ${{ and a first -")
+def check_places(reference: Path, *folders: Path) -> None:
+    """Refuse a missing reference, and names that fairseq takes for something else than one folder."""
+    if not reference.is_file():
+        raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
+    for path in folders:  # it splits at colons, and reads options and variables
+        if str(path).startswith("-") or ":" in str(path) or "${" in str(path):
+            raise UserError(
+                f"{path}: fairseq would not take it for one folder: choose a name without :, ${{ and a first -"
+            )
 
 
 def duration(seconds: float) -> str:

@@ -150,43 +150,6 @@ def test_the_table_has_means_spreads_intervals_and_pairs_of_the_same_seed(ablate
     assert "It covers chance in training" in out and "It covers chance in the choice of the sentences" in out
 
 
-def test_a_row_with_one_seed_so_far_has_neither_deviation_nor_interval(ablate, recipe, tmp_path):
-    ablate(recipe("seeds: [1]"))
-    table = json.loads((tmp_path / "out" / "table.json").read_text())
-    assert table["over seeds"]["relu"]["perplexity"] == {"mean": 4.0, "sd": None}
-    assert table["differences"]["relu"]["perplexity"] == {"mean": -1.0, "low": None, "high": None}
-    assert "| relu | 1 | 4.00 | " in (tmp_path / "out" / "table.md").read_text()
-
-
-def test_without_the_baseline_there_are_no_differences_and_with_other_seeds_no_pairs(ablate, recipe, tmp_path):
-    path = recipe("seeds: [1, 3]")
-    ablate(path, "--rows", "relu")
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert "| relu | 2 | 4.05 +- 0.07 |" in text and "| minus paper |" not in text
-    path.write_text(path.read_text().replace("seeds: [1, 3]", "seeds: [2]"))
-    ablate(path, "--rows", "paper")
-    path.write_text(path.read_text().replace("seeds: [2]", "seeds: [1, 2, 3]"))
-    ablate(path, "--table")
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert "| relu | -1.95 | " in text and text.count("| 0 of 0 seeds |") == 1
-
-
-def test_without_seeds_folders_options_and_table_are_as_before_there_were_any(ablate, commands, recipe, tmp_path):
-    path = recipe("seed: 1")
-    ablate(path)
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert "| relu | 4.00 | " in text
-    assert "for every row, seed 1. " in text
-    assert "Welch" not in text and "Over seeds" not in text
-    commands.clear()
-    for row in "paper", "relu":
-        record = tmp_path / "out" / row / "row.json"
-        values = json.loads(record.read_text())
-        assert " --max-epoch 2 --seed 1 --num-workers 0 " in " ".join(values["training"]["options"])
-    ablate(path)
-    assert not commands
-
-
 def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, recipe, tmp_path):
     choosing = recipe("subset: valid", "choosing")
     choosing.write_text(choosing.read_text().replace("test.en", "valid.en"))
