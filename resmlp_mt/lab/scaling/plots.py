@@ -24,20 +24,15 @@ Law = Callable[[Parameters, np.ndarray], np.ndarray]
 
 
 def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "") -> Figure:
-    """Loss over compute, parameters and data, and the best size of a model, each with the laws that were fitted.
-
-    Args:
-        families: by name
-        runs: all, those too that have diverged
-    """
+    """Loss over compute, parameters and data, and the best size of a model, each with the laws that were fitted."""
     figure = Figure(figsize=(12, 10.5), layout="constrained")
     axes = figure.subplots(2, 2)
     colors = colors_of(families)
     markers = {name: MARKERS[number % len(MARKERS)] for number, name in enumerate(families)}
     _compute(axes[0, 0], families, runs, colors)
-    _sizes(axes[0, 1], families, colors, markers, _parameters, _tokens, loss_of_sizes)
+    _losses(axes[0, 1], families, colors, markers, side=0)
     axes[0, 1].set(xlabel="non-embedding parameters N (with the largest sample)", ylabel="lowest validation loss")
-    _sizes(axes[1, 0], families, colors, markers, _tokens, _parameters, lambda named, d, n: loss_of_sizes(named, n, d))
+    _losses(axes[1, 0], families, colors, markers, side=1)
     axes[1, 0].set(xlabel="target tokens of the sample D (with the largest model)", ylabel="lowest validation loss")
     _split(axes[1, 1], families, colors, markers)
     losses = [loss for run in runs if run.end != DIVERGED for loss in run.losses]
@@ -75,51 +70,36 @@ def _compute(axis: Any, families: Mapping[str, FamilyFit], runs: list[Run], colo
     for name, fit in families.items():
         if fit.frontier is not None:
             there = np.isfinite(fit.frontier.loss[0])
-            axis.plot(
-                fit.frontier.compute[there],
-                fit.frontier.loss[0, there],
-                ".",
-                markersize=4,
-                color=colors[name],
-                zorder=3,
-            )
+            points = fit.frontier.compute[there], fit.frontier.loss[0, there]
+            axis.plot(*points, ".", markersize=4, color=colors[name], zorder=3)
         if not fit.why_not and fit.frontier is not None:
             measured = float(fit.frontier.compute[0]), float(fit.frontier.compute[-1])
             _law(axis, loss_of_compute, fit.compute, measured, colors[name])
     axis.set(xlabel="training compute (FLOPs; dots: the frontier)", ylabel="validation loss (nats a target token)")
 
 
-def _parameters(run: Run) -> int:
-    return run.parameters.non_embedding
-
-
-def _tokens(run: Run) -> int:
-    return run.tokens
-
-
-def _sizes(
-    axis: Any,
-    families: Mapping[str, FamilyFit],
-    colors: Mapping[str, str],
-    markers: Mapping[str, str],
-    along: Callable[[Run], int],
-    fixed: Callable[[Run], int],
-    law: Callable[[Parameters, np.ndarray, np.ndarray], np.ndarray],
+def _losses(
+    axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str], side: int
 ) -> None:
-    """The lowest loss along N or D, of the runs with the largest value of the other."""
+    """The lowest loss along N (side 0) or D (side 1), of the runs with the largest value of the other."""
     for name, fit in families.items():
         if not fit.runs:
             continue
-        largest = max(map(fixed, fit.runs))
-        at = sorted((along(run), run.best) for run in fit.runs if fixed(run) == largest)
+        values = [(run.parameters.non_embedding, run.tokens) for run in fit.runs]
+        largest = max(each[1 - side] for each in values)
+        runs = zip(values, fit.runs, strict=True)
+        at = sorted((each[side], run.best) for each, run in runs if each[1 - side] == largest)
         axis.plot(*zip(*at, strict=True), markers[name], color=colors[name], markersize=5)
         if not fit.why_not:
-            measured = at[0][0], at[-1][0]
-            _law(axis, _at(law, largest), fit.sizes["non_embedding"], measured, colors[name])
+            _law(axis, _along(side, largest), fit.sizes["non_embedding"], (at[0][0], at[-1][0]), colors[name])
 
 
-def _at(law: Callable[[Parameters, np.ndarray, np.ndarray], np.ndarray], fixed: float) -> Law:
-    return lambda named, values: law(named, values, np.full_like(values, fixed))
+def _along(side: int, fixed: float) -> Law:
+    def loss(named: Parameters, values: np.ndarray) -> np.ndarray:
+        n, d = (values, fixed) if side == 0 else (fixed, values)
+        return loss_of_sizes(named, *np.broadcast_arrays(n, d))
+
+    return loss
 
 
 def _of_c(flops: tuple[float, float]) -> Law:

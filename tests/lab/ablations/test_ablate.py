@@ -135,19 +135,6 @@ def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monke
     assert figures["paper"]["bootstrap"] is None
 
 
-def test_run_again_only_what_is_not_finished_is_done(finished, work, monkeypatch, capsys):
-    recipe, out, *_ = finished
-
-    def times():
-        paths = [path for row in ("paper", "relu") for path in (out / row).iterdir() if path.name != ".lock"]
-        return {path: path.stat().st_mtime_ns for path in paths}
-
-    before = times()
-    in_process("ablate", monkeypatch)(recipe, "--work", work, "--out", out, "--rows", "paper", "relu")
-    assert capsys.readouterr().err == ""
-    assert times() == before
-
-
 def test_told_to_end_it_ends_its_trainings(work, ablate, write_recipe, tmp_path, monkeypatch):
     (tmp_path / "fairseq_cli").mkdir()  # stands before fairseq's own: a training that does not end
     (tmp_path / "fairseq_cli" / "train.py").write_text(

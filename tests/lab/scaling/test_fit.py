@@ -9,7 +9,7 @@ from made_runs import CHINCHILLA, loss, made_runs
 from scipy.optimize import minimize_scalar
 
 from resmlp_mt.lab.scaling import fit as fits
-from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, flops_law, points_of, split
+from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, split
 from resmlp_mt.lab.scaling.frontier import frontier
 from resmlp_mt.lab.scaling.page import Study, drawn
 from resmlp_mt.lab.scaling.plots import figure_of
@@ -100,12 +100,6 @@ def test_hoffmann_et_al_s_split_follows_from_their_constants():
     named = {name: np.array([each]) for name, each in CHINCHILLA.items()}
     exponents = split(named, growth=1.0)
     assert (exponents["N*"][0], exponents["D*"][0]) == pytest.approx((0.452, 0.548), abs=1e-3)
-
-
-def test_flops_are_a_power_of_the_parameters_through_both_ends():
-    runs = made_runs("transformer", ONE, SIZES, AMOUNTS[:1])
-    k, growth = flops_law(points_of(runs), np.array([5.0 * run.parameters.non_embedding**0.7 for run in runs]))
-    assert (k, growth) == pytest.approx((5.0, 0.7))
 
 
 def test_the_frontier_is_the_lowest_of_the_curves_where_they_are_and_a_run_s_points_stay_together():
