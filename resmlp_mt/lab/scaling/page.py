@@ -12,7 +12,7 @@ from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.common.tables import facts, markdown_table
 from resmlp_mt.lab.analysis import page as html
 from resmlp_mt.lab.scaling.estimates import CONFIDENCE, Estimate
-from resmlp_mt.lab.scaling.fit import CHOICES, FamilyFit
+from resmlp_mt.lab.scaling.fit import CHOICES, FamilyFit, points_of
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 from resmlp_mt.lab.trainings.queue import duration
 
@@ -163,6 +163,8 @@ def _constants(rows: Mapping[str, Mapping[str, Estimate]]) -> dict[str, dict[str
 def _family(fit: FamilyFit) -> dict[str, Any]:
     if fit.why_not:
         return {"runs": len(fit.runs), "not fitted": fit.why_not}
+    points = points_of(fit.runs)
+    ranges = {"N": points.parameters, "D": points.tokens}
     return {
         "runs": len(fit.runs),
         "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
@@ -171,6 +173,7 @@ def _family(fit: FamilyFit) -> dict[str, Any]:
         "N and D together": {name: each.as_json() for name, each in fit.together.constants.items()},
         "residual of N and D together": fit.residual_together,
         "held out": [asdict(each) for each in fit.held_out],
+        "ranges": {name: float(of.max() / of.min()) for name, of in ranges.items()},
     }
 
 
