@@ -11,8 +11,8 @@ from omegaconf import MISSING
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.trainings.settings import (
+    SharedSettings,
     check_folder_names,
-    check_languages,
     check_numbers,
     check_own,
     read_settings,
@@ -27,42 +27,28 @@ TABLE_FILES = re.compile(r"table(\..+)?\.(md|json|png)|training\.png")
 
 
 @dataclass
-class Recipe:
-    """One table.
+class Recipe(SharedSettings):
+    """One table; ``reference`` is the text of the subset's target side.
 
     Attributes:
-        title: the table's
         baseline: the row that all others are compared with
         rows: name, options of fairseq-train (None: none)
         max_epoch: the budget of a row, in epochs
         updates_per_epoch: batches of an epoch, with which ``${updates}`` is a row's whole budget in updates; checked
-        batches: options of fairseq-train that make the batches
-        languages: source and target, ``en-de``
-        reference: running text of the subset's target side, in the folder of the data
-        options: of fairseq-train for every row
-        data: the binarized data, in the folder of the data
         subset: what is translated
         search: options of fairseq-generate
         average: how many of the last epochs' checkpoints are averaged
-        seed: of every training
         seeds: if there are any, every row is trained once with each of them, and ``seed`` is not used
         epochs: the budgets of rows that have another than ``max_epoch``
     """
 
-    title: str = MISSING
     baseline: str = MISSING
     rows: dict[str, Any] = MISSING
     max_epoch: int = MISSING
     updates_per_epoch: int = MISSING
-    batches: str = MISSING
-    languages: str = MISSING
-    reference: str = MISSING
-    options: str = MISSING
-    data: str = "data-bin"
     subset: str = "test"
     search: str = "--beam 4"
     average: int = 5
-    seed: int = 1
     seeds: list[int] = field(default_factory=list)
     epochs: dict[str, int] = field(default_factory=dict)
 
@@ -76,12 +62,6 @@ class Recipe:
         of = f"{self.max_epoch} epochs of {self.updates_per_epoch} updates for every row"
         others = ", ".join(f"{epochs} for {row}" for row, epochs in self.epochs.items() if epochs != self.max_epoch)
         return f"{of}, but {others}" if others else of
-
-    @property
-    def langs(self) -> tuple[str, str]:
-        """Source and target language."""
-        source, _, target = self.languages.partition("-")
-        return source, target
 
     @property
     def search_options(self) -> list[str]:
@@ -124,12 +104,10 @@ def read_recipe(path: Path) -> Recipe:
     check_folder_names(path, "rows", recipe.rows)
     check_numbers(path, "seeds", recipe.seeds)
     check_numbers(path, "epochs", recipe.epochs.values())
-    check_languages(path, recipe.languages)
     options = {f"rows: {name}": words for name, words in recipe.rows.items()} | {"options": recipe.options}
     for name, text in options.items():
         check_own(path, name, words_of(path, name, text))
-    for name in "batches", "search":
-        words_of(path, name, getattr(recipe, name))
+    words_of(path, "search", recipe.search)
     for row in recipe.baseline, *recipe.epochs:
         if row not in recipe.rows:
             raise UserError(f"{path}: {row}: no such row; there are: {', '.join(recipe.rows)}")

@@ -9,12 +9,11 @@ from omegaconf import MISSING
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.trainings.settings import (
+    SharedSettings,
     check_folder_names,
-    check_languages,
     check_numbers,
     check_own,
     read_settings,
-    words_of,
 )
 
 
@@ -28,48 +27,28 @@ class Repeated:
 
 
 @dataclass
-class ScalingRecipe:
-    """One study.
+class ScalingRecipe(SharedSettings):
+    """One study; ``reference`` is the text of the validation set's target side: for the loss a character.
 
     Attributes:
-        title: the page's
-        languages: source and target, ``en-de``
-        reference: running text of the validation set's target side, in the folder of the data: for the loss a character
-        batches: options of fairseq-train that make the batches
-        families: name, options of fairseq-train; ``{number}`` stands for a number of the size
+        families: name, options of fairseq-train; ``{number}`` stands for a number of the size, in ``options`` too
         sizes: name, numbers by name; from small to large
         pairs: amounts of training data, from small to large
         updates: the budget of every training
         validate_every: updates from one validation, a point of the curve, to the next
         patience: a training ends after so many validations without a lower loss; after a break they are counted anew
-        options: of fairseq-train for every cell, with ``{number}`` as well
-        data: the binarized data, in the folder of the data
-        seed: of every training
         sample_seed: of the permutation of which samples are the beginning
         repeated: a ``Repeated``, the cells with more seeds, if any
     """
 
-    title: str = MISSING
-    languages: str = MISSING
-    reference: str = MISSING
-    batches: str = MISSING
     families: dict[str, str] = MISSING
     sizes: dict[str, Any] = MISSING
     pairs: list[int] = MISSING
     updates: int = MISSING
     validate_every: int = MISSING
     patience: int = MISSING
-    options: str = ""
-    data: str = "data-bin"
-    seed: int = 1
     sample_seed: int = 1
     repeated: Any = None
-
-    @property
-    def langs(self) -> tuple[str, str]:
-        """Source and target language."""
-        source, _, target = self.languages.partition("-")
-        return source, target
 
     def model_options(self, family: str, size: str) -> list[str]:
         """The options of fairseq-train that are a family's and a size's."""
@@ -97,11 +76,9 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
     recipe = read_settings(path, ScalingRecipe)
     for name in "families", "sizes":
         check_folder_names(path, name, getattr(recipe, name))
-    check_languages(path, recipe.languages)
     check_numbers(path, "pairs", recipe.pairs)
     if sorted(set(recipe.pairs)) != recipe.pairs:
         raise UserError(f"{path}: pairs: {recipe.pairs}: must rise from each to the next")
-    words_of(path, "batches", recipe.batches)
     for family in recipe.families:
         for size, numbers in recipe.sizes.items():
             try:

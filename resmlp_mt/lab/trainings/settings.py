@@ -6,7 +6,7 @@
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +32,37 @@ ONE_FOR_ALL = frozenset(["-s", "-t", *(f"--{name}" for name in _SHARED.split())]
 """Options of fairseq-train that are not a single training's to choose: data, batches, budget, what a training that was
 broken off goes on from, and what its log is read for."""
 
-Settings = TypeVar("Settings")
+
+@dataclass
+class SharedSettings:
+    """What all trainings of a file have in common.
+
+    Attributes:
+        title: of the table or page
+        languages: source and target, ``en-de``
+        reference: running text of a target side, in the folder of the data
+        batches: options of fairseq-train that make the batches
+        options: of fairseq-train for every training
+        data: the binarized data, in the folder of the data
+        seed: of every training
+    """
+
+    title: str = MISSING
+    languages: str = MISSING
+    reference: str = MISSING
+    batches: str = MISSING
+    options: str = ""
+    data: str = "data-bin"
+    seed: int = 1
+
+    @property
+    def langs(self) -> tuple[str, str]:
+        """Source and target language."""
+        source, _, target = self.languages.partition("-")
+        return source, target
+
+
+Settings = TypeVar("Settings", bound=SharedSettings)
 
 
 def read_settings(path: Path, kind: type[Settings], **also: str) -> Settings:
@@ -47,9 +77,13 @@ def read_settings(path: Path, kind: type[Settings], **also: str) -> Settings:
         if value == MISSING:
             raise UserError(f"{path}: {name} is missing")
     settings = kind(**values)
-    for each in fields(kind):  # type: ignore[arg-type]
+    for each in fields(kind):
         if each.type is int:
             check_numbers(path, each.name, [values[each.name]])
+    if not re.fullmatch(r"\w+-\w+", settings.languages):
+        raise UserError(f"{path}: languages: {settings.languages}: give source-target, such as en-de")
+    check_code(settings.langs[1], f"{path}: languages:")
+    words_of(path, "batches", settings.batches)
     return settings
 
 
@@ -86,13 +120,6 @@ def check_folder_names(path: Path, setting: str, names: Iterable[str]) -> None:
     for name in names:
         if not re.fullmatch(r"\w[\w.+-]{,99}", name):
             raise UserError(f"{path}: {setting}: {name!r}: is also a folder: name it by letters, digits and . _ + -")
-
-
-def check_languages(path: Path, languages: str) -> None:
-    """Refuse anything but ``source-target``."""
-    if not re.fullmatch(r"\w+-\w+", languages):
-        raise UserError(f"{path}: languages: {languages}: give source-target, such as en-de")
-    check_code(languages.partition("-")[2], f"{path}: languages:")
 
 
 def check_own(path: Path, name: str, options: Iterable[str]) -> None:
