@@ -17,7 +17,7 @@ with told_in_one_line():  # the imports take a second
 
     from resmlp_mt.cli.arguments import command_parser
     from resmlp_mt.common.files import JsonFile
-    from resmlp_mt.lab.benchmarks.machine import commit, describe
+    from resmlp_mt.lab.machine import commit, describe
 
 SEEDS = 5
 

@@ -12,12 +12,8 @@ from its last checkpoint, to the weights of an unbroken run; a finished row is n
 data have changed since is refused unless named by --anew. The table is OUT/table.md, table.json and, with matplotlib,
 table.png and training.png, which has a curve a training.
 
-A recipe with seeds: [1, 2, 3] trains every row once a seed, in OUT/seed1/ROW and so on; its table has means, standard
-deviations and differences with their intervals. One with subset: valid is scored on the validation set, in
-OUT/table.valid.md and so on: choose there, and score the test set once, at the end.
-
-How long it will take is told at the start and after each row, by the rows that are finished and by the table of an
-earlier run beside the recipe (variants.json beside variants.yaml).
+A recipe with seeds: [1, 2, 3] trains every row once a seed, in OUT/seed1/ROW and so on. One with subset: valid is
+scored on the validation set, in OUT/table.valid.md and so on: choose there, and score the test set once, at the end.
 
 examples:
   resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2
@@ -29,12 +25,8 @@ examples:
 def get_parser() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG)
     parser.add_argument("recipe", type=Path, help="the table's file, such as examples/ablations/variants.yaml")
-    parser.add_argument(
-        "--work",
-        type=named,
-        default=Path("work/multi30k"),
-        help="the folder of the data, with data-bin and the reference (default: work/multi30k)",
-    )
+    work = "the folder of the data, with data-bin and the reference (default: work/multi30k)"
+    parser.add_argument("--work", type=named, default=Path("work/multi30k"), help=work)
     parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/ablations/RECIPE)")
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only")
     what = add_trainings(parser, "ROW")

@@ -59,7 +59,7 @@ from resmlp_mt.data.parallel import Jobs
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.lab.benchmarks import machine
+from resmlp_mt.lab import machine
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from resmlp_mt.cli import named
 from resmlp_mt.cli.arguments import command_parser
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_outputs
-from resmlp_mt.lab.ablations.training_log import read_curves
+from resmlp_mt.lab.trainings.log import read_curves
 
 EPILOG = """
 A log is what fairseq-train printed with --log-format simple or json, of a training that is finished or still runs. To
@@ -51,7 +51,7 @@ def main() -> None:
     args = get_parser().parse_args()
     if not importlib.util.find_spec("matplotlib"):
         raise UserError("plot-training needs matplotlib: pip install matplotlib")
-    from resmlp_mt.lab.ablations.curves import draw_curves
+    from resmlp_mt.lab.trainings.curves import draw_curves
 
     if os.path.lexists(args.out) and not args.out.is_file():
         raise UserError(f"--out {args.out}: is no file: choose another name")

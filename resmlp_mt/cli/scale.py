@@ -25,9 +25,8 @@ examples:
 def get_parser() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG)
     parser.add_argument("recipe", type=Path, help="the study's file, such as examples/scaling/tatoeba.yaml")
-    parser.add_argument(
-        "--work", type=named, required=True, help="the folder of the data, with data-bin and the reference"
-    )
+    work = "the folder of the data, with data-bin and the reference"
+    parser.add_argument("--work", type=named, required=True, help=work)
     parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/scaling/RECIPE)")
     what = add_trainings(parser, "CELL")
     what.add_argument("--dry-run", action="store_true", help="tell the cells and their cost, and end")

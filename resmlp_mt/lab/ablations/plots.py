@@ -19,9 +19,6 @@ def draw(table: Table, path: Path) -> None:
 
     The whiskers are the 95 % interval of each row's score over the resamples of the paired bootstrap. In a table with
     seeds they are the standard deviation around the mean, and each training is a point.
-
-    Raises:
-        UserError: the file cannot be written
     """
     with atomic_write(path, "wb") as stream:
         figure_of(table).savefig(stream, format="png", dpi=120)
@@ -53,16 +50,11 @@ def whiskers(table: Table, figure: str) -> list[float]:
     rows = table.rows
     if table.seeds:
         return [table.spread(name, figure).sd or 0.0 for name in rows]
-    compared = [row.bootstrap[figure] for row in table.figures if row.bootstrap and figure in row.bootstrap]
-    baseline = compared[0]["baseline"]["ci"] if compared else 0.0
-    return [
-        row.bootstrap[figure]["system"]["ci"]
-        if row.bootstrap and figure in row.bootstrap
-        else baseline
-        if name == table.baseline
-        else 0.0
-        for name, [row] in rows.items()
-    ]
+    of = {row.name: row.bootstrap[figure] for row in table.figures if row.bootstrap and figure in row.bootstrap}
+    found = {name: each["system"]["ci"] for name, each in of.items()}
+    if of:
+        found[table.baseline] = next(iter(of.values()))["baseline"]["ci"]
+    return [found.get(name, 0.0) for name in rows]
 
 
 def _colors(table: Table) -> list[str]:

@@ -12,12 +12,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """Figures of the same row with different seeds.
-
-    Attributes:
-        mean: of them
-        sd: the standard deviation of the sample (n - 1); None of one figure
-    """
+    """The mean of a row's figures with different seeds, and the sample's standard deviation; None of one figure."""
 
     mean: float
     sd: float | None
@@ -28,7 +23,6 @@ class Difference:
     """How far the mean of a row is from that of another.
 
     Attributes:
-        mean: the one minus the other
         low, high: Welch's t interval of it (``CONFIDENCE``), for unequal variances; None where nothing tells the
             variance: one of the rows has a single figure, or in neither does any figure differ from the others
     """

@@ -10,9 +10,10 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_lines
 from resmlp_mt.common.tables import facts, markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import Recipe
-from resmlp_mt.lab.ablations.running import RowFolder
+from resmlp_mt.lab.ablations.rows import RowFolder
 from resmlp_mt.lab.ablations.seeds import CONFIDENCE, Difference, SeedSpread, difference, spread
-from resmlp_mt.lab.ablations.training_log import TrainingFigures, check_updates, read_training
+from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, read_training
+from resmlp_mt.lab.trainings.queue import duration
 from resmlp_mt.score.bleu import Score, detokenized_scores, paired_bootstrap
 from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
@@ -184,11 +185,7 @@ class Table:
         return "\n\n".join([self.title, *map(text_table, self.tables()), "\n".join(self.notes())])
 
     def as_markdown(self, pictures: Sequence[str] = ()) -> str:
-        """A document.
-
-        Args:
-            pictures: the names of pictures beside it
-        """
+        """A document with pictures beside it."""
         own = [["row", "its own options of fairseq-train"]]
         own += [[name, f"`{row[0].options}`" if row[0].options else ""] for name, row in self.rows.items()]
         parts = [f"# {self.title}", *map(markdown_table, self.tables()), *self.notes(), markdown_table(own)]
@@ -222,16 +219,7 @@ def _told(each: Difference) -> str:
 
 
 def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about: Mapping[str, str]) -> Table:
-    """Score the rows that are finished.
-
-    Args:
-        rows: in the table's order
-        reference: running text of what they translated
-        about: what else to tell of the table
-
-    Raises:
-        UserError: no row is finished, or what one left does not fit the others or the reference
-    """
+    """Score the rows that are finished, beside the running text of what they translated."""
     finished = [row for row in rows if row.finished]
     if not finished:
         raise UserError(f"{recipe.title}: no row is finished: see the logs of the rows")
@@ -265,22 +253,13 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
         about=dict(about),
         figures=figures,
         names=list(recipe.rows),
-        seeds=recipe.seeds,
+        seeds=tuple(recipe.seeds),
     )
 
 
 def running_text(path: Path, count: int, language: str) -> list[str]:
-    """The translations in a file of fairseq-generate's as running text, in the order of the reference.
-
-    Raises:
-        UserError: a translation is missing, or is no Moses tokens in subword-nmt's subwords
-    """
+    """The translations in a file of fairseq-generate's as running text, in the order of the reference."""
     words = undo_subwords(in_order(read_generate_output([path]), count), "subword_nmt", str(path))
     check_tokenization(words, True, str(path))
     moses = Moses(language)
     return [moses.text(line) for line in words]
-
-
-def duration(seconds: float) -> str:
-    """In hours or minutes."""
-    return f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"

@@ -12,7 +12,8 @@ from pathlib import Path
 from resmlp_mt.common import matmul
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, write_json
-from resmlp_mt.lab.benchmarks import machine, report
+from resmlp_mt.lab import machine
+from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.batches import Shape
 from resmlp_mt.lab.benchmarks.comparison import Section
 from resmlp_mt.lab.benchmarks.generation import RealText

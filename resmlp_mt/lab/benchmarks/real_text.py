@@ -21,9 +21,9 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, read_lines, write_json
 from resmlp_mt.common.tables import facts, markdown_table, text_table
 from resmlp_mt.lab.benchmarks.engines import Engine, Setting, build
-from resmlp_mt.lab.benchmarks.machine import describe, now
 from resmlp_mt.lab.benchmarks.profiling import operations, profile_table
 from resmlp_mt.lab.benchmarks.timing import Spread, turns
+from resmlp_mt.lab.machine import describe, now
 from resmlp_mt.score.bleu import Score, detokenized_scores, sacre_bleu
 
 ALONE = 100

@@ -1,8 +1,6 @@
 """What is compared: fairseq architectures of equal width, depth and vocabulary, each with options of its own."""
 
 import ast
-import contextlib
-import io
 import re
 from argparse import Namespace
 from collections.abc import Sequence
@@ -10,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import checkpoint_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, BaseFairseqModel
 from fairseq.tasks.translation import TranslationTask
@@ -18,6 +16,7 @@ from fairseq.tasks.translation import TranslationTask
 import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import LIBRARIES
+from resmlp_mt.lab.models import build_model, training_args
 
 _BOTH_SIDES = (
     "encoder_embed_dim={size.width},decoder_embed_dim={size.width}"
@@ -150,24 +149,6 @@ class System:
         return config
 
 
-def training_args(words: Sequence[str], name: str) -> Namespace:
-    """The options of fairseq-train, architecture applied.
-
-    Args:
-        name: whose they are, for messages
-
-    Raises:
-        UserError: fairseq-train refuses them
-    """
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            return options.parse_args_and_arch(options.get_training_parser(), list(words))
-    except (SystemExit, ValueError, AssertionError) as error:
-        reason = complaint.getvalue().strip().rpartition("\n")[2].partition("error: ")[2] or error
-        raise UserError(f"{name}: {reason}") from error
-
-
 TINY = Size(width=8, mlp=8, layers=1, heads=1, vocabulary=16)
 """For rehearsals."""
 
@@ -190,20 +171,6 @@ def as_override(option: str) -> tuple[str, Any]:
         return name.replace("-", "_"), ast.literal_eval(value) if equals else True
     except (ValueError, SyntaxError):
         return name.replace("-", "_"), value
-
-
-def build_model(config: Any, task: TranslationTask) -> BaseFairseqModel:
-    """An untrained model, the same one every time.
-
-    Raises:
-        UserError: sizes that do not go together, or dictionaries that are not joined
-    """
-    torch.manual_seed(1)
-    try:
-        return task.build_model(config.model)
-    except (AssertionError, RuntimeError, ValueError) as error:
-        reason, *_ = str(error).split("\n")
-        raise UserError(f"{config.model.arch}: {reason}") from error
 
 
 def load_model(

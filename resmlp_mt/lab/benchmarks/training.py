@@ -14,7 +14,8 @@ from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.benchmarks import memory
 from resmlp_mt.lab.benchmarks.batches import Shape, random_batch
 from resmlp_mt.lab.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
-from resmlp_mt.lab.benchmarks.systems import TINY, Conditions, Size, System, build_model
+from resmlp_mt.lab.benchmarks.systems import TINY, Conditions, Size, System
+from resmlp_mt.lab.models import build_model
 
 
 class Training:

@@ -12,26 +12,23 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_outputs, read_lines
 from resmlp_mt.common.tables import facts, text_table
 from resmlp_mt.data.sampling import lengths
-from resmlp_mt.lab.ablations.command import check_data_path, known, train_all
-from resmlp_mt.lab.benchmarks.machine import describe
-from resmlp_mt.lab.scaling.cells import CellFolder, cell_folders, sampled
+from resmlp_mt.lab.machine import describe
+from resmlp_mt.lab.scaling.cells import CellFolder, cell_folders
 from resmlp_mt.lab.scaling.fit import differences, fit_family, fit_shared
 from resmlp_mt.lab.scaling.grid import cells_of, plan, plan_table
 from resmlp_mt.lab.scaling.page import FILES, Study, save
 from resmlp_mt.lab.scaling.recipe import ScalingRecipe, read_scaling_recipe
 from resmlp_mt.lab.scaling.runs import Run, read_run
+from resmlp_mt.lab.trainings.queue import check_places, known, train_all
 
 
 def run(args: argparse.Namespace) -> None:
     """Train what is not finished and make the page."""
     recipe = read_scaling_recipe(args.recipe)
     anew = known([cell.name for cell in cells_of(recipe)], args.anew, "cell")
-    reference, data = args.work / recipe.reference, args.work / recipe.data
-    if not reference.is_file():
-        raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
     out = args.out or args.work / "scaling" / args.recipe.stem
-    for path in data, out:
-        check_data_path(path)
+    reference, data = args.work / recipe.reference, args.work / recipe.data
+    check_places(reference, data, out)
     plans = plan(recipe, data)
     if args.dry_run:
         print(text_table(plan_table(plans)))
@@ -40,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     text, target = list(read_lines(reference)), lengths(data, "valid", recipe.langs)[1]
     if len(text) != len(target) or not any(text):
         raise UserError(f"{reference}: not the text of the validation set, which has {len(target):,} sentences")
-    cells = cell_folders(recipe, plans, out, sampled(recipe, data, out))
+    cells = cell_folders(recipe, plans, out, data)
     failed: list[str] = []
     if not args.table:
         failed = train_all(cells, args.jobs, anew, {cell.name: cell.plan.seconds for cell in cells})
@@ -50,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
     study = make_study(recipe, runs, len(cells), int(target.sum()) / sum(map(len, text)), about(cells))
     save(study, out)
-    print("\n".join([*study.says(), *study.notes()[:1], f"the page: {out / FILES[0]}"]))
+    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
     if failed:
         raise UserError(f"not finished: {'; '.join(failed)}")
 
@@ -58,12 +55,7 @@ def run(args: argparse.Namespace) -> None:
 def make_study(
     recipe: ScalingRecipe, runs: Sequence[Run], planned: int, tokens_a_character: float, about: Mapping[str, str]
 ) -> Study:
-    """Fit the laws to runs.
-
-    Args:
-        planned: cells of the recipe
-        tokens_a_character: of the validation set
-    """
+    """Fit the laws to runs of a recipe with so many cells."""
     families = {
         name: fit_family([run for run in runs if run.cell.family == name], number)
         for number, name in enumerate(recipe.families, 1)

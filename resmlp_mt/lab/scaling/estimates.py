@@ -10,13 +10,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A fitted number with its interval.
-
-    Attributes:
-        value: by all runs
-        low, high: the interval
-        draws: by each resample of the runs
-    """
+    """A fitted number by all runs, the ends of its interval, and the number by each resample of the runs."""
 
     value: float
     low: float
@@ -30,22 +24,6 @@ class Estimate:
 
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
-
-    @property
-    def identified(self) -> bool:
-        """Whether an exponent's interval is above zero and no wider than the exponent."""
-        return self.low > 0 and self.high - self.low <= self.value
-
-    def needed(self, now: float) -> float:
-        """The range at which the interval would be no wider than the exponent, about.
-
-        The spread of a slope falls as the logarithm of the range grows.
-
-        Args:
-            now: the range, largest over smallest
-        """
-        wide = (self.high - self.low) / abs(self.value) if self.value else math.inf
-        return math.exp(min(math.log(now) * max(wide, 1), 700))
 
 
 def estimate(value: float, draws: np.ndarray, runs: int, constants: int, factor: bool = False) -> Estimate:

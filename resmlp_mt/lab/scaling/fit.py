@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -15,12 +14,14 @@ from resmlp_mt.lab.scaling.laws import (
     Points,
     fit_compute,
     fit_sizes,
+    fit_together,
     loss_of_sizes,
+    loss_together,
     named_compute,
     named_sizes,
+    named_together,
 )
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
-from resmlp_mt.lab.scaling.together import fit_together, loss_together, named_together
 
 RESAMPLES = 400
 FEWEST_SIZES = FEWEST_AMOUNTS = 3
@@ -29,6 +30,9 @@ FEWEST_RUNS = 7
 
 CHOICES = {"non_embedding": "non-embedding", "without_mixing": "non-embedding without mixing matrices"}
 """What counts as N, by the property of ``Parameters``; the first is meant where nothing else is said."""
+
+FACTORS = "E", "A", "B", "a", "b", "N_c", "D_c"
+"""Constants whose logarithm an interval is of."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +53,12 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class SizeFit:
-    """``L(N, D)`` of a family, for one choice of what counts as N.
+class Fit:
+    """A law's constants by all runs, by each resample of them, and with their intervals."""
 
-    Attributes:
-        one: E, A, alpha, B, beta by all runs
-        many: the same by each resample of the runs
-        flops: k and growth of ``FLOPs a token = k N^growth``
-        constants: the same with their intervals, and the exponents of the split, ``N*`` and ``D*``
-    """
-
-    one: Parameters
-    many: Parameters
-    flops: tuple[float, float]
-    constants: dict[str, Estimate]
+    one: Parameters = field(default_factory=dict)
+    many: Parameters = field(default_factory=dict)
+    constants: dict[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,28 +69,24 @@ class FamilyFit:
         runs: those that have not diverged
         why_not: what lacks for a fit, if it does; then there is nothing of what follows but a frontier
         frontier: of all runs
-        sizes: ``L(N, D)``, by what counts as N
+        flops: k and growth of ``FLOPs a token = k N^growth``
+        sizes: ``L(N, D)``, by what counts as N, with the exponents of the split, ``N*`` and ``D*``
         residual: root of the mean squared residual of log L
-        together: constants of the law in which N and D act together, with their intervals
-        residual_together: as ``residual``, of that law
-        compute_one, compute_many: E, a, alpha and b of ``L(C)`` on the frontier, by all runs and by each resample
-        compute: the same with their intervals, and ``N on the frontier``, the exponent of C in the sizes that are best
+        together, residual_together: the same of the law in which N and D act together
+        compute: ``L(C)`` on the frontier, with ``N on the frontier``, the exponent of C in the sizes that are best
         held_out: the largest size, the largest amount of data
-        ranges: largest over smallest N and D
     """
 
     runs: list[Run]
     why_not: str = ""
     frontier: Frontier | None = None
-    sizes: dict[str, SizeFit] = field(default_factory=dict)
+    flops: tuple[float, float] = (math.nan, math.nan)
+    sizes: dict[str, Fit] = field(default_factory=dict)
     residual: float = math.nan
-    together: dict[str, Estimate] = field(default_factory=dict)
+    together: Fit = field(default_factory=Fit)
     residual_together: float = math.nan
-    compute_one: Parameters = field(default_factory=dict)
-    compute_many: Parameters = field(default_factory=dict)
-    compute: dict[str, Estimate] = field(default_factory=dict)
+    compute: Fit = field(default_factory=Fit)
     held_out: list[HeldOut] = field(default_factory=list)
-    ranges: dict[str, float] = field(default_factory=dict)
 
     @property
     def constants(self) -> dict[str, Estimate]:
@@ -113,11 +105,7 @@ def points_of(runs: Sequence[Run], choice: str = "non_embedding", families: Sequ
 
 
 def flops_law(points: Points, flops: np.ndarray) -> tuple[float, float]:
-    """k and growth of ``FLOPs a token = k N^growth``, through the smallest and the largest N; they are not 6 and 1.
-
-    Args:
-        flops: of training on a token (runs)
-    """
+    """k and growth of ``FLOPs a token = k N^growth``, through the smallest and the largest N; they are not 6 and 1."""
     small, large = np.argmin(points.parameters), np.argmax(points.parameters)
     growth = np.log(flops[large] / flops[small]) / np.log(points.parameters[large] / points.parameters[small])
     return float(flops[small] / points.parameters[small] ** growth), float(growth)
@@ -157,58 +145,53 @@ def lacks(runs: Sequence[Run]) -> str:
 
 
 def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
-    """Fit the laws of one family.
-
-    Args:
-        runs: finished; those that have diverged are left out
-        seed: of the resamples
-    """
+    """Fit the laws of one family to its finished runs; those that have diverged are left out."""
     runs = [run for run in runs if run.end != DIVERGED]
     missing = lacks(runs)
     if missing:
         return FamilyFit(runs, missing, frontier(runs) if runs else None)
-    counts = resamples(len(runs), seed)
+    counts, points = resamples(len(runs), seed), points_of(runs)
     sizes = {choice: _fit_sizes(runs, counts, choice) for choice in CHOICES}
-    points = points_of(runs)
     found = fit_together(points)
     one, many = (named_together(theta, points) for theta in (found, fit_together(points, counts, found)))
+    whole, compute = _along_compute(runs, counts)
     return FamilyFit(
         runs=runs,
+        frontier=whole,
+        flops=_flops(runs, points),
         sizes=sizes,
         residual=_residual(loss_of_sizes(sizes["non_embedding"].one, points.parameters, points.tokens), points),
-        together=_estimates(one, many, len(runs), 4),
+        together=Fit(one, many, _estimates(one, many, len(runs), 4)),
         residual_together=_residual(loss_together(one, points.parameters, points.tokens), points),
+        compute=compute,
         held_out=[
             *hold_out(runs, points.parameters, "the largest size"),
             *hold_out(runs, points.tokens, "the largest amount of data"),
         ],
-        ranges={name: float(of.max() / of.min()) for name, of in (("N", points.parameters), ("D", points.tokens))},
-        **_along_compute(runs, counts),
     )
+
+
+def _flops(runs: Sequence[Run], points: Points) -> tuple[float, float]:
+    return flops_law(points, np.array([run.flops for run in runs]))
 
 
 def _residual(expected: np.ndarray, points: Points) -> float:
     return float(np.sqrt(np.mean(np.log(expected[0] / points.loss) ** 2)))
 
 
-def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> SizeFit:
+def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> Fit:
     points = points_of(runs, choice)
     found = fit_sizes(points)
     one, many = (named_sizes(theta, points, 0) for theta in (found, fit_sizes(points, counts, found)))
-    flops = flops_law(points, np.array([run.flops for run in runs]))
-    return SizeFit(one, many, flops, _estimates(one | split(one, flops[1]), many | split(many, flops[1]), len(runs), 5))
-
-
-FACTORS = "E", "A", "B", "a", "b", "N_c", "D_c"
-"""Constants whose logarithm an interval is of."""
+    _, growth = _flops(runs, points)
+    return Fit(one, many, _estimates(one | split(one, growth), many | split(many, growth), len(runs), 5))
 
 
 def _estimates(one: Parameters, many: Parameters, runs: int, constants: int) -> dict[str, Estimate]:
     return {name: estimate(float(one[name][0]), many[name], runs, constants, factor=name in FACTORS) for name in one}
 
 
-def _along_compute(runs: Sequence[Run], counts: np.ndarray) -> dict[str, Any]:
-    """What ``FamilyFit`` has of the frontier."""
+def _along_compute(runs: Sequence[Run], counts: np.ndarray) -> tuple[Frontier, Fit]:
     whole, resampled = frontier(runs), frontier(runs, counts)
     there = np.isfinite(whole.loss[0])
     compute = whole.compute[there]
@@ -217,21 +200,14 @@ def _along_compute(runs: Sequence[Run], counts: np.ndarray) -> dict[str, Any]:
     losses = np.where(reached, resampled.loss[:, there], 1.0)
     one, many = (named_compute(theta, compute) for theta in (found, fit_compute(compute, losses, reached * 1.0, found)))
     sizes = np.log([run.parameters.non_embedding for run in runs])
+    best = np.concatenate([whole.run, resampled.run])[:, there]
     value, *draws = (
-        float(np.polyfit(np.log(compute[known]), sizes[best[known]], 1)[0]) if known.sum() > 1 else math.nan
-        for best, known in zip(
-            np.concatenate([whole.run, resampled.run])[:, there],
-            np.concatenate([there[None, there], reached]),
-            strict=True,
-        )
+        float(np.polyfit(np.log(compute[known]), sizes[run[known]], 1)[0]) if known.sum() > 1 else math.nan
+        for run, known in zip(best, np.concatenate([there[None, there], reached]), strict=True)
     )
-    return {
-        "frontier": whole,
-        "compute_one": one,
-        "compute_many": many,
-        "compute": _estimates(one, many, len(runs), 4)
-        | {"N on the frontier": estimate(value, np.array(draws), len(runs), 2)},
-    }
+    constants = _estimates(one, many, len(runs), 4)
+    constants["N on the frontier"] = estimate(value, np.array(draws), len(runs), 2)
+    return whole, Fit(one, many, constants)
 
 
 def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut]:
@@ -272,9 +248,9 @@ def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, dict[str, Estimat
 COMPARED: dict[str, Callable[[FamilyFit], Estimate]] = {
     "alpha, of parameters": lambda fit: fit.constants["alpha"],
     "beta, of data": lambda fit: fit.constants["beta"],
-    "alpha, N and D together": lambda fit: fit.together["alpha"],
-    "beta, N and D together": lambda fit: fit.together["beta"],
-    "alpha, of compute": lambda fit: fit.compute["alpha"],
+    "alpha, N and D together": lambda fit: fit.together.constants["alpha"],
+    "beta, N and D together": lambda fit: fit.together.constants["beta"],
+    "alpha, of compute": lambda fit: fit.compute.constants["alpha"],
     "N*, of the split": lambda fit: fit.constants["N*"],
 }
 

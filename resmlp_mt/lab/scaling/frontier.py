@@ -34,18 +34,8 @@ def frontier(runs: Sequence[Run], counts: np.ndarray | None = None) -> Frontier:
     """
     lowest, highest = min(min(run.compute) for run in runs), max(max(run.compute) for run in runs)
     compute = np.geomspace(lowest, highest, STEPS)
-    curves = np.array(
-        [
-            np.interp(
-                np.log(compute),
-                np.log(run.compute),
-                np.minimum.accumulate(run.losses),
-                left=np.inf,
-                right=np.inf,
-            )
-            for run in runs
-        ]
-    )
+    lines = ((np.log(run.compute), np.minimum.accumulate(run.losses)) for run in runs)
+    curves = np.array([np.interp(np.log(compute), *line, left=np.inf, right=np.inf) for line in lines])
     counts = np.ones((1, len(runs))) if counts is None else counts
     losses = np.where(counts[:, :, None] > 0, curves, np.inf)
     return Frontier(compute, losses.min(1), losses.argmin(1))

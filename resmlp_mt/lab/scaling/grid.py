@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks.translation import TranslationTask
+from torch import nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.sampling import drawn, lengths
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks.systems import build_model, training_args
-from resmlp_mt.lab.scaling.parameters import Parameters, count
+from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.scaling.recipe import ScalingRecipe
+from resmlp_mt.nn.mlp_token_mixing import MLPTokenMixing
+from resmlp_mt.nn.token_mixing import TokenMixing
 
 RATE = 3.7e10
 """FLOP/s of a training on one core of an AMD EPYC, by this toolkit's formula (examples/scaling/tatoeba.json)."""
@@ -27,6 +29,54 @@ SECONDS_AN_UPDATE = 0.03
 
 SECONDS_AT_THE_START = 8.0
 """Of a core, until the first update."""
+
+
+_EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Trained parameters, each counted once.
+
+    Attributes:
+        embedding: of tokens and of positions, and the output projection: they grow with the vocabulary
+        encoder: without its embeddings, with its mixing matrices
+        decoder: the same of the decoder
+        mixing: of both, what connects positions by a fixed matrix (A, its bias, its relative term): it grows with the
+            number of positions, not with the width, and is stored whole also where it is triangular
+    """
+
+    embedding: int
+    encoder: int
+    decoder: int
+    mixing: int
+
+    @property
+    def non_embedding(self) -> int:
+        """Encoder and decoder, mixing matrices included: what is called N."""
+        return self.encoder + self.decoder
+
+    @property
+    def without_mixing(self) -> int:
+        """Encoder and decoder without mixing matrices: the other choice of N."""
+        return self.non_embedding - self.mixing
+
+
+def count(model: nn.Module) -> Parameters:
+    """Count the parameters of a translation model of fairseq's."""
+    mixing = {
+        id(parameter)
+        for module in model.modules()
+        if isinstance(module, TokenMixing | MLPTokenMixing)
+        for parameter in module.parameters(recurse=False)  # not the projections of a gated one
+    }
+    found = dict.fromkeys(("embedding", "encoder", "decoder", "mixing"), 0)
+    for name, parameter in model.named_parameters():
+        side = "embedding" if any(part in name for part in _EMBEDDING) else name.partition(".")[0]
+        found[side] += parameter.numel()
+        if id(parameter) in mixing:
+            found["mixing"] += parameter.numel()
+    return Parameters(**found)
 
 
 @dataclass(frozen=True)
@@ -87,15 +137,7 @@ def cells_of(recipe: ScalingRecipe) -> list[Cell]:
 
 
 def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
-    """What the cells cost, the cheapest first.
-
-    Args:
-        data: the whole data-bin
-
-    Raises:
-        UserError: the data is broken, smaller than the largest sample or has sentences that are too long for a model;
-            fairseq refuses the options of a family; sizes do not rise
-    """
+    """What the cells cost, the cheapest first; ``data`` is the whole data-bin."""
     dictionaries = [_dictionary(data, lang) for lang in recipe.langs]
     source, target = lengths(data, "train", recipe.langs)
     order = drawn(data, recipe.langs, recipe.pairs[-1], recipe.sample_seed)
@@ -108,7 +150,8 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
         for size in recipe.sizes:
             models[family, size] = _model(recipe, family, size, dictionaries, longest)
         _check_rising(family, {size: models[family, size][1] for size in recipe.sizes})
-    batches = {pairs: updates_an_epoch(models[cell_key(recipe)][0], *sides) for pairs, sides in samples.items()}
+    any_args, _ = next(iter(models.values()))  # all have the same batches
+    batches = {pairs: updates_an_epoch(any_args, *sides) for pairs, sides in samples.items()}
     plans = []
     for cell in cells_of(recipe):
         args, parameters = models[cell.family, cell.size]
@@ -130,21 +173,8 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     return sorted(plans, key=lambda each: each.seconds)
 
 
-def cell_key(recipe: ScalingRecipe) -> tuple[str, str]:
-    """Any family and size: all have the same batches."""
-    return next(iter(recipe.families)), next(iter(recipe.sizes))
-
-
 def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
-    """The updates that fairseq makes of an epoch.
-
-    Args:
-        args: options of fairseq-train
-        source, target: subwords of each sentence with ``</s>``
-
-    Raises:
-        UserError: a sentence has more subwords than a batch may have
-    """
+    """The updates that fairseq makes of an epoch of sentences of so many subwords with ``</s>``."""
     order = np.argsort(target, kind="mergesort")
     order = order[np.argsort(source[order], kind="mergesort")]
     longer = np.maximum(source, target)

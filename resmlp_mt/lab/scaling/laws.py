@@ -1,15 +1,16 @@
 """The laws that are fitted, by Huber's loss on the logarithm of the loss, from a grid of starts.
 
 ``L(N, D) = E + A N^-alpha + B D^-beta`` is Hoffmann et al. 2022, ``L(C) = a (b + C)^-alpha + E`` Bachmann et al. 2023.
+In ``L(N, D) = ((N_c / N)^(alpha / beta) + D_c / D)^beta`` (Kaplan et al. 2020, equation 1.5) N and D act together: a
+larger model gains less where data is short, and there is no E.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from resmlp_mt.lab.scaling.minimize import minimize
+from resmlp_mt.lab.scaling.minimize import Residuals, minimize
 
 EXPONENTS = 0.1, 0.3, 0.8
 FLOORS = 0.1, 0.5, 0.9
@@ -47,28 +48,17 @@ def fit_sizes(points: Points, weights: np.ndarray | None = None, starts: np.ndar
         problems x (1 + 4 families): log E, and of each family log A and alpha, log B and beta, where N and D are over
         their geometric means over all runs: ``named_sizes`` undoes that
     """
-    return solve(_sizes, points, _starts(points), weights, starts)
+    return solve(lambda theta, _: _sizes(theta, points), _starts(points), weights, starts)
 
 
-def solve(
-    law: Callable[[np.ndarray, Points], tuple[np.ndarray, np.ndarray]],
-    points: Points,
-    grid: np.ndarray,
-    weights: np.ndarray | None,
-    starts: np.ndarray | None,
-) -> np.ndarray:
-    """What ``fit_sizes`` does, for any law.
-
-    Args:
-        law: from parameters, problems x P, to the residuals of log L and their derivatives, as ``minimize`` has them
-        grid: starts, of which the best solution counts
-    """
+def solve(law: Residuals, grid: np.ndarray, weights: np.ndarray | None, starts: np.ndarray | None) -> np.ndarray:
+    """Fit a law to the points of a first problem from a grid, or to those of several from ``starts``."""
     if starts is None:
-        candidates, costs = minimize(lambda theta, _: law(theta, points), grid, np.ones((len(grid), len(points.loss))))
+        one = np.zeros(1, int)
+        points = law(grid[:1], one)[0].shape[1]
+        candidates, costs = minimize(lambda theta, _: law(theta, one), grid, np.ones((len(grid), points)))
         starts = candidates[[np.argmin(costs)]]
-    if weights is None:
-        return starts
-    return minimize(lambda theta, _: law(theta, points), np.repeat(starts, len(weights), 0), weights)[0]
+    return starts if weights is None else minimize(law, np.repeat(starts, len(weights), 0), weights)[0]
 
 
 def named_sizes(theta: np.ndarray, points: Points, family: int) -> Parameters:
@@ -101,18 +91,13 @@ def fit_compute(
         problems x 4: log E, log a, alpha, log b, where C is over its geometric mean: ``named_compute`` undoes that
     """
     x = compute / _center(compute)
+    lowest, middle = loss[0].min(), np.median(loss[0])
+    grid = [
+        [np.log(lowest * floor), np.log(middle - lowest * floor), alpha, np.log(shift)]
+        for floor, alpha, shift in product(FLOORS, EXPONENTS, (x.min() / 10, x.min(), x.max()))
+    ]
     weights = np.ones_like(loss) if weights is None else weights
-    if starts is None:
-        [lowest] = loss[:1].min(1)
-        grid = [
-            [np.log(lowest * floor), np.log(np.median(loss[0]) - lowest * floor), alpha, np.log(shift)]
-            for floor, alpha, shift in product(FLOORS, EXPONENTS, (x.min() / 10, x.min(), x.max()))
-        ]
-        candidates, costs = minimize(
-            lambda theta, _: _compute(theta, x, loss[:1]), np.array(grid), np.repeat(weights[:1], len(grid), 0)
-        )
-        starts = candidates[[np.argmin(costs)]]
-    return minimize(lambda theta, which: _compute(theta, x, loss[which]), np.repeat(starts, len(loss), 0), weights)[0]
+    return solve(lambda theta, which: _compute(theta, x, loss[which]), np.array(grid), weights, starts)
 
 
 def named_compute(theta: np.ndarray, compute: np.ndarray) -> Parameters:
@@ -174,3 +159,48 @@ def _compute(theta: np.ndarray, x: np.ndarray, loss: np.ndarray) -> tuple[np.nda
     whole = falling + floor
     slopes = [floor, falling, -falling * np.log(shifted), -falling * alpha * np.exp(log_b) / shifted]
     return np.log(whole) - np.log(loss), np.stack([each / whole for each in slopes], -1)
+
+
+def fit_together(points: Points, weights: np.ndarray | None = None, starts: np.ndarray | None = None) -> np.ndarray:
+    """Fit the law to the runs of one family.
+
+    Args:
+        weights, starts: as for ``fit_sizes``
+
+    Returns:
+        problems x 4: alpha log N_c and alpha, beta log D_c and log beta, where N and D are over their geometric means:
+        ``named_together`` undoes that
+    """
+    half = np.log(np.median(points.loss))
+    grid = np.array([[half, alpha, half, np.log(beta)] for alpha, beta in product(EXPONENTS, EXPONENTS)])
+    grid[:, [0, 2]] -= np.exp(grid[:, [3]]) * np.log(2)  # so that both together are the loss
+    return solve(lambda theta, _: _together(theta, points), grid, weights, starts)
+
+
+def named_together(theta: np.ndarray, points: Points) -> Parameters:
+    """N_c, alpha, D_c and beta, by what ``fit_together`` returned."""
+    of_size, alpha, of_data, log_beta = theta.T
+    beta = np.exp(log_beta)
+    n, d = centers(points)
+    with np.errstate(over="ignore", divide="ignore"):  # of a law that is not identified
+        sizes, amounts = np.exp(of_size / alpha + n), np.exp(of_data / beta + d)
+    return {"N_c": sizes, "alpha": alpha, "D_c": amounts, "beta": beta}
+
+
+def loss_together(named: Parameters, parameters: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """``((N_c / N)^(alpha / beta) + D_c / D)^beta`` (problems x points)."""
+    sizes, alpha, amounts, beta = (named[name][:, None] for name in ("N_c", "alpha", "D_c", "beta"))
+    return ((sizes / parameters) ** (alpha / beta) + amounts / tokens) ** beta
+
+
+def _together(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
+    n, d = centers(points)
+    x, y = np.log(points.parameters) - n, np.log(points.tokens) - d
+    of_size, alpha, of_data, log_beta = (theta[:, [each]] for each in range(4))
+    beta = np.exp(log_beta)
+    u, v = of_size - alpha * x, of_data - beta * y  # logarithms of (N_c / N)^alpha and (D_c / D)^beta
+    whole = np.logaddexp(u / beta, v / beta)
+    share = np.exp(u / beta - whole)
+    of_beta = beta * (whole - (1 - share) * y) - share * u - (1 - share) * v
+    slopes = np.stack([share, -share * x, 1 - share, of_beta], -1)
+    return beta * whole - np.log(points.loss), slopes

@@ -1,7 +1,8 @@
 """Least squares with Huber's loss, of many small problems at once.
 
-SciPy solves one problem at a time, too slow for the thousands of a bootstrap. This is the method of Levenberg and
-Marquardt on arrays with a first dimension of problems; ``scipy.optimize.least_squares(loss="huber")`` finds the same.
+SciPy solves one problem at a time: the bootstrap of examples/scaling/tatoeba.json takes 61 s by it and 1.4 s by this,
+the method of Levenberg and Marquardt on arrays with a first dimension of problems. ``scipy.optimize.least_squares``
+finds the same constants, but other ends of the intervals of those that the runs do not identify.
 """
 
 from collections.abc import Callable

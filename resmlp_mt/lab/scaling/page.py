@@ -10,12 +10,11 @@ from typing import Any
 
 from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.common.tables import facts, markdown_table
-from resmlp_mt.lab.ablations.table import duration
 from resmlp_mt.lab.analysis import page as html
 from resmlp_mt.lab.scaling.estimates import CONFIDENCE, Estimate
-from resmlp_mt.lab.scaling.findings import findings
-from resmlp_mt.lab.scaling.fit import CHOICES, FamilyFit
+from resmlp_mt.lab.scaling.fit import CHOICES, FamilyFit, points_of
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
+from resmlp_mt.lab.trainings.queue import duration
 
 FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
 
@@ -67,36 +66,37 @@ class Study:
         return [run.cell.name for run in self.runs if run.end == DIVERGED]
 
     def notes(self) -> list[str]:
-        """What the figures are."""
-        diverged = (
-            f" {len(self.diverged)} diverged and are left out: {', '.join(self.diverged)}." if self.diverged else ""
-        )
-        return [f"{len(self.runs)} of {self.planned} trainings are finished.{diverged}", *NOTES]
+        """How much is finished, which families cannot be fitted, and what the figures are."""
+        told = f"{len(self.runs)} of {self.planned} trainings are finished."
+        if self.diverged:
+            told += f" {len(self.diverged)} diverged and are left out: {', '.join(self.diverged)}."
+        return [told, *(f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not), *NOTES]
 
-    def tables(self) -> list[tuple[str, Table]]:
-        """Headings and tables."""
+    def tables(self) -> dict[str, Table]:
+        """By heading."""
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
-        tables = [("The runs", self._runs())]
+        tables = {"The runs": self._runs()}
         if not fitted:
             return tables
         for choice, what in CHOICES.items():
-            rows = {name: fit.sizes[choice].constants for name, fit in fitted.items()}
-            tables.append((f"L(N, D), N: {what}", constants_table(rows)))
+            constants = {name: fit.sizes[choice].constants for name, fit in fitted.items()}
+            tables[f"L(N, D), N: {what}"] = constants_table(constants)
         if self.shared:
-            tables.append(("L(N, D) with one E for all families", constants_table(self.shared)))
-        rows = {name: fit.together for name, fit in fitted.items()}
-        tables.append(("L(N, D) where N and D act together", constants_table(rows)))
-        tables.append(("L(C) on the frontier", constants_table({name: fit.compute for name, fit in fitted.items()})))
-        held = [["left out", "runs", "error of the predicted loss", "where N and D act together"]]
-        held += [
+            tables["L(N, D) with one E for all families"] = constants_table(self.shared)
+        tables["L(N, D) where N and D act together"] = constants_table(
+            {name: fitted[name].together.constants for name in fitted}
+        )
+        tables["L(C) on the frontier"] = constants_table({name: fit.compute.constants for name, fit in fitted.items()})
+        held = [
             [f"{name}, {each.what}", str(each.runs), f"{each.error:.2%}", f"{each.error_together:.2%}"]
             for name, fit in fitted.items()
             for each in fit.held_out
         ]
-        if len(held) > 1:
-            tables.append(("Runs that a fit has not seen", held))
+        if held:
+            heading = ["left out", "runs", "error of the predicted loss", "where N and D act together"]
+            tables["Runs that a fit has not seen"] = [heading, *held]
         if self.differences:
-            tables.append(("Differences of exponents", constants_table(self.differences)))
+            tables["Differences of exponents"] = constants_table(self.differences)
         return tables
 
     def _runs(self) -> Table:
@@ -104,25 +104,14 @@ class Study:
         rows = [[*heading, "FLOPs in all", "processor time", "ended by"]]
         for run in self.runs:
             of = run.parameters
-            best = f"{run.best:.3f}" if run.losses else "none"
-            character = f"{run.best * self.tokens_a_character:.3f}" if run.losses else "none"
-            rows.append(
-                [
-                    run.cell.name,
-                    *(f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, run.tokens)),
-                    f"{run.flops:.3g}",
-                    best,
-                    character,
-                    f"{run.compute[-1]:.3g}" if run.losses else "none",
-                    duration(run.processor_seconds),
-                    run.end,
-                ]
-            )
+            losses, compute = ["none", "none"], "none"
+            if run.losses:
+                losses = [f"{run.best:.3f}", f"{run.best * self.tokens_a_character:.3f}"]
+                compute = f"{run.compute[-1]:.3g}"
+            counts = (f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, run.tokens))
+            took = duration(run.processor_seconds)
+            rows.append([run.cell.name, *counts, f"{run.flops:.3g}", *losses, compute, took, run.end])
         return rows
-
-    def says(self) -> list[str]:
-        """What was found, in words."""
-        return findings(self.families, self.differences)
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
@@ -132,10 +121,9 @@ class Study:
             "cells planned": self.planned,
             "diverged": self.diverged,
             "tokens a character": self.tokens_a_character,
-            "findings": self.says(),
             "tables": {
                 heading: {"columns": columns, "rows": {name: cells for name, *cells in rows}}
-                for heading, ((_, *columns), *rows) in self.tables()
+                for heading, ((_, *columns), *rows) in self.tables().items()
             },
             "families": {name: _family(fit) for name, fit in self.families.items()},
             "one E for all": _constants(self.shared),
@@ -145,24 +133,18 @@ class Study:
 
     def as_markdown(self) -> str:
         """A document beside the picture."""
-        parts = [
-            f"# {self.title}",
-            *(f"- {each}" for each in self.says()),
-            f"![{self.title}]({FILES[1]})",
-            *self.notes(),
-        ]
-        for heading, rows in self.tables():
+        parts = [f"# {self.title}", f"![{self.title}]({FILES[1]})", *self.notes()]
+        for heading, rows in self.tables().items():
             parts += [f"## {heading}", markdown_table(rows)]
         return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
 
     def as_html(self, png: bytes | None) -> str:
         """A page that needs no other file."""
-        parts = [html.finding(each) for each in self.says()]
+        parts = [html.paragraph(each) for each in self.notes()]
         if png:
-            parts.append(html.picture(png, f"{self.title}: loss over compute, parameters and data; the best size"))
-        parts += [html.paragraph(each) for each in self.notes()]
+            parts = [html.picture(png, f"{self.title}: loss over compute, parameters and data; the best size"), *parts]
         contents = []
-        for number, (heading, rows) in enumerate(self.tables()):
+        for number, (heading, rows) in enumerate(self.tables().items()):
             contents.append((heading, f"table{number}"))
             parts += [html.heading(heading, f"table{number}"), html.table(rows)]
         return html.page(self.title, [*parts, html.paragraph(f"{facts(self.about)}.")], contents)
@@ -181,24 +163,22 @@ def _constants(rows: Mapping[str, Mapping[str, Estimate]]) -> dict[str, dict[str
 def _family(fit: FamilyFit) -> dict[str, Any]:
     if fit.why_not:
         return {"runs": len(fit.runs), "not fitted": fit.why_not}
+    points = points_of(fit.runs)
+    ranges = {"N": points.parameters, "D": points.tokens}
     return {
         "runs": len(fit.runs),
         "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
-        "L(C)": {name: each.as_json() for name, each in fit.compute.items()},
+        "L(C)": {name: each.as_json() for name, each in fit.compute.constants.items()},
         "residual": fit.residual,
-        "N and D together": {name: each.as_json() for name, each in fit.together.items()},
+        "N and D together": {name: each.as_json() for name, each in fit.together.constants.items()},
         "residual of N and D together": fit.residual_together,
         "held out": [asdict(each) for each in fit.held_out],
-        "ranges": fit.ranges,
+        "ranges": {name: float(of.max() / of.min()) for name, of in ranges.items()},
     }
 
 
 def save(study: Study, out: Path) -> None:
-    """Write the page, the picture (with matplotlib), the Markdown and the JSON.
-
-    Raises:
-        UserError: one cannot be written
-    """
+    """Write the page, the picture (with matplotlib), the Markdown and the JSON."""
     page, picture, markdown, as_json = (out / name for name in FILES)
     png = drawn(study)
     if png:

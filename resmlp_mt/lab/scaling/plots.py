@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from resmlp_mt.common.colors import colors_of
 from resmlp_mt.lab.scaling.estimates import interval
-from resmlp_mt.lab.scaling.fit import FamilyFit, best_size
+from resmlp_mt.lab.scaling.fit import FamilyFit, Fit, best_size
 from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 
@@ -24,19 +24,16 @@ Law = Callable[[Parameters, np.ndarray], np.ndarray]
 
 
 def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "") -> Figure:
-    """Loss over compute, parameters and data, and the best size of a model, each with the laws that were fitted.
-
-    Args:
-        families: by name
-        runs: all, those too that have diverged
-    """
+    """Loss over compute, parameters and data, and the best size of a model, each with the laws that were fitted."""
     figure = Figure(figsize=(12, 10.5), layout="constrained")
     axes = figure.subplots(2, 2)
     colors = colors_of(families)
     markers = {name: MARKERS[number % len(MARKERS)] for number, name in enumerate(families)}
     _compute(axes[0, 0], families, runs, colors)
-    _parameters(axes[0, 1], families, colors, markers)
-    _data(axes[1, 0], families, colors, markers)
+    _losses(axes[0, 1], families, colors, markers, side=0)
+    axes[0, 1].set(xlabel="non-embedding parameters N (with the largest sample)", ylabel="lowest validation loss")
+    _losses(axes[1, 0], families, colors, markers, side=1)
+    axes[1, 0].set(xlabel="target tokens of the sample D (with the largest model)", ylabel="lowest validation loss")
     _split(axes[1, 1], families, colors, markers)
     losses = [loss for run in runs if run.end != DIVERGED for loss in run.losses]
     best = [run.best for fit in families.values() for run in fit.runs]
@@ -73,54 +70,36 @@ def _compute(axis: Any, families: Mapping[str, FamilyFit], runs: list[Run], colo
     for name, fit in families.items():
         if fit.frontier is not None:
             there = np.isfinite(fit.frontier.loss[0])
-            axis.plot(
-                fit.frontier.compute[there],
-                fit.frontier.loss[0, there],
-                ".",
-                markersize=4,
-                color=colors[name],
-                zorder=3,
-            )
+            points = fit.frontier.compute[there], fit.frontier.loss[0, there]
+            axis.plot(*points, ".", markersize=4, color=colors[name], zorder=3)
         if not fit.why_not and fit.frontier is not None:
             measured = float(fit.frontier.compute[0]), float(fit.frontier.compute[-1])
-            _law(axis, loss_of_compute, fit.compute_one, fit.compute_many, measured, colors[name])
+            _law(axis, loss_of_compute, fit.compute, measured, colors[name])
     axis.set(xlabel="training compute (FLOPs; dots: the frontier)", ylabel="validation loss (nats a target token)")
 
 
-def _parameters(
-    axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str]
+def _losses(
+    axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str], side: int
 ) -> None:
+    """The lowest loss along N (side 0) or D (side 1), of the runs with the largest value of the other."""
     for name, fit in families.items():
         if not fit.runs:
             continue
-        most = max(run.tokens for run in fit.runs)
-        at = sorted((run.parameters.non_embedding, run.best) for run in fit.runs if run.tokens == most)
+        values = [(run.parameters.non_embedding, run.tokens) for run in fit.runs]
+        largest = max(each[1 - side] for each in values)
+        runs = zip(values, fit.runs, strict=True)
+        at = sorted((each[side], run.best) for each, run in runs if each[1 - side] == largest)
         axis.plot(*zip(*at, strict=True), markers[name], color=colors[name], markersize=5)
         if not fit.why_not:
-            law = fit.sizes["non_embedding"]
-            _law(axis, _of_n(most), law.one, law.many, (at[0][0], at[-1][0]), colors[name])
-    axis.set(xlabel="non-embedding parameters N (with the largest sample)", ylabel="lowest validation loss")
+            _law(axis, _along(side, largest), fit.sizes["non_embedding"], (at[0][0], at[-1][0]), colors[name])
 
 
-def _data(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str]) -> None:
-    for name, fit in families.items():
-        if not fit.runs:
-            continue
-        largest = max(run.parameters.non_embedding for run in fit.runs)
-        at = sorted((run.tokens, run.best) for run in fit.runs if run.parameters.non_embedding == largest)
-        axis.plot(*zip(*at, strict=True), markers[name], color=colors[name], markersize=5)
-        if not fit.why_not:
-            law = fit.sizes["non_embedding"]
-            _law(axis, _of_d(largest), law.one, law.many, (at[0][0], at[-1][0]), colors[name])
-    axis.set(xlabel="target tokens of the sample D (with the largest model)", ylabel="lowest validation loss")
+def _along(side: int, fixed: float) -> Law:
+    def loss(named: Parameters, values: np.ndarray) -> np.ndarray:
+        n, d = (values, fixed) if side == 0 else (fixed, values)
+        return loss_of_sizes(named, *np.broadcast_arrays(n, d))
 
-
-def _of_n(tokens: float) -> Law:
-    return lambda named, n: loss_of_sizes(named, n, np.full_like(n, tokens))
-
-
-def _of_d(parameters: float) -> Law:
-    return lambda named, d: loss_of_sizes(named, np.full_like(d, parameters), d)
+    return loss
 
 
 def _of_c(flops: tuple[float, float]) -> Law:
@@ -132,12 +111,10 @@ def _split(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, st
     for name, fit in families.items():
         if fit.why_not or fit.frontier is None:
             continue
+        k, growth = fit.flops
+        compute = [k * run.parameters.non_embedding**growth * run.tokens for run in fit.runs]
         law = fit.sizes["non_embedding"]
-        compute = [law.flops[0] * run.parameters.non_embedding ** law.flops[1] * run.tokens for run in fit.runs]
-        _law(
-            axis, _of_c(law.flops), law.one, law.many,
-            (min(compute), max(compute)), colors[name],
-        )  # fmt: skip
+        _law(axis, _of_c(fit.flops), law, (min(compute), max(compute)), colors[name])
         sizes = np.array([run.parameters.non_embedding for run in fit.runs])
         there = np.isfinite(fit.frontier.loss[0])
         axis.plot(
@@ -156,12 +133,12 @@ def _split(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, st
     axis.set(xlabel="training compute (FLOPs)", ylabel="best N: by the law (lines), on the frontier (open)")
 
 
-def _law(axis: Any, law: Law, one: Parameters, many: Parameters, measured: tuple[float, float], color: str) -> None:
+def _law(axis: Any, law: Law, fit: Fit, measured: tuple[float, float], color: str) -> None:
     inside = np.geomspace(*measured, 60)
     beyond = np.geomspace(measured[1], BEYOND * measured[1], 30)
     for where, style, shade in (inside, "-", 0.15), (beyond, "--", 0.07):
-        axis.plot(where, law(one, where)[0], style, color=color, linewidth=2.2 if style == "-" else 1.5, zorder=2)
+        axis.plot(where, law(fit.one, where)[0], style, color=color, linewidth=2.2 if style == "-" else 1.5, zorder=2)
         with np.errstate(all="ignore"):
-            drawn = law(many, where)
+            drawn = law(fit.many, where)
         low, high = np.transpose([interval(np.where(np.isfinite(at), at, math.nan)) for at in drawn.T])
         axis.fill_between(where, low, high, color=color, alpha=shade, linewidth=0)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.ablations.training_log import Curves, read_curves
 from resmlp_mt.lab.scaling.cells import CellFolder
-from resmlp_mt.lab.scaling.grid import Cell
-from resmlp_mt.lab.scaling.parameters import Parameters
+from resmlp_mt.lab.scaling.grid import Cell, Parameters
+from resmlp_mt.lab.trainings.log import Curves, read_curves
 
 STOPPED, BUDGET, DIVERGED = "stopped falling", "budget", "diverged"
 
@@ -49,18 +48,11 @@ class Run:
 
 
 def read_run(cell: CellFolder, vocabulary: int) -> Run:
-    """Read a finished cell.
-
-    Args:
-        vocabulary: entries of the target dictionary: a training that is no better than guessing them has diverged
-
-    Raises:
-        UserError: its log cannot be read
-    """
+    """Read a finished cell; one that is no better than guessing the entries of the vocabulary has diverged."""
     try:
         curves = read_curves(cell.log)
     except UserError:
-        if not cell.diverged:
+        if not cell.ended_by_itself():
             raise
         curves = Curves({}, {})  # before the first update was told
     epochs = {updates: told["update"] for updates, told in curves.training.items() if "update" in told}
@@ -68,7 +60,7 @@ def read_run(cell: CellFolder, vocabulary: int) -> Run:
     tokens_an_update = cell.plan.tokens * epochs.get(last, 0) / last
     bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in curves.validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
-    diverged = cell.diverged or not losses or list(losses.values())[-1] >= math.log(vocabulary)
+    diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
     end = DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED
     plan = cell.plan
     return Run(

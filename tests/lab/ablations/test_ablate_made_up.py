@@ -75,14 +75,14 @@ def commands(monkeypatch):
             end = f"Generate {option['--gen-subset']} with beam=4: BLEU4 = 1"
             output.write_text("\n".join([*lines, end]).replace(".\n", " .\n") + "\n")
 
-    monkeypatch.setattr("resmlp_mt.lab.ablations.running.run", run)
+    monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", run)
     return begun
 
 
 @pytest.fixture
 def ablate(work, commands, monkeypatch, capsys, tmp_path):
-    for picture in "plots.draw", "curves.draw_curves":  # most of the time, and tested elsewhere
-        monkeypatch.setattr(f"resmlp_mt.lab.ablations.{picture}", lambda *arguments: None)
+    for picture in "ablations.plots.draw", "trainings.curves.draw_curves":  # most of the time, and tested elsewhere
+        monkeypatch.setattr(f"resmlp_mt.lab.{picture}", lambda *arguments: None)
     monkeypatch.setattr("resmlp_mt.score.bleu.PairedTest", partial(PairedTest, n_samples=50))  # not 1,000
     run = printed("ablate", monkeypatch, capsys)
     return lambda recipe, *arguments: run(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
@@ -148,45 +148,6 @@ def test_the_table_has_means_spreads_intervals_and_pairs_of_the_same_seed(ablate
     assert any(line.startswith("| relu | 3 | 4.10 |") for line in lines)
     assert "Welch's t interval (95%)" in out and "seeds 3, 1" in out
     assert "It covers chance in training" in out and "It covers chance in the choice of the sentences" in out
-
-
-def test_a_row_with_one_seed_so_far_has_neither_deviation_nor_interval(ablate, recipe, tmp_path):
-    ablate(recipe("seeds: [1]"))
-    table = json.loads((tmp_path / "out" / "table.json").read_text())
-    assert table["over seeds"]["relu"]["perplexity"] == {"mean": 4.0, "sd": None}
-    assert table["differences"]["relu"]["perplexity"] == {"mean": -1.0, "low": None, "high": None}
-    assert "| relu | 1 | 4.00 | " in (tmp_path / "out" / "table.md").read_text()
-
-
-def test_without_the_baseline_there_are_no_differences_and_with_other_seeds_no_pairs(ablate, recipe, tmp_path):
-    path = recipe("seeds: [1, 3]")
-    ablate(path, "--rows", "relu")
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert "| relu | 2 | 4.05 +- 0.07 |" in text and "| minus paper |" not in text
-    path.write_text(path.read_text().replace("seeds: [1, 3]", "seeds: [2]"))
-    ablate(path, "--rows", "paper")
-    path.write_text(path.read_text().replace("seeds: [2]", "seeds: [1, 2, 3]"))
-    ablate(path, "--table")
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert "| relu | -1.95 | " in text and text.count("| 0 of 0 seeds |") == 1
-
-
-def test_without_seeds_folders_options_and_table_are_as_before_there_were_any(ablate, commands, recipe, tmp_path):
-    path = recipe("seed: 1")
-    ablate(path)
-    text = (tmp_path / "out" / "table.md").read_text()
-    assert "| relu | 4.00 | " in text
-    assert "for every row, seed 1. " in text
-    assert "Welch" not in text and "Over seeds" not in text
-    commands.clear()
-    for row in "paper", "relu":
-        record = tmp_path / "out" / row / "row.json"
-        values = json.loads(record.read_text())
-        assert " --max-epoch 2 --seed 1 --num-workers 0 " in " ".join(values["training"]["options"])
-        values["search"] = values["search"]["test"]  # an earlier version had the options of one subset alone
-        record.write_text(json.dumps(values))
-    ablate(path)
-    assert not commands
 
 
 def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, recipe, tmp_path):

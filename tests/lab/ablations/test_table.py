@@ -6,7 +6,7 @@ import pytest
 
 from resmlp_mt.lab.ablations.plots import draw, figure_of, whiskers
 from resmlp_mt.lab.ablations.table import Figures, Table
-from resmlp_mt.lab.ablations.training_log import TrainingFigures
+from resmlp_mt.lab.trainings.log import TrainingFigures
 
 
 def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.0, seed=1):

@@ -9,7 +9,8 @@ import pytest
 
 from resmlp_mt.cli.benchmark import get_parser
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks import command, jobs, machine
+from resmlp_mt.lab import machine
+from resmlp_mt.lab.benchmarks import command, jobs
 from resmlp_mt.lab.benchmarks.jobs import FULL, QUICK
 from resmlp_mt.lab.benchmarks.timing import per_second, speed_ratio
 from scripts import in_process

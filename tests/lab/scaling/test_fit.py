@@ -9,9 +9,7 @@ from made_runs import CHINCHILLA, loss, made_runs
 from scipy.optimize import minimize_scalar
 
 from resmlp_mt.lab.scaling import fit as fits
-from resmlp_mt.lab.scaling.estimates import Estimate, difference
-from resmlp_mt.lab.scaling.findings import findings, of_family
-from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, flops_law, points_of, split
+from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, split
 from resmlp_mt.lab.scaling.frontier import frontier
 from resmlp_mt.lab.scaling.page import Study, drawn
 from resmlp_mt.lab.scaling.plots import figure_of
@@ -40,12 +38,11 @@ def families(few_resamples):
     return made | {"heads": fit_family(broken)}
 
 
-def test_the_exponents_of_known_laws_are_in_their_intervals_and_are_identified(families):
+def test_the_exponents_of_known_laws_are_in_their_intervals(families):
     for name, known in ("transformer", ONE), ("none", OTHER):
         constants = families[name].constants
         for exponent in "alpha", "beta":
             assert constants[exponent].low < known[exponent] < constants[exponent].high
-        assert constants["beta"].identified
 
 
 def test_what_is_held_out_is_predicted_within_two_per_cent(families):
@@ -64,11 +61,8 @@ def test_differences_of_families_have_the_known_sign_and_size(families):
     assert list(found) == ["none minus transformer"]
     alpha = found["none minus transformer"]["alpha, of parameters"]
     assert alpha.low < OTHER["alpha"] - ONE["alpha"] < alpha.high < 0
-    told = findings(families, found)
-    assert any("alpha, of parameters" in each and "differs from zero" in each for each in told)
     beta = found["none minus transformer"]["beta, of data"]
     assert beta.low < 0 < beta.high
-    assert any("beta, of data" in each and "Not identified: zero" in each for each in told)
 
 
 def test_one_e_for_families_that_have_enough_runs(families):
@@ -82,7 +76,6 @@ def test_one_e_for_families_that_have_enough_runs(families):
 def test_too_few_points_are_one_line(families):
     line = "too few points for a fit: 10 runs of 5 sizes and 2 amounts of data; at least 7 of 3 and 3 are needed"
     assert families["heads"].why_not == line
-    assert of_family(families["heads"]) == f"{line}."
     assert fit_family([]).why_not.startswith("too few points for a fit: 0 runs")
 
 
@@ -109,12 +102,6 @@ def test_hoffmann_et_al_s_split_follows_from_their_constants():
     assert (exponents["N*"][0], exponents["D*"][0]) == pytest.approx((0.452, 0.548), abs=1e-3)
 
 
-def test_flops_are_a_power_of_the_parameters_through_both_ends():
-    runs = made_runs("transformer", ONE, SIZES, AMOUNTS[:1])
-    k, growth = flops_law(points_of(runs), np.array([5.0 * run.parameters.non_embedding**0.7 for run in runs]))
-    assert (k, growth) == pytest.approx((5.0, 0.7))
-
-
 def test_the_frontier_is_the_lowest_of_the_curves_where_they_are_and_a_run_s_points_stay_together():
     runs = made_runs("transformer", ONE, [1e5, 1e6], [1e6])
     whole = frontier(runs)
@@ -128,24 +115,6 @@ def test_the_frontier_is_the_lowest_of_the_curves_where_they_are_and_a_run_s_poi
     only = frontier(runs, np.array([[0.0, 3.0]]))
     assert set(only.run[0, np.isfinite(only.loss[0])]) == {1}
     assert np.isinf(only.loss[0, 0])
-
-
-def test_a_narrow_range_is_not_identified_and_the_needed_one_is_told():
-    runs = made_runs("transformer", ONE, [1e5, 1.2e5, 1.4e5], [1e5, 1.1e5, 1.2e5], noise=0.01)
-    told = of_family(fit_family(runs))
-    assert "Alpha, of parameters, is not identified" in told
-    assert "N spans a factor of 1; " in told
-    assert "would be needed, or more runs" in told
-    assert "How more compute is best spent is not identified" in told
-
-
-def test_an_interval_twice_as_wide_as_the_exponent_needs_the_square_of_the_range():
-    draws = np.linspace(0.1, 0.5, 9)
-    assert Estimate(0.2, 0.1, 0.5, draws).needed(10) == pytest.approx(100)
-    assert not Estimate(0.2, 0.1, 0.5, draws).identified
-    assert Estimate(0.3, 0.2, 0.4, draws).identified
-    assert Estimate(0.3, 0.2, 0.4, draws).needed(10) == pytest.approx(10)
-    assert difference(Estimate(0.3, 0.2, 0.4, draws), Estimate(0.2, 0.1, 0.3, draws - 0.1)).low == pytest.approx(0.1)
 
 
 def test_a_run_that_diverged_is_shown_left_out_and_counted(families):

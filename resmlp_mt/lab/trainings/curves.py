@@ -8,7 +8,7 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.common.colors import colors_of
 from resmlp_mt.common.files import PathLike, atomic_write
-from resmlp_mt.lab.ablations.training_log import Curves
+from resmlp_mt.lab.trainings.log import Curves
 
 PANELS = [
     ("training", "loss", "training loss (bits a subword)"),
@@ -27,9 +27,6 @@ def draw_curves(runs: Mapping[str, Curves], path: PathLike, title: str = "") -> 
 
     Args:
         runs: by name, as the legend shows it
-
-    Raises:
-        UserError: the file cannot be written
     """
     with atomic_write(path, "wb") as stream:
         figure_of(runs, title).savefig(stream, format="png", dpi=110)

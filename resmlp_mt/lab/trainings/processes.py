@@ -26,9 +26,6 @@ def locked(folder: Path) -> IO[str]:
     """Open a folder for one run at a time.
 
     The lock is held as long as anybody has the file open: also by a command that has outlived its killed parent.
-
-    Raises:
-        UserError: another run works in the folder, or it cannot be written
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,28 +48,20 @@ def run(
     stop: Event,
     tell: Callable[[float], None] = lambda seconds: None,
 ) -> None:
-    """Run ``python -m MODULE ARGUMENTS`` to its end.
+    """Run ``python -m MODULE ARGUMENTS`` to its end, or until ``stop``; what it prints is added to files.
 
     Args:
-        command: module and arguments
-        output: where stdout goes, added at its end
-        log: where stderr goes, added at its end; may be the same
+        output, log: for stdout and stderr
         held: a locked file that the command keeps open
-        stop: ends the command when set
         tell: told the command's processor time (user and system, in seconds) every now and then and at the end
-
-    Raises:
-        UserError: it failed, with the end of its log
-        Stopped: it was ended
     """
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with open(output, "ab") as out, open(log, "ab") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", *map(str, command)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            env=environment,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
             pass_fds=[held.fileno()],
         )
     try:
@@ -89,17 +78,12 @@ def run(
         status = process.wait()
     if status != 0:
         name = str(command[0]).replace("fairseq_cli.", "fairseq-")
-        end = f"killed by signal {-status}" if status < 0 else f"failed: {last_line(log)}"
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        end = f"killed by signal {-status}" if status < 0 else f"failed: {lines[-1].strip() if lines else 'no message'}"
         raise UserError(f"{name} {end} (see {log})")
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process, with its finished children, has had of the processor; Linux only."""
+    """What a process, with its finished children, has had of the processor."""
     times = psutil.Process(pid).cpu_times()
     return times.user + times.system + times.children_user + times.children_system
-
-
-def last_line(path: Path) -> str:
-    """The last line of a log, which is where a command says what went wrong."""
-    lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
-    return next((line for line in reversed(lines) if line), "no message")

@@ -1,0 +1,115 @@
+"""What fairseq-train tells in its log (``--log-format json`` or ``simple``), over all runs of a training.
+
+What was done twice, because the training was broken off after it, counts once: as it was the last time.
+"""
+
+import json
+import math
+import re
+import statistics
+from dataclasses import dataclass
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, read_lines
+
+_LINE = re.compile(r"\| INFO \| (train_inner|train|valid) \| (.*)$")
+_SIMPLE = re.compile(r"(\w+)[ =]([^\s,|=]+)(?=,| \||$)")
+_PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained: ([0-9,]+)\)")
+
+
+@dataclass(frozen=True)
+class TrainingFigures:
+    """What a finished training's log tells.
+
+    Attributes:
+        perplexity: on the validation set after the last epoch
+        parameters: how many are trained
+        words_per_second: target subwords with ``</s>`` a second of the clock, the median over the log
+    """
+
+    perplexity: float
+    parameters: int
+    words_per_second: float
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A training from update to update: figures, by fairseq's names, by the number of updates.
+
+    Attributes:
+        training: ``loss`` in bits a subword (that of the criterion), ``ppl``, ``lr`` and ``wps``, target subwords with
+            ``</s>`` a second of the clock; ``update``, the epochs so far, in ``json`` alone
+        validation: ``loss`` and ``ppl``, after an epoch or wherever there was a validation; ``nll_loss``, in bits a
+            subword without label smoothing, where the criterion tells it beside its loss
+    """
+
+    training: dict[float, dict[str, float]]
+    validation: dict[float, dict[str, float]]
+
+
+def read_curves(path: PathLike) -> Curves:
+    """Read a training's log, finished or not."""
+    kept = {"train_inner": ("loss", "ppl", "lr", "wps", "update"), "valid": ("loss", "ppl", "nll_loss")}
+    found: dict[str, dict[float, dict[str, float]]] = {kind: {} for kind in kept}
+    for kind, told in map(_told, read_lines(path)):
+        if kind in kept and "num_updates" in told:
+            found[kind][told["num_updates"]] = {name: told[name] for name in kept[kind] if name in told}
+    if not found["train_inner"]:
+        raise UserError(
+            f"{path}: no update is told in it: give what fairseq-train printed with --log-format simple or json and a "
+            "--log-interval that is shorter than the training"
+        )
+    return Curves(*(dict(sorted(each.items())) for each in found.values()))
+
+
+def check_updates(path: PathLike, per_epoch: int) -> int:
+    """See that every epoch so far had so many updates, and return the last that is finished, 0 before the first."""
+    last = 0
+    for kind, told in map(_told, read_lines(path)):
+        if kind == "train" and {"epoch", "num_updates"} <= told.keys():
+            last, updates = int(told["epoch"]), int(told["num_updates"])
+            if updates != last * per_epoch:
+                raise UserError(
+                    f"{path}: {updates} updates after epoch {last}, not {last * per_epoch}: not the batches of the "
+                    "table's other rows; or set its updates_per_epoch right"
+                )
+    return last
+
+
+def read_training(path: PathLike, last_epoch: int) -> TrainingFigures:
+    """Read the log of a training of so many epochs."""
+    parameters = None
+    speeds: dict[float, float] = {}
+    perplexities: dict[float, float] = {}
+    for line in read_lines(path):
+        if match := _PARAMETERS.search(line):
+            parameters = int(match[1].replace(",", ""))
+        kind, told = _told(line)
+        if kind == "train_inner" and {"num_updates", "wps"} <= told.keys():
+            speeds[told["num_updates"]] = told["wps"]
+        elif kind == "valid" and {"epoch", "ppl"} <= told.keys():
+            perplexities[told["epoch"]] = told["ppl"]
+    if parameters is None or not speeds or last_epoch not in perplexities:
+        raise UserError(f"{path}: not the log of a whole training of {last_epoch} epochs: train again")
+    return TrainingFigures(perplexities[last_epoch], parameters, statistics.median(speeds.values()))
+
+
+def _told(line: str) -> tuple[str, dict[str, float]]:
+    """The kind of a line and its finite numbers by name; none where it has none, or where a kill has cut it."""
+    match = _LINE.search(line)
+    if not match:
+        return "", {}
+    kind, text = match.groups()
+    try:
+        values = json.loads(text) if text.startswith("{") else dict(_SIMPLE.findall(text))
+    except (ValueError, RecursionError):
+        return kind, {}
+    found = {}
+    for name, value in values.items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            continue
+        if math.isfinite(number):
+            found[name.removeprefix(f"{kind}_")] = number
+    return kind, found

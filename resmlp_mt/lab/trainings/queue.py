@@ -1,0 +1,302 @@
+"""Trainings in folders of their own, done if they were not done already, several at a time."""
+
+import contextlib
+import datetime
+import hashlib
+import shutil
+import signal
+import statistics
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import IO, Any
+
+import resmlp_mt
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import JsonFile, PathLike
+from resmlp_mt.data.checksums import sha256_of
+from resmlp_mt.lab.machine import describe
+from resmlp_mt.lab.trainings.processes import locked, run
+
+USER_DIR = Path(resmlp_mt.__file__).parent
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The checksums of the files of a folder of binarized data."""
+    paths = sorted(path for path in folder.glob("*") if path.suffix in (".bin", ".idx", ".txt"))
+    if not paths:
+        raise UserError(f"{folder}: no binarized data: prepare it first (for Multi30k, examples/multi30k/prepare.py)")
+    return {path.name: sha256_of(path) for path in paths}
+
+
+def code_digest() -> str:
+    """The first digits of a checksum of the models' code, which shows trainings by other code."""
+    code = hashlib.sha256()
+    for room in "fairseq_plugin", "nn":
+        for path in sorted((USER_DIR / room).glob("*.py")):
+            code.update(path.read_bytes())
+    return code.hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class TrainingFolder:
+    """The folder of a training.
+
+    Attributes:
+        name: what ``--anew`` calls it
+        seed: of the training
+        data: the binarized data
+        sums: its checksums
+        folder: where all of this is: checkpoints, logs, and what they were made from (``row.json``)
+    """
+
+    name: str
+    seed: int
+    data: Path
+    sums: dict[str, str] = field(repr=False)
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        """What the training is called."""
+        return self.name
+
+    @property
+    def options(self) -> list[str]:
+        """The options of fairseq-train, those apart that name files."""
+        raise NotImplementedError
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it has been trained to the end, by these options and from this data."""
+        values = self.state.values
+        return values.get("training") == self._training and bool(values.get("trained"))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all is done."""
+        return self.is_trained
+
+    def after(self, held: IO[str], stop: Event) -> None:
+        """What is done after the training."""
+
+    def progress(self) -> str:
+        """How far a training is that goes on, for the terminal; nothing to say nothing."""
+        return ""
+
+    @property
+    def log(self) -> Path:
+        """What fairseq-train printed."""
+        return self.folder / "train.log"
+
+    @property
+    def processor_seconds(self) -> float:
+        """The processor time of the training, that of its broken-off runs included."""
+        return sum(self.state.values["processor_seconds"])
+
+    @property
+    def trained(self) -> dict[str, str]:
+        """Date and circumstances of the training."""
+        return self.state.values["trained"]
+
+    @property
+    def state(self) -> JsonFile:
+        """What has been done in the folder; nothing where its file is not ours."""
+        state = JsonFile(self.folder / "row.json")
+        training = state.values.get("training")
+        if not isinstance(training, dict) or training.keys() != {"options", "data"}:
+            state.values = {}
+        return state
+
+    @property
+    def _training(self) -> dict[str, Any]:
+        return {"options": self.options, "data": self.sums}
+
+    def finish(self, stop: Event, anew: bool, about: Mapping[str, str]) -> None:
+        """Do what is not done yet; ended by ``stop`` and run again, it goes on.
+
+        Args:
+            anew: forget all that is there
+            about: the circumstances of a training, to be kept with it
+        """
+        with contextlib.closing(locked(self.folder)) as held:
+            try:
+                self._check_folder()
+                if anew:
+                    self._empty()
+                self._check_training()
+                if not self.is_trained:
+                    self._train(held, stop, about)
+                if not self.finished:
+                    self.after(held, stop)
+            except OSError as error:
+                raise UserError(f"{error.filename or self.folder}: {error.strerror or error}") from error
+
+    def _check_folder(self) -> None:
+        """Refuse a folder with other files: fairseq-train would go on from any checkpoints in it."""
+        if not self.state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
+            raise UserError(
+                f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose another --out"
+            )
+
+    def _check_training(self) -> None:
+        """Refuse to go on with a training of other options or data."""
+        before = self.state.values.get("training")
+        if before is None or before == self._training:
+            return
+        changed = f"other data than {self.data} has now"
+        if before["data"] == self.sums:
+            then, now = _by_name(before["options"]), _by_name(self.options)
+            different = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+            was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
+            changed = f"other options ({was}, now {now_is})"
+        raise UserError(
+            f"{self.folder}: trained with {changed}: --anew {self.name} trains it again, another --out keeps both"
+        )
+
+    def _train(self, held: IO[str], stop: Event, about: Mapping[str, str]) -> None:
+        state = self.state
+        state.values["training"] = self._training
+        earlier = state.values.setdefault("processor_seconds", [])
+        told = ""
+
+        def tell(seconds: float) -> None:
+            nonlocal told
+            state.values["processor_seconds"] = [*earlier, seconds]
+            state.save()
+            now = self.progress() if self.log.exists() else ""
+            if now != told:
+                told = now
+                print(f"{self.label}: {now}", flush=True)
+
+        tell(0.0)
+        command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
+        try:
+            run([*command, *self.options], self.log, self.log, held, stop, tell)
+        except UserError:
+            if not self.ended_by_itself():
+                raise
+        state.values["trained"] = {
+            "on": datetime.date.today().isoformat(), "the models' code": code_digest(), **about,
+        }  # fmt: skip
+        state.save()
+
+    def ended_by_itself(self) -> bool:
+        """Whether a training that fairseq-train has broken off is one that cannot go on, and counts as finished."""
+        return False
+
+    def generate(self, words: Sequence[PathLike], output: Path, held: IO[str], stop: Event) -> None:
+        """Run fairseq-generate on the data."""
+        log = self.folder / "generate.log"
+        for path in output, log:  # what a kill has left
+            path.unlink(missing_ok=True)
+        command: list[PathLike] = ["fairseq_cli.generate", self.data, "--user-dir", USER_DIR, *words]
+        run(command, output, log, held, stop)
+
+    def _empty(self) -> None:
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != ".lock":
+                path.unlink()
+
+
+def _by_name(options: list[str]) -> dict[str, str]:
+    """Each option with its values; the last one of a kind counts."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in options:
+        if word.startswith("--"):
+            name = found[word] = word
+        else:
+            name = found[name.split()[0]] = f"{name} {word}"
+    return found
+
+
+def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
+    """The names that were given, all of which must be there."""
+    for name in given:
+        if name not in names:
+            raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
+    return frozenset(given)
+
+
+def check_places(reference: Path, *folders: Path) -> None:
+    """Refuse a missing reference, and names that fairseq takes for something else than one folder."""
+    if not reference.is_file():
+        raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
+    for path in folders:  # it splits at colons, and reads options and variables
+        if str(path).startswith("-") or ":" in str(path) or "${" in str(path):
+            raise UserError(
+                f"{path}: fairseq would not take it for one folder: choose a name without :, ${{ and a first -"
+            )
+
+
+def duration(seconds: float) -> str:
+    """In hours or minutes."""
+    return f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
+
+
+def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], jobs: int) -> float | None:
+    """About how many seconds trainings will take, several at a time; None where nothing tells.
+
+    Args:
+        seconds: that trainings took, by name; one without takes their mean
+    """
+    if not seconds:
+        return None
+    usual = statistics.mean(seconds.values())
+    return sum(seconds.get(each.name, usual) for each in waiting) / min(jobs, len(waiting) or 1)
+
+
+def train_all(
+    trainings: Sequence[TrainingFolder], jobs: int, anew: frozenset[str], planned: Mapping[str, float]
+) -> list[str]:
+    """Finish trainings in their order and tell of each as it ends, and of how long the others take.
+
+    Args:
+        jobs: how many at a time, each of one thread
+        anew: the names of those that are trained again
+        planned: processor seconds of a training, by name, as far as known before
+
+    Returns:
+        the labels of those that failed; the others go on
+    """
+
+    def end(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    def tell_time() -> None:
+        left = time_left(waiting, seconds, jobs)
+        how_long = "how long they take is known when one is finished" if left is None else f"about {duration(left)}"
+        if waiting:
+            print(f"to run: {len(waiting)} trainings, {jobs} at a time, {how_long}", flush=True)
+
+    signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
+    about = {"rows at a time": str(jobs), **describe(threads=1, packages=())}
+    waiting = [each for each in trainings if each.name in anew or not each.is_trained]
+    seconds = {**planned, **{each.name: each.processor_seconds for each in trainings if each.is_trained}}
+    tell_time()
+    failed, stop = [], Event()
+    with ThreadPoolExecutor(min(jobs, len(trainings) or 1)) as pool:
+        try:
+            running = {pool.submit(each.finish, stop, each.name in anew, about): each for each in trainings}
+            for done in as_completed(running):
+                each, error = running[done], done.exception()
+                if error is not None and not isinstance(error, UserError):
+                    raise error
+                print(f"{each.label}: {error or 'finished'}", file=sys.stderr if error else sys.stdout, flush=True)
+                if error:
+                    failed.append(each.label)
+                if each in waiting:
+                    waiting.remove(each)
+                    if not error:
+                        seconds[each.name] = each.processor_seconds
+                    tell_time()
+        finally:  # also if it was interrupted
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    return failed
