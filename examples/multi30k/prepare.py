@@ -14,7 +14,7 @@ from resmlp_mt.common.errors import told_in_one_line
 with told_in_one_line():  # the imports take a second
     from resmlp_mt.cli import named
     from resmlp_mt.data.download import PublicFile
-    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, place, prepare, unpacking
+    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare, unpacking
     from resmlp_mt.data.sources import PlainText
     from resmlp_mt.data.subwords import Subwords
     from resmlp_mt.data.summary import format_summary, how_to_translate
@@ -49,16 +49,15 @@ def main() -> None:
     folder = args.folder or args.out / "raw"
     raw = {name: [folder / f"{name}.{lang}.gz" for lang in LANGS] for name in SETS.values()}
     plain = {name: [args.out / f"{name}.{lang}" for lang in LANGS] for name in SETS.values() if name != "train"}
-    made = [path for pair in plain.values() for path in pair]
-    inputs = [path for pair in raw.values() for path in pair]
-    place(args.out, LANGS, dict.fromkeys(SETS, 1), RECIPE.subwords, inputs, made, args.overwrite).check()
 
-    for name, sha256 in SHA256.items():
-        file = PublicFile(name, f"{HOME}/{name}", sha256)
-        file.taken_from(folder) if args.folder else file.fetched_into(folder)
+    def obtain() -> None:
+        for name, sha256 in SHA256.items():
+            file = PublicFile(name, f"{HOME}/{name}", sha256)
+            file.taken_from(folder) if args.folder else file.fetched_into(folder)
+
     corpus = Corpus(LANGS, **{ours: [PlainText(*raw[theirs])] for ours, theirs in SETS.items()})
     unpack = [unpacking(name, raw[name], paths) for name, paths in plain.items()]
-    print(format_summary(prepare(corpus, RECIPE, args.out, also=unpack, overwrite=args.overwrite)))
+    print(format_summary(prepare(corpus, RECIPE, args.out, also=unpack, overwrite=args.overwrite, obtain=obtain)))
     print(how_to_translate(args.out / "data-bin", args.out / "resmlp"))
 
 

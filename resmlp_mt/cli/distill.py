@@ -36,7 +36,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     args = get_parser().parse_args()
-    from resmlp_mt.data.distillation import DataBin, distill
+    from resmlp_mt.lab.distillation import DataBin, distill
 
     langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
     data = DataBin(args.data, *langs)

@@ -94,9 +94,9 @@ def bands_in_text(args: argparse.Namespace) -> list[Any]:
         UserError: the model has no band, the data is not its own, or there is no such sentence
     """
     from resmlp_mt.data.dictionaries import read_dictionary
-    from resmlp_mt.data.distillation import DataBin
     from resmlp_mt.export.loading import load
     from resmlp_mt.lab.analysis.bands import bands_of, read_bands
+    from resmlp_mt.lab.distillation import DataBin
 
     path = args.checkpoints[-1]
     trained = load([path], args.data)

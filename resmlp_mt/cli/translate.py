@@ -133,9 +133,8 @@ def main() -> None:
     stream = opened(args.input) if args.input else sys.stdin.buffer
     name = str(args.input or "standard input")
 
-    from resmlp_mt.data.cluster import Cluster
-    from resmlp_mt.data.parallel import Jobs, cores, ordered_map
-    from resmlp_mt.data.progress import Progress
+    from resmlp_mt.common.progress import Progress
+    from resmlp_mt.common.workers import cores, ordered_map, working
     from resmlp_mt.translate.lines import (
         GrowingFile,
         Layout,
@@ -163,17 +162,15 @@ def main() -> None:
         threads,
         args.engine,
     )
-    jobs: Jobs = args.jobs
     with contextlib.ExitStack() as stack:
-        if args.cluster:
-            jobs = stack.enter_context(Cluster(args.cluster))
+        workers = stack.enter_context(working(args.jobs, args.cluster))
         output: GrowingFile | Stdout = Stdout(sys.stdout.buffer)
         if args.output is not None:
             output = stack.enter_context(GrowingFile(args.output, work.identity, args.resume))
         progress = stack.enter_context(Progress("translate", lines_in(args.input), "sentences"))
 
         def mapped(windows: Iterable[Window]) -> Iterator[bytes]:
-            return ordered_map(partial(LineTranslator, work), windows, jobs)
+            return ordered_map(partial(LineTranslator, work), windows, workers)
 
         translate_lines(binary_lines(stream, name), work, output, mapped, progress.add)
 

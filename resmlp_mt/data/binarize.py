@@ -19,7 +19,8 @@ import numpy as np
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_LINE, PathLike, atomic_folder, atomic_write, read_lines
-from resmlp_mt.data.parallel import Chunk, Jobs, chunks, ordered_map
+from resmlp_mt.common.workers import ALONE, Workers, ordered_map
+from resmlp_mt.data.chunks import Chunk, chunks
 from resmlp_mt.data.sources import PlainText
 
 SPLITS = ("train", "valid", "test")
@@ -45,13 +46,13 @@ class Binarizing:
         texts: folder with ``{train,valid,test}.{source,target}`` of subwords and their ``dict.txt``
         folder: where the binarized data shall be; replaced as a whole
         langs: source and target language
-        jobs: processes, or other workers; any number gives the same bytes
+        workers: what it works by; all give the same bytes
     """
 
     texts: Path
     folder: Path
     langs: tuple[str, str]
-    jobs: Jobs = 1
+    workers: Workers = ALONE
 
     @property
     def dictionary(self) -> Path:
@@ -75,9 +76,6 @@ class Binarizing:
 
         Returns:
             ``"dictionary"``, the number of its symbols; ``"unknown"``, how many subwords it lacks, by set and language
-
-        Raises:
-            UserError: the texts have other numbers of lines, or the folder cannot be written
         """
         symbols = [*RESERVED, *(line.rsplit(" ", 1)[0] for line in read_lines(self.dictionary))]
         unknown = {}
@@ -100,7 +98,7 @@ class Binarizing:
         done = 0
         with contextlib.ExitStack() as stack:
             data = [stack.enter_context(_dataset(self._data(folder, split, lang), dtype, lines)) for lang in self.langs]
-            for encoded in ordered_map(encoder, chunks(text.pairs()), self.jobs):
+            for encoded in ordered_map(encoder, chunks(text.pairs()), self.workers):
                 for lang, write, side in zip(self.langs, data, encoded, strict=True):
                     write(side)
                     unknown[lang] += side.unknown

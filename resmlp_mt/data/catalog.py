@@ -13,10 +13,6 @@ Sources of what is said here:
   ``tensor2tensor/data_generators/translate_ende.py`` and ``translate_enfr.py``
 - test sets, their URLs and md5: sacrebleu's catalog, read where it is installed
 - pairs and bytes of the training text: https://huggingface.co/datasets/wmt/wmt14, which has the same corpora
-- the prepared corpus: https://github.com/facebookresearch/fairseq, ``examples/scaling_nmt/README.md``; its md5 and the
-  number of its pairs: https://github.com/pytorch/text, ``torchtext/experimental/datasets/raw/wmt14.py``; how its words
-  were made (``tokenizer.perl`` with its defaults, so escaped): https://github.com/google/seq2seq,
-  ``bin/data/wmt16_en_de.sh``; lines of it: https://github.com/facebookresearch/fairseq/issues/2836
 """
 
 from collections.abc import Sequence
@@ -24,92 +20,51 @@ from dataclasses import dataclass
 
 from resmlp_mt.data.download import PublicFile
 from resmlp_mt.data.official_sets import OfficialSet
-from resmlp_mt.text.words import Words
 
 COPIES = "https://huggingface.co/datasets/wmt"
+
+
+def _training(
+    folder: str, name: str, ending: str, size: int, sha256: str, zip_size: int, zip_sha256: str
+) -> PublicFile:
+    """A training archive of statmt.org, its copy, and the zip of the same members."""
+    copies = f"{COPIES}/{folder}/resolve"
+    zipped = PublicFile(f"{name}.zip", f"{copies}/main-zip/{name}.zip", zip_sha256, size=zip_size)
+    file = f"{name}.{ending}"
+    url = f"https://www.statmt.org/{folder}/{file}"
+    return PublicFile(file, url, sha256, size=size, mirrors=(f"{copies}/main/{file}",), zipped=zipped)
+
+
 ARCHIVES = {
     file.name: file
     for file in (
-        PublicFile(
-            "training-parallel-europarl-v7.tgz",
-            "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
-            sha256="0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
-            size=657_632_379,
-            mirrors=(f"{COPIES}/wmt13/resolve/main/training-parallel-europarl-v7.tgz",),
-            zipped=PublicFile(
-                "training-parallel-europarl-v7.zip",
-                f"{COPIES}/wmt13/resolve/main-zip/training-parallel-europarl-v7.zip",
-                sha256="5b2d8b32c2396da739b4e731871c597fcc6e75729becd74619d0712eecf7770e",
-                size=658_092_427,
-            ),
+        _training(
+            "wmt13", "training-parallel-europarl-v7", "tgz",
+            657_632_379, "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+            658_092_427, "5b2d8b32c2396da739b4e731871c597fcc6e75729becd74619d0712eecf7770e",
         ),
-        PublicFile(
-            "training-parallel-commoncrawl.tgz",
-            "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-            sha256="c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
-            size=918_311_367,
-            mirrors=(f"{COPIES}/wmt13/resolve/main/training-parallel-commoncrawl.tgz",),
-            zipped=PublicFile(
-                "training-parallel-commoncrawl.zip",
-                f"{COPIES}/wmt13/resolve/main-zip/training-parallel-commoncrawl.zip",
-                sha256="5ffe980072ea29adfd84568d099bea366d9f72772b988e670794ae851b4e5627",
-                size=918_734_483,
-            ),
+        _training(
+            "wmt13", "training-parallel-commoncrawl", "tgz",
+            918_311_367, "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+            918_734_483, "5ffe980072ea29adfd84568d099bea366d9f72772b988e670794ae851b4e5627",
         ),
-        PublicFile(
-            "training-parallel-nc-v9.tgz",
-            "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
-            sha256="cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
-            size=80_418_416,
-            mirrors=(f"{COPIES}/wmt14/resolve/main/training-parallel-nc-v9.tgz",),
-            zipped=PublicFile(
-                "training-parallel-nc-v9.zip",
-                f"{COPIES}/wmt14/resolve/main-zip/training-parallel-nc-v9.zip",
-                sha256="ce199f93ec56ff480137ba29f0819f9a22e70d88be6d7458f112303d67d623d5",
-                size=80_462_375,
-            ),
+        _training(
+            "wmt14", "training-parallel-nc-v9", "tgz",
+            80_418_416, "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+            80_462_375, "ce199f93ec56ff480137ba29f0819f9a22e70d88be6d7458f112303d67d623d5",
         ),
-        PublicFile(
-            "training-parallel-un.tgz",
-            "https://www.statmt.org/wmt13/training-parallel-un.tgz",
-            sha256="29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
-            size=2_365_634_246,
-            mirrors=(f"{COPIES}/wmt13/resolve/main/training-parallel-un.tgz",),
-            zipped=PublicFile(
-                "training-parallel-un.zip",
-                f"{COPIES}/wmt13/resolve/main-zip/training-parallel-un.zip",
-                sha256="74f07002e053c81bc7f73b4fdab58e7987e831338748f264cbda82a8b062d2e2",
-                size=2_366_237_633,
-            ),
+        _training(
+            "wmt13", "training-parallel-un", "tgz",
+            2_365_634_246, "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
+            2_366_237_633, "74f07002e053c81bc7f73b4fdab58e7987e831338748f264cbda82a8b062d2e2",
         ),
-        PublicFile(
-            "training-giga-fren.tar",
-            "https://www.statmt.org/wmt10/training-giga-fren.tar",
-            sha256="3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
-            size=2_595_102_720,
-            mirrors=(f"{COPIES}/wmt10/resolve/main/training-giga-fren.tar",),
-            zipped=PublicFile(
-                "training-giga-fren.zip",
-                f"{COPIES}/wmt10/resolve/main-zip/training-giga-fren.zip",
-                sha256="9439f86523e5dff3f923526dbf6c6929da1786c18dbf64436d2b7564b83aaba3",
-                size=2_595_877_717,
-            ),
-        ),
-        PublicFile(
-            "wmt16_en_de.tar.gz",
-            "https://drive.google.com/uc?export=download&id=0B_bZck-ksdkpM25jRUN2X2UxMm8",
-            md5="874ab6bbfe9c21ec987ed1b9347f95ec",
-            advice="Google Drive has refused it to many since 2021, and asks before it sends what is large: "
-            "get it with a browser or from somebody who has it, and name its folder with --archives DIR",
+        _training(
+            "wmt10", "training-giga-fren", "tar",
+            2_595_102_720, "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
+            2_595_877_717, "9439f86523e5dff3f923526dbf6c6929da1786c18dbf64436d2b7564b83aaba3",
         ),
     )
-}
-
-
-def for_both(members: str, langs: tuple[str, str]) -> tuple[str, str]:
-    """The names of both sides, from one with ``{lang}`` for the language."""
-    source, target = langs
-    return members.format(lang=source), members.format(lang=target)
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -128,7 +83,8 @@ class Bitext:
 
     def members_for(self, langs: tuple[str, str]) -> tuple[str, str]:
         """The members of both sides."""
-        return for_both(self.members, langs)
+        source, target = langs
+        return self.members.format(lang=source), self.members.format(lang=target)
 
 
 @dataclass(frozen=True)
@@ -151,29 +107,6 @@ class Task:
     symbols: int
     pairs: int
     text_bytes: int
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A corpus that others have made subwords of.
-
-    Attributes:
-        langs: source and target language
-        archive: name of its file in ``ARCHIVES``
-        splits: members with the subwords of train, valid and test, with ``{lang}`` for the language
-        codes: member with the BPE codes
-        words: how its makers made words of text, before they escaped XML special characters
-        test: the official set whose subwords the test split has
-        symbols: of the joint dictionary
-    """
-
-    langs: tuple[str, str]
-    archive: str
-    splits: dict[str, str]
-    codes: str
-    words: Words
-    test: OfficialSet
-    symbols: int
 
 
 NEWSTEST2012 = OfficialSet("newstest2012", "wmt12")
@@ -208,21 +141,5 @@ TASKS = {
         symbols=40_000,
         pairs=40_836_715,
         text_bytes=14_753_000_000,
-    ),
-}
-
-PREPARED = {
-    "wmt16-google": Prepared(
-        langs=("en", "de"),
-        archive="wmt16_en_de.tar.gz",
-        splits={
-            "train": "train.tok.clean.bpe.32000.{lang}",
-            "valid": "newstest2013.tok.bpe.32000.{lang}",
-            "test": "newstest2014.tok.bpe.32000.{lang}",
-        },
-        codes="bpe.32000",
-        words=Words("moses", dash_splits=False, normalize=False),
-        test=NEWSTEST2014,
-        symbols=32_768,
     ),
 }

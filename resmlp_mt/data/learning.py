@@ -15,9 +15,9 @@ from typing import IO
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, read_lines
+from resmlp_mt.common.progress import Progress
 from resmlp_mt.data.binarize import RESERVED
-from resmlp_mt.data.parallel import Chunk, Pair
-from resmlp_mt.data.progress import Progress
+from resmlp_mt.data.chunks import Chunk, Pair
 from resmlp_mt.data.subwords import Subwords
 
 MOST_LETTERS = 1_000  # longest word that BPE is learned from: longer ones are lines without spaces, or no text
@@ -66,13 +66,10 @@ def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) ->
 
     Returns:
         the number of merges learned, which a small text may keep below those asked for
-
-    Raises:
-        UserError: the text is too small, the library was killed, or the file cannot be written
     """
     with atomic_write(path, "w+b") as codes:
         if any(line.index(" ") > 1 for line in read_lines(words)):  # subword-nmt fails without a pair of letters
-            with Progress("learn subwords", subwords.symbols, unit="merges") as progress, progress.at_intervals():
+            with Progress("learn subwords", subwords.symbols, unit="merges") as progress:
                 if subwords.learner == "tokenizers":
                     _by_tokenizers(words, codes, subwords.symbols, jobs, progress)
                 else:
@@ -145,9 +142,6 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
 
     Returns:
         the number of pieces learned
-
-    Raises:
-        UserError: the text is too small, or the file cannot be written
     """
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
@@ -160,20 +154,19 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
         coverage = COVERAGE
         required = "".join(letter for letter, _ in letters.most_common(ALPHABET) if letter not in OWN)
     model = io.BytesIO()
-    with Progress("learn subwords") as progress, progress.at_intervals():
-        try:
-            SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
-                model_writer=model,
-                vocab_size=subwords.symbols,
-                normalization_rule_name="identity",
-                character_coverage=coverage,
-                required_chars=required,
-                minloglevel=2,
-            )
-        except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please ..."
-            why = str(error).splitlines()[-1].split("] ")[-1] or "no line is of a length that it learns from"
-            raise UserError(f"--symbols {subwords.symbols}: sentencepiece learned nothing: {why}") from error
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=subwords.symbols,
+            normalization_rule_name="identity",
+            character_coverage=coverage,
+            required_chars=required,
+            minloglevel=2,
+        )
+    except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please ..."
+        why = str(error).splitlines()[-1].split("] ")[-1] or "no line is of a length that it learns from"
+        raise UserError(f"--symbols {subwords.symbols}: sentencepiece learned nothing: {why}") from error
     with atomic_write(path, "wb") as file:
         file.write(model.getvalue())
     return SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()

@@ -35,38 +35,28 @@ class OfficialSet:
         return PublicFile(f"{self.key.replace('/', '_')}.{url.rsplit('/', 1)[1]}", url, md5=dataset.md5[0])
 
     def paths(self, folder: Path, langs: tuple[str, str]) -> tuple[Path, Path]:
-        """The files of ``written_into``."""
-        source, target = (folder / f"{self.name}.{lang}" for lang in langs)
-        return source, target
+        """The files of ``step``."""
+        return folder / f"{self.name}.{langs[0]}", folder / f"{self.name}.{langs[1]}"
 
     def step(self, folder: Path, archive: Path, langs: tuple[str, str]) -> tuple[Step, Callable[[], dict[str, Any]]]:
-        """The step that writes ``NAME.LANG`` for both languages."""
-        outputs = self.paths(folder, langs)
-        step = Step(f"take {self.name}", [archive], outputs, {"set": self.key, "langs": langs}, ["sacrebleu"])
+        """The step that writes ``NAME.LANG`` for both languages: byte by byte what sacrebleu scores against."""
+        step = Step(
+            f"take {self.name}", [archive], self.paths(folder, langs), {"set": self.key, "langs": langs}, ["sacrebleu"]
+        )
 
         def work() -> dict[str, Any]:
-            self.written_into(folder, archive, langs)
-            return {"pairs": outputs[0].read_bytes().count(b"\n")}
+            dataset = self._dataset()
+            for path, member in zip(step.outputs, dataset.langpairs["-".join(langs)], strict=True):
+                # sacrebleu's public function would download and unpack the whole archive.
+                with atomic_write(path, "wb") as file, tempfile.TemporaryDirectory() as temporary:
+                    sgml, text = Path(temporary, "sgml"), Path(temporary, "text")
+                    with opened_member(archive, member) as stream, sgml.open("wb") as copy:
+                        shutil.copyfileobj(stream, copy)
+                    dataset._convert_format(str(sgml), str(text))
+                    file.write(text.read_bytes())
+            return {"pairs": step.outputs[0].read_bytes().count(b"\n")}
 
         return step, work
-
-    def written_into(self, folder: Path, archive: Path, langs: tuple[str, str]) -> tuple[Path, Path]:
-        """Write ``NAME.LANG`` for both languages: the official text, byte by byte what sacrebleu scores against.
-
-        Raises:
-            UserError: the archive cannot be read or is another, or the text cannot be written
-        """
-        dataset = self._dataset()
-        source, target = self.paths(folder, langs)
-        for path, member in zip((source, target), dataset.langpairs["-".join(langs)], strict=True):
-            # sacrebleu's public function would download and unpack the whole archive.
-            with atomic_write(path, "wb") as file, tempfile.TemporaryDirectory() as temporary:
-                sgml, text = Path(temporary, "sgml"), Path(temporary, "text")
-                with opened_member(archive, member) as stream, sgml.open("wb") as copy:
-                    shutil.copyfileobj(stream, copy)
-                dataset._convert_format(str(sgml), str(text))
-                file.write(text.read_bytes())
-        return source, target
 
     def _dataset(self) -> Any:
         from sacrebleu.dataset import DATASETS

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
@@ -12,20 +12,18 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write_json
-from resmlp_mt.data import raw_text
+from resmlp_mt.common.progress import Progress, reasons
+from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
-from resmlp_mt.data.checksums import Checksums
-from resmlp_mt.data.disk import DiskWork, text_bytes
+from resmlp_mt.data.chunks import chunks
+from resmlp_mt.data.disk import text_bytes
 from resmlp_mt.data.filtering import PairFilter
 from resmlp_mt.data.languages import check_code, check_name
 from resmlp_mt.data.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.data.parallel import Jobs, chunks, local_jobs, ordered_map
-from resmlp_mt.data.progress import Progress, reasons
-from resmlp_mt.data.raw_text import RawText, record
-from resmlp_mt.data.record import Place, Record
+from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
 from resmlp_mt.data.splitting import ChunkSplitter, SideCounts
-from resmlp_mt.data.steps import RULES, Step, Steps
+from resmlp_mt.data.steps import Step, Steps
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.tokens import ChunkTokenizer
 from resmlp_mt.text.moses import has_abbreviations
@@ -89,39 +87,10 @@ class CorpusRecipe:
 
 
 def check_number(option: str, number: float | None) -> None:
-    """See that the number of an option is sensible, if one is given.
-
-    Raises:
-        UserError: it is too small, too large, or none
-    """
+    """See that the number of an option is sensible, if one is given."""
     if number is not None and not 1 <= number <= MOST[option]:
         limit = f"at most {MOST[option]:,}" if number > 1 else "1 or more"
         raise UserError(f"--{option} {number}: must be {limit}")
-
-
-def place(
-    out: Path,
-    langs: tuple[str, str],
-    sources: Mapping[str, int],
-    subwords: Subwords,
-    inputs: Sequence[Path] = (),
-    also: Sequence[Path] = (),
-    overwrite: bool = False,
-) -> Place:
-    """Where ``prepare`` writes what.
-
-    Args:
-        sources: how many each set has
-        inputs: all that is read
-        also: what further steps write
-    """
-    outputs = [*also, *Binarizing(out / "subwords", out / "data-bin", langs).outputs, out / subwords.file_name]
-    for split, number in sources.items():
-        outputs += [path for text in _tokenized(out, langs, split, number) for path in text.inputs]
-        outputs += _subwords(out, langs, split)
-    outputs += [out / "subwords" / "dict.txt", out / "tokenized" / "words.txt"]
-    outputs += [out / "data-bin" / subwords.file_name, out / "data-bin" / raw_text.NAME]
-    return Place(out, outputs, [out / "data-bin"], inputs, also, overwrite)
 
 
 def unpacking(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:
@@ -145,14 +114,15 @@ def prepare(
     corpus: Corpus,
     recipe: CorpusRecipe,
     out: Path,
-    jobs: Jobs = 1,
+    workers: Workers = ALONE,
     also: Sequence[tuple[Step, Work]] = (),
     overwrite: bool = False,
+    obtain: Callable[[], Any] | None = None,
 ) -> dict[str, Any]:
     """Make ``out/data-bin`` and the files that translating raw text needs, from a corpus.
 
     Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
-    corpus, recipe and versions of the libraries give the same bytes, for any number of jobs.
+    corpus, recipe and versions of the libraries give the same bytes, whatever works.
 
     Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set and, for BPE, ``words.txt`` (the
     training text's words and their counts); ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes`` or
@@ -164,81 +134,39 @@ def prepare(
         corpus: what to prepare
         recipe: how
         out: a folder, made if missing
-        jobs: number of worker processes, or other workers
+        workers: what it works by
         also: steps that come first; what they make may be read as text
         overwrite: files of ``out`` that are not of an earlier preparation may be written over
+        obtain: brings the files to read, once it is sure that nothing of a user's is in the way
 
     Returns:
         the summary, as in ``summary.json``: counts of pairs, words, subwords; dictionary symbols; rates of unknown
         subwords (a fraction)
-
-    Raises:
-        UserError: a file is missing, unreadable or misaligned, an evaluation set has a line that is empty or not UTF-8,
-            nothing is left to train on, the disk is full, something of a user's is in the way, ...
     """
-    check_number("jobs", local_jobs(jobs))
     _check_rules(corpus.langs, recipe.words)
+    preparation = _Preparation(corpus, recipe, Path(out), workers)
     made = [path for step, _ in also for path in step.outputs]
     sources = [source for some in corpus.sets.values() for source in some if not set(source.inputs) <= set(made)]
-    for source in sources:
-        source.check()
     inputs = [path for source in sources for path in source.inputs]
     inputs += [path for step, _ in also for path in step.inputs]
-    numbers = {split: len(some) for split, some in corpus.sets.items()}
-    with Steps.of_folder(place(Path(out), corpus.langs, numbers, recipe.subwords, inputs, made, overwrite)) as steps:
+    if obtain is None:
+        _check_sources(sources)
+    with Steps.of_folder(Path(out), [*made, *preparation.outputs], inputs, overwrite) as steps:
+        if obtain:
+            obtain()
+            _check_sources(sources)
         for step, work in also:
             steps.run(step, work)
-        return _Preparation(corpus, recipe, Path(out), jobs, steps).run()
+        return preparation.run(steps)
 
 
-def made_otherwise(
-    out: Path, langs: tuple[str, str], recipe: CorpusRecipe, sample: int | None, train: Sequence[Sequence[Path]]
-) -> list[str]:
-    """The folders of an earlier run in ``out`` whose files ``prepare`` will make again, since options or texts differ.
-
-    Args:
-        train: the files of each training source, none where they need not be compared
-    """
-    record = Record(out)
-    before = sum(name.startswith("tokenize train ") for name in record.steps)
-    sums = Checksums(out / ".checksums.json", ours=out)
-
-    def differs(number: int, files: Sequence[Path]) -> bool:
-        name = f"tokenize train {number}"
-        settings = {"rules": RULES, "langs": langs, "sample": sample, **asdict(recipe.words)}
-        if files and record.has(name):
-            settings["inputs"] = [sums.of(path) for path in files]
-        return record.differs(name, settings)
-
-    folders = ["tokenized", "subwords", "data-bin"]
-    changed = [
-        any(differs(number, files) for number, files in enumerate(train, start=1)),
-        "take train" in record.steps,  # of ``published_subwords``
-        "split train" in record.steps and before != len(train),
-        record.differs("learn subwords", {"rules": RULES, **asdict(recipe.subwords)}),
-        record.differs("split train", {"rules": RULES, **asdict(recipe.pair_filter)}),
-    ]
-    # (Other limits on pairs change the lines in subwords, too.)
-    return folders if changed[0] else folders[1:] if any(changed) else []
+def _check_sources(sources: Sequence[PairSource]) -> None:
+    for source in sources:
+        source.check()
 
 
-def made_already(out: Path, anew: Collection[str], train_sources: int) -> list[str]:
-    """The folders of an earlier run in ``out`` in which nothing much is missing, those apart that are made ``anew``."""
-    record = Record(out)
-    steps = {
-        "tokenized": [f"tokenize train {number}" for number in range(1, train_sources + 1)],
-        "subwords": ["split train"],
-        "data-bin": ["binarize"],
-    }
-    return [folder for folder, names in steps.items() if folder not in anew and all(map(record.has, names))]
-
-
-def disk_work(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> DiskWork:
-    """What ``prepare`` will write of a corpus in files.
-
-    Raises:
-        UserError: as ``PairSource.check``
-    """
+def bytes_of(corpus: Corpus) -> int:
+    """Of the raw text of a corpus in files, about."""
     size = 0
     for split, sources in corpus.sets.items():
         for source in sources:
@@ -247,9 +175,7 @@ def disk_work(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> DiskWork:
                 size += sum(len(line) + 1 for pair in islice(source.pairs(), corpus.sample) for line in pair)
             else:
                 size += sum(map(text_bytes, source.inputs))
-    inputs = [source.inputs for source in corpus.train]
-    anew = made_otherwise(out, corpus.langs, recipe, corpus.sample, inputs)
-    return DiskWork(out, size, anew, made_already(out, anew, len(inputs)))
+    return size
 
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:
@@ -268,17 +194,29 @@ def _check_rules(langs: tuple[str, str], words: Words) -> None:
             )
 
 
-@dataclass
 class _Preparation:
-    corpus: Corpus
-    recipe: CorpusRecipe
-    out: Path
-    jobs: Jobs
-    steps: Steps
+    def __init__(self, corpus: Corpus, recipe: CorpusRecipe, out: Path, workers: Workers):
+        self.corpus, self.recipe, self.workers = corpus, recipe, workers
+        self.texts = {split: self._tokenized(out, split) for split in SPLITS}
+        self.words = out / "tokenized" / "words.txt"
+        self.learned = out / recipe.subwords.file_name
+        self.split = {split: [out / "subwords" / f"{split}.{lang}" for lang in corpus.langs] for split in SPLITS}
+        self.binarizing = Binarizing(out / "subwords", out / "data-bin", corpus.langs, workers)
+        self.text = RawText(out / "data-bin", corpus.langs, recipe.words, recipe.subwords, self.learned.name)
+        self.out = out
 
-    def run(self) -> dict[str, Any]:
+    @property
+    def outputs(self) -> list[Path]:
+        """All files that may be written."""
+        texts = [path for split in SPLITS for text in self.texts[split] for path in text.inputs]
+        split = [path for paths in self.split.values() for path in paths]
+        data_bin = [*self.binarizing.outputs, *self.text.files]
+        return [*texts, self.words, self.learned, *split, self.binarizing.dictionary, *data_bin]
+
+    def run(self, steps: Steps) -> dict[str, Any]:
+        self.steps = steps
         tokenized = {
-            split: [self._tokenize(split, number, source) for number, source in enumerate(sources, start=1)]
+            split: [self._tokenize(split, number, source) for number, source in enumerate(sources)]
             for split, sources in self.corpus.sets.items()
         }
         learned = self._learn(sum(source["kept"] for source in tokenized["train"]))
@@ -295,19 +233,18 @@ class _Preparation:
         write_json(self.out / "summary.json", summary)
         return summary
 
-    def _texts(self, split: str) -> list[PlainText]:
+    def _tokenized(self, out: Path, split: str) -> list[PlainText]:
         """The tokenized text of each source of a set."""
-        return _tokenized(self.out, self.corpus.langs, split, len(self.corpus.sets[split]))
-
-    def _subwords(self, split: str) -> list[Path]:
-        return _subwords(self.out, self.corpus.langs, split)
+        names = [f"{split}.{number}" for number, _ in enumerate(self.corpus.sets[split], start=1)]
+        paths = [[out / "tokenized" / f"{name}.{lang}" for lang in self.corpus.langs] for name in names]
+        return [PlainText(*pair, longest=LONGEST_LINE) for pair in paths]  # tokens take more bytes than raw text
 
     def _tokenize(self, split: str, number: int, source: PairSource) -> dict[str, Any]:
         sample = self.corpus.sample if split == "train" else None
         step = Step(
-            f"tokenize {split} {number}",
+            f"tokenize {split} {number + 1}",
             inputs=source.inputs,
-            outputs=self._texts(split)[number - 1].inputs,
+            outputs=self.texts[split][number].inputs,
             options={
                 "langs": self.corpus.langs,
                 "sample": sample,
@@ -325,7 +262,7 @@ class _Preparation:
                 _writers(step.outputs) as write,
                 Progress(f"tokenize {source.name}", sample) as progress,
             ):
-                for done in ordered_map(tokenizer, chunks(islice(source.pairs(), sample)), self.jobs):
+                for done in ordered_map(tokenizer, chunks(islice(source.pairs(), sample)), self.workers):
                     write(done.texts)
                     progress.add(done.read, done.dropped)
                     not_utf8 = [total + new for total, new in zip(not_utf8, done.not_utf8, strict=True)]
@@ -348,11 +285,11 @@ class _Preparation:
 
     def _count(self, lines: int) -> Path:
         """The words of the training text and their counts: a step of its own, since learning BPE from them is long."""
-        texts = self._texts("train")
+        texts = self.texts["train"]
         step = Step(
             "count words",
             inputs=[path for text in texts for path in text.inputs],
-            outputs=[self.out / "tokenized" / "words.txt"],
+            outputs=[self.words],
             options={},
         )
 
@@ -360,7 +297,7 @@ class _Preparation:
             counts = Counter[str]()
             pairs = (pair for text in texts for pair in text.pairs())
             with Progress(step.name, lines) as progress:
-                for done in ordered_map(WordCounter, chunks(pairs), self.jobs):
+                for done in ordered_map(WordCounter, chunks(pairs), self.workers):
                     counts.update(done.counts)
                     progress.add(done.read)
             write_counts(counts, step.outputs[0])
@@ -371,19 +308,19 @@ class _Preparation:
 
     def _learn(self, lines: int) -> dict[str, Any]:
         subwords = self.recipe.subwords
-        texts = self._texts("train")
+        texts = self.texts["train"]
         is_bpe = subwords.kind == "bpe"
         step = Step(
             "learn subwords",
             inputs=[self._count(lines)] if is_bpe else [path for text in texts for path in text.inputs],
-            outputs=[self.out / subwords.file_name],
+            outputs=[self.learned],
             options=asdict(subwords),
             libraries=[subwords.learning_library],
         )
 
         def work() -> dict[str, Any]:
             if is_bpe:
-                learned = learn_bpe(step.inputs[0], step.outputs[0], subwords, local_jobs(self.jobs))
+                learned = learn_bpe(step.inputs[0], step.outputs[0], subwords, self.workers.jobs)
             else:
                 pairs = (pair for text in texts for pair in text.pairs())
                 with Progress("read text", lines) as progress:
@@ -394,26 +331,25 @@ class _Preparation:
 
     def _split(self, split: str, expected: list[int]) -> dict[str, Any]:
         subwords = self.recipe.subwords
-        learned = self.out / subwords.file_name
         pair_filter = self.recipe.pair_filter if split == "train" else None
-        texts = self._texts(split)
+        texts = self.texts[split]
         step = Step(
             f"split {split}",
-            inputs=[*(path for text in texts for path in text.inputs), learned],
-            outputs=[*self._subwords(split), *([self.out / "subwords" / "dict.txt"] if pair_filter else [])],
+            inputs=[*(path for text in texts for path in text.inputs), self.learned],
+            outputs=[*self.split[split], *([self.binarizing.dictionary] if pair_filter else [])],
             options=asdict(pair_filter) if pair_filter else {},
             libraries=[subwords.library],
         )
-        splitter = partial(ChunkSplitter, subwords, learned.absolute(), pair_filter)
 
         def work() -> dict[str, Any]:
+            splitter = partial(ChunkSplitter, subwords, self.learned.read_bytes(), pair_filter)
             sources = []
             counts = SideCounts(), SideCounts()
             symbols = Counter[str]()
             with _writers(step.outputs[:2]) as write:
                 for text, lines in zip(texts, expected, strict=True):
                     with Progress(f"split {split}", lines) as progress:
-                        for done in ordered_map(splitter, chunks(text.pairs()), self.jobs):
+                        for done in ordered_map(splitter, chunks(text.pairs()), self.workers):
                             write(done.texts)
                             symbols.update(done.symbols)
                             for total, counted in zip(counts, done.counts, strict=True):
@@ -439,33 +375,27 @@ class _Preparation:
         return self.steps.run(step, work)
 
     def _binarize(self, lines: dict[str, int]) -> dict[str, Any]:
-        binarizing = Binarizing(self.out / "subwords", self.out / "data-bin", self.corpus.langs, self.jobs)
         step = Step(
             "binarize",
-            inputs=[*(path for split in SPLITS for path in self._subwords(split)), binarizing.dictionary],
-            outputs=binarizing.outputs,
+            inputs=[*(path for split in SPLITS for path in self.split[split]), self.binarizing.dictionary],
+            outputs=self.binarizing.outputs,
             options={"langs": self.corpus.langs},
         )
 
         def work() -> dict[str, Any]:
             with Progress(step.name, sum(lines.values())) as progress:
-                return {"pairs": sum(lines.values()), **binarizing.run(lines, progress.add)}
+                return {"pairs": sum(lines.values()), **self.binarizing.run(lines, progress.add)}
 
         return self.steps.run(step, work)
 
     def _record_text(self) -> None:
-        words, subwords = self.recipe.words, self.recipe.subwords
-        text = RawText(self.out / "data-bin", self.corpus.langs, words, subwords, subwords.file_name)
-        record(self.steps, text, self.out / subwords.file_name)
+        step = Step("record how text is treated", [self.learned], self.text.files, self.text.values)
 
+        def work() -> dict[str, Any]:
+            self.text.write(self.learned)
+            return {"pairs": 0}
 
-def _tokenized(out: Path, langs: tuple[str, str], split: str, number: int) -> list[PlainText]:
-    names = ([out / "tokenized" / f"{split}.{n}.{lang}" for lang in langs] for n in range(1, number + 1))
-    return [PlainText(*pair, longest=LONGEST_LINE) for pair in names]  # tokens take more bytes than raw text
-
-
-def _subwords(out: Path, langs: tuple[str, str], split: str) -> list[Path]:
-    return [out / "subwords" / f"{split}.{lang}" for lang in langs]
+        self.steps.run(step, work)
 
 
 def _check_encoding(source: PairSource, read: int, not_utf8: Sequence[int]) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, read_object, write_json
 from resmlp_mt.data.languages import check_name
-from resmlp_mt.data.steps import Step, Steps
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import TextSettings
@@ -56,11 +55,7 @@ class RawText:
 
     @classmethod
     def of(cls, folder: PathLike) -> "RawText":
-        """Read what is on record in a folder.
-
-        Raises:
-            UserError: nothing is, or something else than ``write`` writes
-        """
+        """Read what is on record in a folder."""
         path = Path(folder) / NAME
         try:
             values = read_object(path, LARGEST)
@@ -86,21 +81,23 @@ class RawText:
         )
 
     def write(self, learned: Path) -> None:
-        """Put this on record in the folder, and a copy of the learned subwords beside it.
-
-        Raises:
-            UserError: they cannot be read or written
-        """
+        """Put this on record in the folder, and a copy of the learned subwords beside it."""
         try:
             content = learned.read_bytes()
         except OSError as error:
             raise UserError(f"{learned}: cannot be read: {error.strerror}") from error
         with atomic_write(self.folder / self.learned, "wb") as file:
             file.write(content)
-        write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest())._values)
+        write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest()).values)
 
     @property
-    def _values(self) -> dict[str, Any]:
+    def files(self) -> list[Path]:
+        """What ``write`` writes."""
+        return [self.folder / self.learned, self.folder / NAME]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What stands in the file."""
         return {
             "version": VERSION,
             "languages": list(self.languages),
@@ -114,11 +111,7 @@ class RawText:
         }
 
     def check_languages(self, source: str | None, target: str | None) -> tuple[str, str]:
-        """Source and target of a translation, which may go the other way; where not given, as the data was prepared.
-
-        Raises:
-            UserError: the data was prepared for others
-        """
+        """Source and target of a translation, which may go the other way; where not given, as the data was prepared."""
         first, second = self.languages
         if source is None:
             source = first if target != first else second
@@ -142,12 +135,7 @@ class RawText:
         return lambda subwords: detokenize(self.join(subwords))
 
     def splitter(self) -> Callable[[str], str]:
-        """A function from words to subwords, both with single spaces between.
-
-        Raises:
-            UserError: the learned subwords are missing or not those of the preparation; and the function itself, for a
-                word without an end
-        """
+        """A function from words to subwords, both with single spaces between."""
         path = self.folder / self.learned
         try:
             content = path.read_bytes()
@@ -198,23 +186,3 @@ _RIGHT: dict[str, Callable[[Any], bool]] = {
     "learned": _matches(r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),  # a name in the folder, not a path out of it
     "sha256": _matches("[0-9a-f]{64}"),
 }
-
-
-def record(steps: Steps, text: RawText, learned: Path) -> None:
-    """The step of a preparation that puts ``text`` on record; its data must be there already.
-
-    Raises:
-        UserError: the learned subwords cannot be read, or the folder not be written
-    """
-    step = Step(
-        "record how text is treated",
-        inputs=[learned],
-        outputs=[text.folder / text.learned, text.folder / NAME],
-        options=text._values,
-    )
-
-    def work() -> dict[str, Any]:
-        text.write(learned)
-        return {"pairs": 0}
-
-    steps.run(step, work)

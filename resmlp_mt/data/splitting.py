@@ -1,12 +1,12 @@
 """From words to subwords, and which training pairs are kept."""
 
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 
-from resmlp_mt.common.files import PathLike
+from resmlp_mt.data.chunks import Chunk
 from resmlp_mt.data.filtering import PairFilter
-from resmlp_mt.data.parallel import Chunk
 from resmlp_mt.data.subwords import Subwords
 
 
@@ -48,12 +48,15 @@ class ChunkSplitter:
 
     Args:
         subwords: their kind
-        learned: the file of learned subwords
+        learned: the content of the file of learned subwords
         pair_filter: which pairs to keep, and that their subwords are to be counted; None: all, without
     """
 
-    def __init__(self, subwords: Subwords, learned: PathLike, pair_filter: PairFilter | None):
-        self._split = subwords.load(learned)
+    def __init__(self, subwords: Subwords, learned: bytes, pair_filter: PairFilter | None):
+        with tempfile.NamedTemporaryFile() as file:  # where it works may not see the folder
+            file.write(learned)
+            file.flush()
+            self._split = subwords.load(file.name)
         self._filter = pair_filter
         # A line of more characters cannot be short enough in subwords. Some crawl's line of 10 MB without a space would
         # take an hour to be split, to no end.

@@ -2,21 +2,23 @@
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, unfinished_within
+from resmlp_mt.common.files import UNFINISHED, JsonFile, check_outputs, unfinished_within
 from resmlp_mt.common.locks import lock
-from resmlp_mt.data.checksums import Checksums
-from resmlp_mt.data.record import LOCK, Place, Record
+from resmlp_mt.data.checksums import sha256_of
 
-RULES = 3  # raise it with every change of this package that changes what some step writes
+RULES = 4  # raise it with every change of this package that changes what some step writes
 PATIENCE = 2.0  # seconds for which the worker processes of a killed run may have its lock
+NAME = "steps.json"  # what shows that a folder is ours
+BESIDE = (NAME, "times.json", "summary.json")  # what every prepared folder has
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Step:
         inputs: files read
         outputs: files written, each one atomically, all inside the folder
         options: whatever else decides the outputs' bytes, as JSON values
-        libraries: distributions whose version decides too; of alternatives (``"a|b"``) the installed one
+        libraries: distributions whose version decides too
     """
 
     name: str
@@ -41,94 +43,129 @@ class Step:
 class Steps:
     """The steps of one folder, recorded in its ``steps.json``. Use through ``Steps.of_folder``.
 
-    How long each step took when it ran is in ``times.json``: that differs from run to run, and nothing else does.
+    The record has the names of all files that are ours, before they appear, and a stamp of each finished step: the sums
+    of its inputs and outputs, its options, and versions. How long each step took when it ran is in ``times.json``: that
+    differs from run to run, and nothing else does.
     """
 
-    def __init__(self, place: Place):
-        self._place = place
-        self._record = Record(place.folder)
-        self._times = JsonFile(place.folder / "times.json")
-        self._checksums = Checksums(place.folder / ".checksums.json", ours=place.folder)
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._file = JsonFile(folder / NAME)
+        if not (isinstance(self._file.values.get("files"), list) and isinstance(self._file.values.get("steps"), dict)):
+            self._file.values = {"files": [], "steps": {}}
+        self._times = JsonFile(folder / "times.json")
+        self._sums: dict[Path, str] = {}
         self._seen: dict[str, Step] = {}
 
     @classmethod
     @contextlib.contextmanager
-    def of_folder(cls, place: Place) -> Iterator["Steps"]:
+    def of_folder(
+        cls, folder: Path, outputs: Sequence[Path], inputs: Sequence[Path] = (), overwrite: bool = False
+    ) -> Iterator["Steps"]:
         """Open a folder for one run at a time, and clear away what a killed run left unfinished.
 
-        Raises:
-            UserError: another run works in the folder, it cannot be written, or something of a user's is in the way:
-                then nothing has been changed
+        Where another run works in the folder, or something of a user's is in the way, nothing is changed.
+
+        Args:
+            outputs: all that the steps will write; other files of a folder ``data-bin`` are removed
+            inputs: a user's files that they will read
+            overwrite: files that are not on record may be written over
         """
-        place.check()
+        cls(folder)._check(outputs, inputs, overwrite)
         try:
-            place.folder.mkdir(parents=True, exist_ok=True)
-            file = open(place.folder / LOCK, "a")  # noqa: SIM115 (closed below)
+            folder.mkdir(parents=True, exist_ok=True)
+            file = open(folder / ".lock", "a")  # noqa: SIM115 (closed below)
         except OSError as error:
-            raise UserError(f"{place.folder}: cannot be written: {error.strerror or error}") from error
+            raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
         with file:
-            refusal = f"{place.folder}: another run is preparing it: wait for it, or choose another folder"
-            lock(file, refusal, PATIENCE)
-            with unfinished_within(place.folder):
-                steps = cls(place)
-                steps._record.check(place)  # checked again, since another run may have ended in between
-                try:
-                    yield steps
-                except BaseException:
-                    with contextlib.suppress(OSError, UserError):
-                        steps._record.release()
-                    raise
+            lock(file, f"{folder}: another run is preparing it: wait for it, or choose another folder", PATIENCE)
+            steps = cls(folder)
+            steps._check(outputs, inputs, overwrite)  # again: another run may have ended in between
+            with unfinished_within(folder):
+                steps._file.values["files"] = sorted({*steps._file.values["files"], *BESIDE, *steps._names(outputs)})
+                steps._file.save()
+                yield steps
 
     def run(self, step: Step, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do ``work`` unless its outputs are there already, made from the same inputs by the same options.
 
         Returns:
             what ``work`` returned (now or when it ran), as JSON values; its ``"pairs"`` is how many pairs it worked on
-
-        Raises:
-            UserError: an input cannot be read, the work failed, or something of a user's is where it would write
         """
         self._seen[step.name] = step
         made_from = {
             "rules": RULES,
             "options": json.loads(json.dumps(step.options)),
-            "inputs": [self._checksums.of(path) for path in step.inputs],
+            "inputs": [self._sum(path) for path in step.inputs],
             "libraries": dict(map(_installed, step.libraries)),
         }
-        done = self._record.result(step.name, made_from, self._sums(step))
-        if done is not None:
+        done = self._file.values["steps"].get(step.name)
+        is_there = done is not None and all(path.is_file() for path in step.outputs)
+        if is_there and done["made_from"] == made_from and done["outputs"] == self._output_sums(step):
             print(f"{step.name}: nothing changed, reused", flush=True)
-            return done
+            return done["result"]
         print(step.name, flush=True)
-        # Checked again: hours may have passed, and the user may have put files there.
-        self._record.check(replace(self._place, outputs=step.outputs))
-        self._record.claim(step.outputs)
         begun = time.monotonic()
         result = work()
-        self._took(step, time.monotonic() - begun, result["pairs"])
-        self._record.finished(step.name, made_from, self._sums(step) or {}, result)
-        self._checksums.save()
+        seconds = max(time.monotonic() - begun, 1e-9)
+        rate = round(result["pairs"] / seconds)
+        print(f"{step.name}: {result['pairs']:,} pairs in {seconds:,.1f} s, {rate:,} pairs/s", flush=True)
+        for path in step.outputs:
+            self._sums.pop(path, None)
+        stamp = {"made_from": made_from, "outputs": self._output_sums(step), "result": result}
+        self._file.values["steps"][step.name] = stamp
+        self._file.save()
+        self._times.values[step.name] = {
+            "pairs": result["pairs"],
+            "seconds": round(seconds, 3),
+            "pairs_per_second": rate,
+        }
+        self._times.save()
         return result
 
     def finish(self) -> None:
         """Remove what runs with other options have left, so that a folder does not depend on its past."""
-        self._record.keep(self._seen, self._checksums.of)
-        self._checksums.save()
+        values = self._file.values
+        ours = {*BESIDE, *self._names([path for step in self._seen.values() for path in step.outputs])}
+        for name in set(values["files"]) - ours:
+            path = self._folder / name
+            if path.is_file() and path.resolve().is_relative_to(self._folder.resolve()):
+                path.unlink()
+        values.update(files=sorted(ours), steps={name: values["steps"][name] for name in self._seen})
+        self._file.save()
 
-    def _took(self, step: Step, seconds: float, pairs: int) -> None:
-        rate = pairs / max(seconds, 1e-9)
-        print(f"{step.name}: {pairs:,} pairs in {seconds:,.1f} s, {rate:,.0f} pairs/s", flush=True)
-        self._times.values[step.name] = {"pairs": pairs, "seconds": round(seconds, 3), "pairs_per_second": round(rate)}
-        self._times.save()
+    def _check(self, outputs: Sequence[Path], inputs: Sequence[Path], overwrite: bool) -> None:
+        """See that nothing of a user's would be lost."""
+        data_bin = self._folder / "data-bin"
+        written = [*outputs, *(self._folder / name for name in BESIDE)]
+        ours = [self._folder / name for name in (UNFINISHED, *self._file.values["files"])]
+        check_outputs([*written, data_bin, *ours], inputs)
+        for path in [*written, *(file for file in data_bin.rglob("*") if not file.is_dir())]:
+            name = path.relative_to(self._folder)
+            for part in (path, *(self._folder / parent for parent in name.parents[:-1])):
+                if part.is_symlink():
+                    raise UserError(f"{part}: is a symbolic link, through which nothing is written: remove it")
+            if os.path.lexists(path) and name.as_posix() not in self._file.values["files"] and not overwrite:
+                raise UserError(
+                    f"{path}: is not of an earlier preparation, and would be written over: move it away, choose "
+                    "another --out, or allow it with --overwrite"
+                )
 
-    def _sums(self, step: Step) -> dict[str, str] | None:
-        if not all(path.is_file() for path in step.outputs):
-            return None
-        return {self._record.name_of(path): self._checksums.of(path) for path in step.outputs}
+    def _names(self, paths: Sequence[Path]) -> list[str]:
+        return [path.relative_to(self._folder).as_posix() for path in paths]
+
+    def _sum(self, path: Path) -> str:
+        # Computed once a run: nobody else may change our files meanwhile, and an input is what it was at first.
+        if path not in self._sums:
+            self._sums[path] = sha256_of(path)
+        return self._sums[path]
+
+    def _output_sums(self, step: Step) -> dict[str, str]:
+        return dict(zip(self._names(step.outputs), map(self._sum, step.outputs), strict=True))
 
 
-def _installed(alternatives: str) -> tuple[str, str]:
-    for name in alternatives.split("|"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            return name, metadata.version(name)
-    raise UserError(f"{alternatives.split('|')[0]} is not installed: pip install {alternatives.split('|')[0]}")
+def _installed(name: str) -> tuple[str, str]:
+    try:
+        return name, metadata.version(name)
+    except metadata.PackageNotFoundError as error:
+        raise UserError(f"{name} is not installed: pip install {name}") from error

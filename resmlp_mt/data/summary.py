@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.common.progress import reasons
 from resmlp_mt.common.tables import text_table
-from resmlp_mt.data.progress import reasons
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:

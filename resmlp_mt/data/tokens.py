@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.parallel import Chunk
+from resmlp_mt.data.chunks import Chunk
 from resmlp_mt.text.words import LONGEST_WORD, LineTokenizer, Words
 
 

@@ -34,7 +34,6 @@ LANGS = ("en", "de", "fr")
 # What stands for the corpora: sentences in each, and quirks by line (0 is the first), the same on both sides of a pair.
 SIZES = {"europarl-v7": 150, "commoncrawl": 120, "news-commentary-v9": 80, "un": 90, "giga-fren": 110}
 SETS = {"newstest2012": 11, "newstest2013": 23, "newstest2014": 31}
-SYMBOLS = 40  # of the dictionary of the prepared corpus, fewer than it has
 # Paths on the server where they are not the name that the file gets here: two archives are called test.tgz.
 PATHS = {
     "wmt12.test.tgz": "wmt12/test.tgz",
@@ -121,13 +120,6 @@ def archives() -> dict[str, bytes]:
         f"giga-fren.release2.fixed.{lang}.gz": gzip.compress(corpus_text("giga-fren", lang), mtime=0)
         for lang in ("en", "fr")
     }
-    prepared = {}
-    for split, corpus, count in (("train.tok.clean", "europarl-v7", 100), *((name, name, 20) for name in SETS)):
-        for lang in ("en", "de"):
-            pieces = (pair[lang].replace("er", "er@@ ").replace("@@  ", " ") for pair in sentences(corpus, count))
-            tok = "" if split.startswith("train") else ".tok"
-            prepared[f"{split}{tok}.bpe.32000.{lang}"] = "".join(f"{line.strip('@ ')}\n" for line in pieces).encode()
-    prepared["bpe.32000"] = b"#version: 0.2\ne r\n"
     news = {name: {} for name in SETS}
     for lang in LANGS:
         for name in ("newstest2012", "newstest2013"):
@@ -143,7 +135,6 @@ def archives() -> dict[str, bytes]:
         "training-parallel-nc-v9.tgz": tar(_both("news-commentary-v9", "training/news-commentary-v9.{pair}.{lang}")),
         "training-parallel-un.tgz": tar(_both("un", "un/undoc.2000.{pair}.{lang}", ("fr",))),
         "training-giga-fren.tar": tar(giga, gzipped=False),
-        "wmt16_en_de.tar.gz": tar(prepared),
         "wmt12.test.tgz": tar(news["newstest2012"]),
         "wmt13.test.tgz": tar(news["newstest2013"]),
         "wmt14_full.test-full.tgz": tar(news["newstest2014"]),
@@ -187,8 +178,6 @@ def change_catalogs(urls: Mapping[str, str]) -> None:
         DATASETS[official.key].md5 = [hashlib.md5(files[name]).hexdigest()]
     for name, task in catalog.TASKS.items():
         catalog.TASKS[name] = dataclasses.replace(task, text_bytes=100_000)
-    for name, prepared in catalog.PREPARED.items():
-        catalog.PREPARED[name] = dataclasses.replace(prepared, symbols=SYMBOLS)
 
 
 if __name__ == "__main__":

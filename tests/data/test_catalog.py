@@ -8,7 +8,7 @@ import pytest
 import sacrebleu.dataset
 from data import replicas
 
-from resmlp_mt.data.catalog import ARCHIVES, PREPARED, TASKS
+from resmlp_mt.data.catalog import ARCHIVES, TASKS
 
 
 def test_every_archive_is_known_by_its_bytes() -> None:
@@ -28,9 +28,6 @@ def test_members_are_in_the_replicas() -> None:
         assert "-".join(task.langs) == pair
         wanted = [(bitext.archive, bitext.members.format(lang=lang)) for bitext in task.train for lang in task.langs]
         assert [member for archive, member in wanted if member not in _names(files[archive])] == []
-    for prepared in PREPARED.values():
-        members = {member.format(lang=lang) for member in prepared.splits.values() for lang in prepared.langs}
-        assert members | {prepared.codes} <= _names(files[prepared.archive])
 
 
 def _names(archive: bytes) -> set[str]:
@@ -44,7 +41,3 @@ def test_the_evaluation_sets(pair: str) -> None:
     assert [official.key for official in task.valid] == {"en-de": ["wmt13"], "en-fr": ["wmt12", "wmt13"]}[pair]
     assert task.test.key == "wmt14/full"  # 3,003 segments; "wmt14" is filtered
     assert pair in sacrebleu.dataset.DATASETS[task.test.key].langpairs
-
-
-def test_the_prepared_corpus_is_scored_on_the_official_set() -> None:
-    assert {prepared.test.key for prepared in PREPARED.values()} == {"wmt14/full"}

@@ -16,6 +16,7 @@ from sentencepiece import SentencePieceProcessor
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import tokenizers_bpe
+from resmlp_mt.data.chunks import Chunk
 from resmlp_mt.data.learning import (
     MOST_LETTERS,
     WordCounter,
@@ -24,7 +25,6 @@ from resmlp_mt.data.learning import (
     learn_pieces,
     write_counts,
 )
-from resmlp_mt.data.parallel import Chunk
 from resmlp_mt.data.subwords import Subwords
 
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8
@@ -130,14 +130,14 @@ def test_fewer_merges_than_asked_for(tmp_path: Path, learner: str) -> None:
 def test_learning_is_seen_in_a_log(
     words: Path, tmp_path: Path, learner: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resmlp_mt.data.progress.PAUSE", 0.01)
+    monkeypatch.setattr("resmlp_mt.common.progress.PAUSE", 0.01)
     learn_bpe(words, tmp_path / "codes", Subwords("bpe", 300, learner))
     lines = capsys.readouterr().err.splitlines()
     form = r"learn subwords: (?:(\d+) of 300 merges, [\d,.]+ merges/s|\d+ s so far)"
     told = [re.fullmatch(form, line) for line in lines]
     assert all(told), lines
     numbers = [int(match[1]) for match in told if match[1]]
-    assert len(numbers) > 1 and numbers == sorted(numbers)
+    assert numbers and numbers == sorted(numbers)
 
 
 @pytest.mark.parametrize(

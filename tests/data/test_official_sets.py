@@ -24,7 +24,9 @@ def test_text_is_sacrebleus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off
     monkeypatch.setattr(dataset, "_outdir", str(tmp_path))
     monkeypatch.setattr(dataset, "maybe_download", lambda: shutil.unpack_archive(tmp_path / name, tmp_path / "raw"))
     theirs = dataset.get_files(pair)[:2]
-    ours = official.written_into(tmp_path / "ours", tmp_path / name, tuple(pair.split("-")))
+    step, work = official.step(tmp_path / "ours", tmp_path / name, tuple(pair.split("-")))
+    work()
+    ours = step.outputs
     assert [path.name for path in ours] == [f"{official.name}.{lang}" for lang in pair.split("-")]
     assert [path.read_bytes() for path in ours] == [Path(path).read_bytes() for path in theirs]
 
@@ -48,7 +50,7 @@ def test_the_archives_are_sacrebleus() -> None:
 def test_an_archive_without_the_set(tmp_path: Path) -> None:
     (tmp_path / "x.tgz").write_bytes(replicas.tar({"a": b""}))
     with pytest.raises(UserError, match=r"x\.tgz: has no test/newstest2013-src\.en\.sgm"):
-        catalog.NEWSTEST2013.written_into(tmp_path / "out", tmp_path / "x.tgz", ("en", "de"))
+        catalog.NEWSTEST2013.step(tmp_path / "out", tmp_path / "x.tgz", ("en", "de"))[1]()
     assert list((tmp_path / "out").iterdir()) == []
 
 

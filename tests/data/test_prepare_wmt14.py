@@ -1,6 +1,5 @@
 """The whole command on replicas of the archives, served on loopback: both pairs, both kinds of subwords."""
 
-import filecmp
 import json
 import re
 import shutil
@@ -8,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from data import replicas
@@ -15,11 +15,12 @@ from data.folders import contents
 from data.misbehaving_server import Fault, Server, running
 from data.prepare_command import Command, Finished
 from fairseq.data import Dictionary, data_utils
-from fairseq.options import get_preprocessing_parser
-from fairseq_cli import preprocess as fairseq_preprocess
 
-from resmlp_mt.data.download import OVERLAP
-from resmlp_mt.data.partial_download import FOLDER
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.data import catalog
+from resmlp_mt.data.download import PARTS
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.data.wmt14 import Preparation
 
 EUROPARL = "training-parallel-europarl-v7.tgz"
 SMALL = ("--symbols", 60)
@@ -100,7 +101,6 @@ def test_from_archives_to_data_bin(run: Run, server: Server, tmp_path: Path, pai
             if split == "train":
                 assert [dictionary.string(tokens) for tokens in data] == text
 
-    assert {wanted for _, wanted, _ in server.requests} == {None}
     fetched = {name for name, _, _ in server.requests}
     assert len(fetched) == len(server.requests) == len(CORPORA[pair]) + len(VALID[pair]) + 1
     again = run(pair, "--out", out, "--subwords", subwords, "--symbols", size)
@@ -109,7 +109,7 @@ def test_from_archives_to_data_bin(run: Run, server: Server, tmp_path: Path, pai
     assert "pairs/s" not in again.output
     assert len(server.requests) == len(fetched)
     plan = run(pair, "--out", out, "--subwords", subwords, "--symbols", size, "--dry-run")
-    assert "to download: 0 bytes\nwork: about 0 bytes (" in plan.output
+    assert "to download: about 0 bytes\nwork: about " in plan.output
 
 
 MOMENTS = [  # ends of the names that are about to be given
@@ -126,19 +126,17 @@ def test_killed_at_every_turn(run: Run, urls: dict[str, str], server: Server, tm
 
     server.add(EUROPARL, server.files[EUROPARL], [Fault(drop_after=4000), Fault(seconds=0.5)])
     process = Command(tmp_path, urls, ["en-de", "--out", broken, *SMALL, "--jobs", 2]).start()
-    part = broken / "raw" / FOLDER / f"{EUROPARL}.1"
-    while not (part.exists() and part.stat().st_size > 4000):
+    part = broken / "raw" / PARTS / EUROPARL
+    while not (part.exists() and part.stat().st_size >= 4000 and len(server.requests) == 2):
         assert process.is_alive()
         time.sleep(0.02)
     process.kill()
     process.join()
-    there = part.stat().st_size
     for moment in MOMENTS:
         killed = run("en-de", "--out", broken, *SMALL, "--jobs", 2, kill=moment)
         assert killed.status == -9, (moment, killed)
     assert run("en-de", "--out", broken, *SMALL, "--jobs", 2).status == 0
-    ranges = [(wanted, status) for name, wanted, status in server.requests if name == EUROPARL]
-    assert ranges == [(None, 200), (f"bytes={4000 - OVERLAP}-", 206), (f"bytes={there - OVERLAP}-", 206)]
+    assert [status for name, _, status in server.requests if name == EUROPARL] == [200, 206, 206]
 
     found, expected = contents(broken), contents(unbroken)
     assert found.keys() == expected.keys()
@@ -166,13 +164,11 @@ def test_archives_that_somebody_has(run: Run, server: Server, tmp_path: Path) ->
     for name, content in replicas.archives().items():
         (archives / name).write_bytes(content)
     plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
-    assert "to download: 0 bytes" in plan.output
-    assert plan.output.count(", there\n") == 5
+    assert "to download: about 0 bytes" in plan.output
+    assert plan.output.count(", there as ") == 5
     done = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (done.status, done.error) == (0, "")
     assert not (out / "raw").exists()
-    plan = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google", "--dry-run")
-    assert "; subwords, data-bin anew, beside the old)" in plan.output
     (archives / EUROPARL).write_bytes(replicas.archives()[EUROPARL][:-1])
     wrong = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (wrong.status, wrong.error.count("\n")) == (1, 1)
@@ -193,7 +189,7 @@ def test_zip_and_unpacked_text_for_archives(run: Run, server: Server, tmp_path: 
     for corpus in ("commoncrawl", "nc-v9", "un"):
         shutil.unpack_archive(archives / f"training-parallel-{corpus}.tgz", others)
     plan = run("en-fr", "--out", out, "--archives", others, "--dry-run")
-    assert ", there as training-giga-fren.zip\n" in plan.output and plan.output.count(", there, unpacked\n") == 3
+    assert "/training-giga-fren.zip\n" in plan.output and plan.output.count(f", there as {others}\n") == 3
     assert run("en-fr", "--out", tmp_path / "expected", "--archives", archives, *SMALL).status == 0
     done = run("en-fr", "--out", out, "--archives", others, *SMALL)
     assert (done.status, done.error) == (0, "")
@@ -203,16 +199,13 @@ def test_zip_and_unpacked_text_for_archives(run: Run, server: Server, tmp_path: 
 
 
 def test_another_address(run: Run, server: Server, tmp_path: Path) -> None:
-    name = "wmt16_en_de.tar.gz"
-    server.add(f"mirror/{name}", server.files[name])
-    server.add(name, b"", repeat(Fault(status=404)))
-    done = run("en-de", "--out", tmp_path / "out", "--prepared", "wmt16-google", "--mirror", server.url("mirror/"))
+    server.add(f"mirror/{EUROPARL}", server.files[EUROPARL])
+    server.add(EUROPARL, b"", repeat(Fault(status=404)))
+    done = run("en-de", "--out", tmp_path / "out", *SMALL, "--mirror", server.url("mirror/"))
     assert done.status == 0
-    assert done.error == (
-        f"{server.url('mirror/wmt14_full.test-full.tgz')}: the server answers 404 Not Found: "
-        f"trying {server.url('wmt14/test-full.tgz')}\n"
-    )
-    assert server.requests[0] == (f"mirror/{name}", None, 200)
+    assert f"{server.url('mirror/wmt14_full.test-full.tgz')}: cannot be downloaded: " in done.error
+    assert f": trying {server.url('wmt14/test-full.tgz')}\n" in done.error
+    assert server.requests[0] == (f"mirror/{EUROPARL}", None, 200)
 
 
 @pytest.fixture
@@ -225,25 +218,21 @@ def archives(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("options", [(), ("--prepared", "wmt16-google")])
 @pytest.mark.parametrize("name", ["newstest2014.de", "bpe.codes", "data-bin/notes.txt", "subwords/train.en"])
 def test_a_user_s_file_in_the_way_is_told_before_any_download(
-    run: Run, server: Server, tmp_path: Path, name: str, options: tuple[str, ...]
+    run: Run, server: Server, tmp_path: Path, name: str
 ) -> None:
     path = tmp_path / "out" / name
     path.parent.mkdir(parents=True)
     path.write_text("mine")
-    done = run("en-de", "--out", tmp_path / "out", *options)
+    done = run("en-de", "--out", tmp_path / "out")
     assert (done.status, done.error.count("\n"), server.requests) == (1, 1, [])
     assert f"{path}: is not of an earlier preparation, and would be written over" in done.error
     assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run",)])
 @pytest.mark.parametrize("unpacked", [False, True])
-def test_what_is_read_for_an_archive_is_not_written_over(
-    run: Run, archives: Path, unpacked: bool, more: tuple[str, ...]
-) -> None:
+def test_what_is_read_for_an_archive_is_not_written_over(run: Run, archives: Path, unpacked: bool) -> None:
     out = archives.parent
     (out / "data-bin").mkdir()
     if unpacked:
@@ -256,7 +245,7 @@ def test_what_is_read_for_an_archive_is_not_written_over(
         read = archives / "training-parallel-europarl-v7.zip"
         (out / "data-bin" / "mine").write_bytes(replicas.zipped(EUROPARL))
     read.symlink_to(out / "data-bin" / "mine")
-    done = run("en-de", "--out", out, "--archives", archives, "--overwrite", *more)
+    done = run("en-de", "--out", out, "--archives", archives, "--overwrite")
     assert (done.status, done.output) == (1, "")  # before any archive was looked at
     assert done.error == f"{out}/data-bin: would be written over the input {read}: choose another name\n"
 
@@ -273,21 +262,6 @@ def test_archives_in_the_folder_itself(run: Run, archives: Path, tmp_path: Path)
     assert {path.name for path in (out / "mine").iterdir()} == set(replicas.archives())
 
 
-def test_a_folder_of_an_earlier_version_is_prepared_again(run: Run, archives: Path) -> None:
-    out = archives.parent
-    assert run("en-de", "--out", out, "--archives", archives, *SMALL).status == 0
-    expected = contents(out)
-    record = json.loads((out / "steps.json").read_text())
-    old = {name: entry for name, entry in record.items() if not name.startswith("take ")}
-    for entry in old.values():
-        del entry["sum"]
-        entry["made_from"]["rules"] = 2
-    (out / "steps.json").write_text(json.dumps(old))
-    done = run("en-de", "--out", out, "--archives", archives, *SMALL)
-    assert (done.status, done.error) == (0, "")
-    assert contents(out) == expected
-
-
 def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:
     done = run("en-fr", "--out", tmp_path / "out", "--dry-run")
     assert (done.status, done.error, server.requests) == (0, "", [])
@@ -295,85 +269,61 @@ def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:
     for name in ("training-giga-fren.tar", "wmt12.test.tgz", "wmt13.test.tgz", "wmt14_full.test-full.tgz"):
         assert f"  {name}  " in done.output
     assert "to download: " in done.output and "disk: about " in done.output
-    done = run("en-de", "--out", tmp_path / "out", "--dry-run", "--prepared", "wmt16-google", "--sample", 45_088)
-    assert "\nwork: about 1.9 kB (1.9 times 1.0 kB of raw text, " in done.output
+
+
+def test_a_bad_server_is_told_in_one_line(run: Run, server: Server, tmp_path: Path) -> None:
+    server.add(EUROPARL, server.files[EUROPARL], repeat(Fault(body=b"<html><title>Moved</title></html>")))
+    done = run("en-de", "--out", tmp_path / "out")
+    assert (done.status, done.error.count("\n")) == (1, 1)
+    assert "sent other bytes than expected" in done.error
+
+
+def _preparation(folder: Path, **more: object) -> Preparation:
+    return Preparation(catalog.TASKS["en-de"], folder / "out", Subwords("bpe", 60), **more)
+
+
+def test_what_is_there_need_not_come(tmp_path: Path) -> None:
+    preparation = _preparation(tmp_path)
+    part = tmp_path / "out" / "raw" / PARTS / EUROPARL
+    whole = preparation._download
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"x" * 5000)
+    assert preparation._download == whole - 5000
+
+
+def test_too_little_disk_is_said_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=4_000_000_000))
+    with pytest.raises(
+        UserError,
+        match=r"out: 4\.0 GB free on its disk, but about \d+\.\d GB needed \(1\.7 GB of downloads, .* --sample",
+    ):
+        _preparation(tmp_path).run()
+    assert "disk: about 5.7 GB needed, 4.0 GB free: too little" in str(_preparation(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("more", "message"),
     [
-        (Fault(status=404), "the server answers 404 Not Found: try later, or get the file"),
-        (Fault(body=b"<html><title>Moved</title></html>"), "sent a web page ('Moved'), not the file: try later"),
-        (Fault(length=77), "offers 77 bytes, not the expected"),
+        *(({"mirrors": [mirror]}, f"^--mirror {mirror}: is no address") for mirror in ("ftp://a.org", "", "http:///a")),
+        ({"mirrors": ["https://a.org"], "archives": ""}, "--mirror: nothing is downloaded with --archives"),
+        ({"archives": "nowhere"}, "--archives .*nowhere: is not a folder"),
     ],
 )
-def test_a_bad_server_is_told_in_one_line(run: Run, server: Server, tmp_path: Path, fault: Fault, message: str) -> None:
-    server.add(EUROPARL, server.files[EUROPARL], repeat(fault))
-    done = run("en-de", "--out", tmp_path / "out")
-    assert (done.status, done.error.count("\n")) == (1, 1)
-    assert message in done.error
-
-
-def test_google_drives_page_is_no_archive(run: Run, server: Server, tmp_path: Path) -> None:
-    page = Fault(body=b"<!DOCTYPE html><html><head><title>Google Drive - Virus scan warning</title></head></html>")
-    server.add("wmt16_en_de.tar.gz", b"", [page])
-    done = run("en-de", "--out", tmp_path / "out", "--prepared", "wmt16-google")
-    assert (done.status, done.error.count("\n")) == (1, 1)
-    assert "sent a web page ('Google Drive - Virus scan warning'), not the file: Google Drive has" in done.error
-    assert "--archives DIR" in done.error
-
-
-@pytest.mark.parametrize("unpacked", [False, True])
-def test_the_prepared_corpus_is_what_fairseq_preprocess_makes(run: Run, tmp_path: Path, unpacked: bool) -> None:
-    archives, out, text = tmp_path / "archives", tmp_path / "out", tmp_path / "text"
-    archives.mkdir()
-    text.mkdir()
-    for name, content in replicas.archives().items():
-        (archives / name).write_bytes(content)
-    shutil.unpack_archive(archives / "wmt16_en_de.tar.gz", text)
-    if unpacked:
-        shutil.copytree(text, archives, dirs_exist_ok=True)
-        (archives / "wmt16_en_de.tar.gz").unlink()
-    done = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google")
-    assert (done.status, done.error) == (0, "")
-    symbols = str(replicas.SYMBOLS)
-    preprocess = ["--source-lang", "en", "--target-lang", "de", "--joined-dictionary"]
-    preprocess += ["--nwordssrc", symbols, "--nwordstgt", symbols, "--destdir", str(text / "data-bin")]
-    splits = {"train": "train.tok.clean", "valid": "newstest2013.tok", "test": "newstest2014.tok"}
-    for split, name in splits.items():
-        preprocess += [f"--{split}pref", str(text / f"{name}.bpe.32000")]
-    fairseq_preprocess.main(get_preprocessing_parser().parse_args(preprocess))
-    names = {path.name for path in (text / "data-bin").iterdir()} - {"preprocess.log"}
-    same, other, missing = filecmp.cmpfiles(out / "data-bin", text / "data-bin", names, shallow=False)
-    assert (set(same), other, missing) == (names, [], [])
-    assert (out / "bpe.codes").read_bytes() == (text / "bpe.32000").read_bytes()
-    assert (out / "data-bin" / "bpe.codes").read_bytes() == (out / "bpe.codes").read_bytes()
-    made = json.loads((out / "data-bin" / "text.json").read_text())
-    assert made["languages"] == ["en", "de"] and made["tokenizer"] == "moses"
-    assert made["escape"] and not made["normalize"] and not made["dash_splits"]
-    assert (out / "newstest2014.de").read_text().count("\n") == replicas.SETS["newstest2014"]
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["dictionary"] == replicas.SYMBOLS - 4
-    assert summary["unknown"]["train"]["en"] > 0
-    plan = run("en-de", "--out", out, "--archives", archives, "--prepared", "wmt16-google", "--dry-run")
-    assert "\nwork: about 0 bytes (1.9 times 100.0 kB of raw text, " in plan.output
-    plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
-    assert "; subwords, data-bin anew, beside the old)" in plan.output
+def test_mirrors_and_folders_that_are_none(tmp_path: Path, more: dict[str, object], message: str) -> None:
+    more = {key: tmp_path / value if key == "archives" else value for key, value in more.items()}
+    with pytest.raises(UserError, match=message):
+        _preparation(tmp_path, **more)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["en-fr", "--prepared", "wmt16-google"], "has en-de alone, not en-fr"),
-        (["en-de", "--prepared", "wmt16-google", "--symbols", 9], "has its makers' subwords: leave out --symbols"),
-        (["en-de", "--prepared", "wmt16-google", "--bpe-learner", "tokenizers"], "leave out --bpe-learner"),
         (["en-de", "--subwords", "sentencepiece", "--character-coverage", "95"], "--character-coverage 95.0: must be"),
         (["en-de", "--symbols", 0], "--symbols 0: must be 1 or more"),
         (["en-de", "--sample", 0], "--sample 0: must be 1 or more"),
         (["en-de", "--jobs", 0], "--jobs 0: must be 1 or more"),
         (["en-de", "--symbols", 10**12], "--symbols 1000000000000: must be at most 10,000,000"),
         (["en-de", "--sample", 10**30], "must be at most 1,000,000,000,000"),
-        (["en-de", "--prepared", "wmt16-google", "--sample", -1], "--sample -1: must be 1 or more"),
     ],
 )
 def test_bad_options_are_told_before_any_work(

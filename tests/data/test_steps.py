@@ -1,99 +1,168 @@
-"""Steps on record: checksums, progress, times."""
+"""Steps on record: what is ours and is made again when it must be, and what stays a user's."""
 
-import hashlib
 import json
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
 
-from resmlp_mt.data import checksums
-from resmlp_mt.data.checksums import Checksums
-from resmlp_mt.data.progress import Progress
-from resmlp_mt.data.record import Place
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.progress import Progress
 from resmlp_mt.data.steps import Step, Steps
 
 
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were really read for their sums."""
-    read: list[Path] = []
-    sha256_of = checksums.sha256_of
-    monkeypatch.setattr(checksums, "sha256_of", lambda path: read.append(path) or sha256_of(path))
-    return read
+def _tree(folder: Path) -> dict[str, bytes | str | None]:
+    """Everything in a folder: bytes of files, targets of links."""
+    found: dict[str, bytes | str | None] = {}
+    for path in sorted(folder.rglob("*")):
+        content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = content
+    return found
 
 
-def _written(path: Path, text: bytes) -> Path:
-    path.write_bytes(text)
-    return path
+def _make(folder: Path, *names: str, name: str = "make", options: dict[str, int] | None = None, **more: object) -> bool:
+    """Run one step that writes some files; whether it had to work."""
+    outputs, worked = [folder / each for each in names], []
+
+    def work() -> dict[str, int]:
+        worked.append(True)
+        for path in outputs:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("ours")
+        return {"pairs": 12}
+
+    with Steps.of_folder(folder, outputs, **more) as steps:
+        steps.run(Step(name, [], outputs, options or {}), work)
+        steps.finish()
+    return bool(worked)
 
 
-def test_sums_are_computed_once(tmp_path: Path, reads: list[Path]) -> None:
-    (tmp_path / "ours").mkdir()
-    file = _written(tmp_path / "ours" / "a", b"text")
-    sums = Checksums(tmp_path / "sums", ours=tmp_path / "ours")
-    expected = hashlib.sha256(b"text").hexdigest()
-    assert [sums.of(file), sums.of(file)] == [expected] * 2
-    sums.save()
-    assert Checksums(tmp_path / "sums", ours=tmp_path / "ours").of(file) == expected
-    assert reads == [file]
+def test_a_step_is_done_again_where_something_differs(tmp_path: Path) -> None:
+    assert _make(tmp_path, "a", "deep/b")
+    assert not _make(tmp_path, "a", "deep/b")
+    assert _make(tmp_path, "a", "deep/b", options={"other": 1})
+    (tmp_path / "a").write_text("changed")
+    assert _make(tmp_path, "a", "deep/b", options={"other": 1})
+    (tmp_path / "a").unlink()
+    assert _make(tmp_path, "a", "deep/b", options={"other": 1})
+    assert not _make(tmp_path, "a", "deep/b", options={"other": 1})
 
 
-def test_a_file_with_the_same_size_and_mtime_is_read_again(tmp_path: Path, reads: list[Path]) -> None:
-    file = _written(tmp_path / "a", b"text")
-    sums = Checksums(tmp_path / "sums", ours=tmp_path)
-    sums.of(file)
-    before = file.stat()
-    while time.time_ns() < before.st_ctime_ns + 20_000_000:  # until the file system's clock has ticked
-        pass
-    file.write_bytes(b"next")
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert sums.of(file) == hashlib.sha256(b"next").hexdigest()
-    assert len(reads) == 2
-
-
-def test_the_sum_of_a_file_just_changed_by_others_is_not_kept(
-    tmp_path: Path, reads: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = _written(tmp_path / "a", b"text")
-    sums = Checksums(tmp_path / "sums", ours=tmp_path / "elsewhere")
-    sums.of(file)
-    sums.of(file)
-    assert len(reads) == 2
-    monkeypatch.setattr(checksums, "SETTLED", -1.0)
-    sums.of(file)
-    sums.of(file)
-    assert len(reads) == 3
-
-
-@pytest.mark.parametrize("entry", ["5", "null", "[]", "{}", '{"identity": [1]}', '{"identity": 1, "sha256": "ab"}'])
-def test_broken_sums_are_none(tmp_path: Path, reads: list[Path], entry: str) -> None:
-    file = _written(tmp_path / "a", b"text")
-    (tmp_path / "sums").write_text(f"{{{json.dumps(str(file))}: {entry}}}")
-    sums = Checksums(tmp_path / "sums", ours=tmp_path)
-    assert sums.of(file) == hashlib.sha256(b"text").hexdigest()
-    sums.save()
-    Checksums(tmp_path / "sums", ours=tmp_path).of(file)
-    assert reads == [file]
+def test_inputs_and_libraries_count_too(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    done = []
+    for content, libraries in (("1", []), ("1", []), ("2", []), ("2", ["numpy"])):
+        text.write_text(content)
+        step = Step("make", [text], [tmp_path / "out" / "a"], {}, libraries)
+        with Steps.of_folder(tmp_path / "out", step.outputs, step.inputs) as steps:
+            steps.run(step, lambda step=step: done.append(step) or {"pairs": step.outputs[0].write_text("ours")})
+            steps.finish()
+    assert len(done) == 3
 
 
 def test_times_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def work() -> dict[str, int]:
-        (tmp_path / "b").write_text("x")
-        return {"pairs": 12}
-
     for _ in range(2):
-        with Steps.of_folder(Place(tmp_path)) as steps:
-            steps.run(Step("work", [], [tmp_path / "b"], {}), work)
-            steps.finish()
-    assert json.loads((tmp_path / "times.json").read_text())["work"]["pairs"] == 12
+        _make(tmp_path, "a")
+    assert json.loads((tmp_path / "times.json").read_text())["make"]["pairs"] == 12
     assert "seconds" not in (tmp_path / "steps.json").read_text()
     lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"work: 12 pairs in 0\.\d s, [\d,]+ pairs/s", lines[1])
-    assert lines[2:] == ["work: nothing changed, reused"]
+    assert re.fullmatch(r"make: 12 pairs in 0\.\d s, [\d,]+ pairs/s", lines[1])
+    assert lines[2:] == ["make: nothing changed, reused"]
+
+
+@pytest.mark.parametrize("name", ["a", "deep/b", "data-bin/notes/mine", "steps.json", "summary.json"])
+def test_what_is_not_on_record_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    before = _tree(tmp_path)
+    with pytest.raises(UserError, match=rf"/{re.escape(name)}: is not of an earlier preparation, .* --overwrite$"):
+        _make(tmp_path, "a", "deep/b")
+    assert _tree(tmp_path) == before
+    assert _make(tmp_path, "a", "deep/b", overwrite=True)
+    (tmp_path / "data-bin/notes/mine").unlink(missing_ok=True)  # (where the step does not replace the folder)
+    assert _make(tmp_path, "a", "deep/b", options={"other": 1})  # now it is ours
+
+
+def test_other_files_stay(tmp_path: Path) -> None:
+    mine = [".notes.tmp", "deep/.hidden.tmp", "deep/.folder.tmp/file", "deep/b.bak", "c"]
+    for name in mine:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    for options in ({}, {"other": 1}):
+        assert _make(tmp_path, "a", "deep/b", options=options)
+    assert [(tmp_path / name).read_text() for name in mine] == ["mine"] * len(mine)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("link", ["deep", "deep/b", "steps.json"])
+def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, link: str, overwrite: bool) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    for folder in (out, elsewhere):
+        folder.mkdir()
+    (elsewhere / "b").write_text("mine")
+    (out / link).parent.mkdir(exist_ok=True)
+    (out / link).symlink_to(elsewhere if link == "deep" else elsewhere / "b")
+    before = _tree(tmp_path)
+    with pytest.raises(UserError, match=rf"/{link}: is a symbolic link, .*: remove it$"):
+        _make(out, "deep/b", overwrite=overwrite)
+    assert _tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"files": 5, "steps": {}}', '{"make": {"outputs": {}}}'])
+def test_what_is_no_record_of_ours_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "steps.json").write_text(content)
+    with pytest.raises(UserError, match=r"/steps\.json: is not of an earlier preparation"):
+        _make(tmp_path, "a")
+    assert (tmp_path / "steps.json").read_text() == content
+    assert _make(tmp_path, "a", overwrite=True)
+
+
+def test_what_other_options_have_left_goes(tmp_path: Path) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    _make(out, "a", "b", "deep/c", "linked/d", "e")
+    (out / "linked").rename(elsewhere)
+    (out / "linked").symlink_to(elsewhere)
+    record = json.loads((out / "steps.json").read_text())
+    record["files"].append("../victim")
+    (out / "steps.json").write_text(json.dumps(record))
+    (tmp_path / "victim").write_text("mine")
+    _make(out, "e", name="other")
+    assert set(_tree(out)) - {"deep", "linked"} == {".lock", "e", "steps.json", "times.json"}
+    assert (elsewhere / "d").exists() and (tmp_path / "victim").exists()
+    assert set(json.loads((out / "steps.json").read_text())["steps"]) == {"other"}
+
+
+def test_a_run_that_ends_between_output_and_record_leaves_nothing_foreign(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        with Steps.of_folder(tmp_path, [tmp_path / "a", tmp_path / "b"]) as steps:
+            step = Step("make", [], [tmp_path / "a", tmp_path / "b"], {})
+            steps.run(step, lambda: (tmp_path / "a").write_text("x") and os._exit(0))
+    os.waitpid(child, 0)
+    assert (tmp_path / "a").exists() and (tmp_path / ".unfinished").exists()
+    assert _make(tmp_path, "b", name="another")
+    assert set(_tree(tmp_path)) == {".lock", "b", "steps.json", "times.json"}
+
+
+@pytest.mark.parametrize("name", ["a", "deep/b", "steps.json", ".unfinished/x", "data-bin/x", "old"])
+def test_inputs_are_not_written_over(tmp_path: Path, name: str) -> None:
+    _make(tmp_path, "a", "deep/b", "old")
+    before = _tree(tmp_path)
+    for overwrite in (False, True):
+        with pytest.raises(UserError, match=f"would be written over the input .*{name}"):
+            _make(tmp_path, "a", "deep/b", inputs=[tmp_path / name], overwrite=overwrite)
+    assert _tree(tmp_path) == before
+    _make(tmp_path, "a", "deep/b", inputs=[tmp_path / "deep" / "other"])
+
+
+def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resmlp_mt.data.steps.PATIENCE", 0)
+    with (
+        Steps.of_folder(tmp_path, []),
+        pytest.raises(UserError, match="another run is preparing it: wait"),
+    ):
+        _make(tmp_path, "a")
 
 
 def test_progress_in_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,28 +170,13 @@ def test_progress_in_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         progress.add(10, {"empty": 1})
     assert progress.outcome == {"kept": 9, "dropped": {"empty": 1}}
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("resmlp_mt.data.progress.PAUSE", 0.0)
-    with Progress("split train") as progress:
-        progress.add(1000, {"ratio": 2, "empty": 1})
-        progress.add(500)
-    lines = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"split train: 1,000 pairs, [\d,]+ pairs/s, dropped: 1 empty, 2 ratio", lines[0])
-    assert lines[1].startswith("split train: 1,500 pairs, ")
+    monkeypatch.setattr("resmlp_mt.common.progress.PAUSE", 0.0)
     with Progress("learn", total=3000, unit="merges") as progress:
         progress.add(0)
-        progress.add(1000)
+        progress.add(1000, {"ratio": 2, "empty": 1})
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "learn: 0 s so far"
-    assert re.fullmatch(r"learn: 1,000 of 3,000 merges, [\d,]+ merges/s", lines[1])
-
-
-def test_progress_that_the_shell_has_closed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stderr", None)
-    with Progress("split train") as progress:
-        progress.add(1000)
-    assert progress.pairs == 1000
+    assert re.fullmatch(r"learn: 1,000 of 3,000 merges, [\d,]+ merges/s, dropped: 1 empty, 2 ratio", lines[1])
 
 
 def test_progress_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,4 +186,3 @@ def test_progress_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch:
         progress.add(1000)
     shown = capsys.readouterr().err
     assert "split train: 100%" in shown and "2000/2000" in shown and "dropped: 2 ratio" in shown
-    assert "\n" not in shown.rstrip("\n")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from resmlp_mt.data.chunks import CHUNK, Chunk, chunks
 from resmlp_mt.data.filtering import PairFilter
 from resmlp_mt.data.learning import WordCounter, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.data.parallel import CHUNK, Chunk, chunks
 from resmlp_mt.data.splitting import ChunkSplitter, SideCounts
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.characters import CharacterCleaner
@@ -167,7 +167,7 @@ def test_a_chunk_is_split_filtered_and_counted(codes: Path) -> None:
     subwords = Subwords("bpe")
     split = subwords.load(codes)
     pairs = [(b"lower Lower", b"neu"), (b"", b"neu"), (b"low", b"wider " * 10)]
-    done = ChunkSplitter(subwords, codes, PairFilter(max_length=9))(Chunk(1, pairs))
+    done = ChunkSplitter(subwords, codes.read_bytes(), PairFilter(max_length=9))(Chunk(1, pairs))
     assert done.read == 3
     assert done.dropped == {"empty": 1, "too long": 1}
     pieces = split("lower Lower"), split("neu")
@@ -175,11 +175,11 @@ def test_a_chunk_is_split_filtered_and_counted(codes: Path) -> None:
     assert done.symbols == Counter(" ".join(pieces).split())
     lengths = [len(line.split()) for line in pieces]
     assert done.counts == (SideCounts(2, lengths[0], lengths[0]), SideCounts(1, lengths[1], lengths[1]))
-    assert ChunkSplitter(subwords, codes, None)(Chunk(1, pairs)).dropped == {}
+    assert ChunkSplitter(subwords, codes.read_bytes(), None)(Chunk(1, pairs)).dropped == {}
 
 
 def test_a_line_that_must_be_too_long_is_not_split(codes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    splitter = ChunkSplitter(Subwords("bpe"), codes, PairFilter(max_length=9))
+    splitter = ChunkSplitter(Subwords("bpe"), codes.read_bytes(), PairFilter(max_length=9))
     monkeypatch.setattr(splitter._split._known, "_split", lambda word: pytest.fail("split"))
     assert splitter(Chunk(1, [(b"l" * 10_000_000, b"lower"[:0])])).dropped == {"empty": 1}
     monkeypatch.undo()
@@ -193,7 +193,7 @@ def test_a_line_that_must_be_too_long_is_not_split(codes: Path, monkeypatch: pyt
 
 def test_only_pieces_are_for_the_dictionary(tmp_path: Path) -> None:
     learn_pieces(PAIRS, tmp_path / "model", Subwords("sentencepiece", 32))
-    splitter = ChunkSplitter(Subwords("sentencepiece"), tmp_path / "model", PairFilter())
+    splitter = ChunkSplitter(Subwords("sentencepiece"), (tmp_path / "model").read_bytes(), PairFilter())
     done = splitter(Chunk(1, [("low 文字 low文".encode(), b"<unk> low")]))
     assert "文字" in done.texts[0].decode().split()
     assert not [symbol for symbol in done.symbols if "文" in symbol]
@@ -212,6 +212,6 @@ def test_chunks() -> None:
 
 
 def test_chunks_of_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resmlp_mt.data.parallel.CHUNK_BYTES", 30)
+    monkeypatch.setattr("resmlp_mt.data.chunks.CHUNK_BYTES", 30)
     pairs = [(b"x", b"y"), (b"x" * 40, b""), (b"", b"y" * 29), (b"x", b"y")]
     assert [(chunk.first, chunk.pairs) for chunk in chunks(pairs)] == [(1, pairs[:2]), (3, pairs[2:])]

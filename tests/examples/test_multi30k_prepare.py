@@ -63,18 +63,6 @@ def test_a_user_s_file_in_the_way(run, tmp_path: Path, name: str) -> None:
     run(tmp_path / "out", "--overwrite")
 
 
-def test_a_folder_of_an_earlier_version(run, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(out)
-    record = (out / "steps.json").read_text()
-    old = {name: entry for name, entry in json.loads(record).items() if not name.startswith("unpack")}
-    for entry in old.values():
-        del entry["sum"]
-    (out / "steps.json").write_text(json.dumps(old))
-    run(out)
-    assert (out / "steps.json").read_text() == record
-
-
 def test_the_public_files_where_they_would_be_replaced(run, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "data-bin").symlink_to("../public")

@@ -16,8 +16,8 @@ import pytest
 
 from resmlp_mt import Translator
 from resmlp_mt.cli import main
+from resmlp_mt.common import progress
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data import cluster, progress
 from resmlp_mt.translate import lines as line_by_line
 from resmlp_mt.translate.lines import GrowingFile, Layout, LineTranslator, Stdout, Window, Work, windows
 from resmlp_mt.translate.options import Options
@@ -339,7 +339,6 @@ def test_progress_tells_how_much_is_left(
 def test_a_cluster_gives_the_same(run: Run, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_by_line, "FIRST_WINDOW", 2)
     monkeypatch.setattr(line_by_line, "WINDOW", 2)
-    monkeypatch.setattr(cluster, "AT_ONCE", 1)
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, processes=False, protocol="tcp", dashboard_address=None
     ) as dask:

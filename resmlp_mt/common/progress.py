@@ -1,8 +1,6 @@
 """How far a step is: a bar on a terminal, elsewhere a plain line every so often."""
 
-import contextlib
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -67,26 +65,6 @@ class Progress:
         of = f" of {self._total:,}" if self._total else ""
         tail = f", dropped: {why}" if (why := reasons(self.dropped)) else ""
         return f"{self.pairs:,}{of} {self._unit}, {rate:,.{int(rate < 100)}f} {self._unit}/s{tail}"
-
-    @contextlib.contextmanager
-    def at_intervals(self) -> Iterator[None]:
-        """Show it while a library works that tells nothing for a long time."""
-        ended = threading.Event()
-
-        def show() -> None:
-            while not ended.wait(PAUSE):
-                if self._bar.disable:
-                    self._tell()
-                else:
-                    self._bar.refresh()
-
-        thread = threading.Thread(target=show, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the items of a stream, each counted as one pair."""

@@ -11,9 +11,9 @@ from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess as fairseq_preprocess
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.distillation import DataBin, Distilled, distill
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.lab.distillation import DataBin, Distilled, distill
 from resmlp_mt.text.words import Words
 from scripts import in_process
 

@@ -1,0 +1,132 @@
+"""Speed and memory of preparing a corpus, beside the plain sequence of command-line tools."""
+
+import filecmp
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, read_parallel
+from resmlp_mt.common.tables import text_table
+from resmlp_mt.lab.benchmarks import machine
+
+SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
+PAUSE = 0.05  # seconds between looks at the memory
+# sacremoses' command cannot leave its escapes out (its -x changes nothing).
+UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; s/&lt;/</g; s/&#124;/|/g; s/&amp;/\&/g"
+# What people write into a shell script; the part's name, then what it runs. Of subword-nmt's text, all but blanks at
+# line ends is compared, which it passes on.
+PLAIN = {
+    "tokenize": "for l in en de; do sacremoses -q -l $l -j $JOBS normalize -c tokenize -a < $TEXT/train.$l | "
+    'sed "$UNESCAPE" > tokenized.$l; done',
+    "learn": "cat tokenized.* > both; "
+    "subword-nmt learn-bpe -s $SYMBOLS --num-workers $JOBS --input both --output codes; rm both",
+    "split": "for l in en de; do subword-nmt apply-bpe -c codes --num-workers $JOBS --input tokenized.$l "
+    "--output train.$l; done",
+    "binarize": "fairseq-preprocess -s en -t de --joined-dictionary --trainpref train --destdir data-bin "
+    "--workers $JOBS",
+}
+OURS = "python $ROOT/scripts/prepare_text.py --source-lang en --target-lang de --dash-splits --symbols $SYMBOLS " + (
+    "--train $TEXT/train.en $TEXT/train.de --valid $TEXT/valid.en $TEXT/valid.de --test $TEXT/test.en $TEXT/test.de "
+    "--out . --jobs $JOBS"
+)
+SAME = {"codes": "bpe.codes", **{f"tokenized.{lang}": f"tokenized/train.1.{lang}" for lang in ("en", "de")}}
+SAME |= {f"data-bin/{name}": f"data-bin/{name}" for name in ("dict.en.txt", "train.en-de.en.bin", "train.en-de.de.bin")}
+
+
+def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) -> dict[str, Any]:
+    """Run both chains in turn on Multi30k's training set, repeated; see that they make the same bytes."""
+    result: dict[str, Any] = {"machine": machine.describe(threads=1), "commit": machine.commit(), "date": machine.now()}
+    result |= {"pairs": pairs, "symbols": symbols, "jobs": jobs, "plain": [], "ours": []}
+    with tempfile.TemporaryDirectory() as temporary:
+        text = Path(temporary, "text")
+        for name, theirs in SETS.items():
+            lines = list(read_parallel([multi30k / f"{theirs}.{lang}.gz" for lang in ("en", "de")]))
+            for side, lang in enumerate(("en", "de")):
+                with atomic_write(text / f"{name}.{lang}") as file:
+                    taken = islice(cycle(lines), pairs) if name == "train" else lines
+                    file.writelines(f"{pair[side]}\n" for pair in taken)
+        variables = {"TEXT": text, "SYMBOLS": symbols, "JOBS": jobs, "UNESCAPE": UNESCAPE}
+        for number in range(1, rounds + 1):
+            print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
+            plain, ours = Path(temporary, "plain"), Path(temporary, "ours")
+            measured = {part: _measured(command, plain, variables) for part, command in PLAIN.items()}
+            result["plain"].append(_together(measured))
+            whole = _together({"all": _measured(OURS, ours, variables)})
+            times = json.loads((ours / "times.json").read_text())
+            times["learn words"] = times.pop("count words")
+            whole["seconds"] |= {
+                part: sum(taken["seconds"] for name, taken in times.items() if name.startswith(part)) for part in PLAIN
+            }
+            result["ours"].append(whole)
+            wrong = [name for name, same in SAME.items() if not filecmp.cmp(plain / name, ours / same, shallow=False)]
+            if wrong:
+                raise UserError(f"the chains differ in {', '.join(wrong)}: their speed cannot be compared")
+            shutil.rmtree(plain)
+            shutil.rmtree(ours)
+    return result
+
+
+def table(result: dict[str, Any]) -> str:
+    """Medians of both chains, and their ratios in each round."""
+    rows: list[tuple[str, ...]] = [("", "plain tools", "ours", "ratio (each round)")]
+    chains = result["plain"], result["ours"]
+    for part in (*PLAIN, "all"):
+        rows.append(_row(part, "s", *([run["seconds"][part] for run in chain] for chain in chains)))
+    rows.append(_row("CPU time", "s", *([run["cpu"] for run in chain] for chain in chains)))
+    rows.append(_row("peak memory", "MiB", *([run["memory"] / 2**20 for run in chain] for chain in chains)))
+    return text_table(rows)
+
+
+def _row(name: str, unit: str, plain: list[float], ours: list[float]) -> tuple[str, ...]:
+    ratios = [a / b for a, b in zip(plain, ours, strict=True)]
+    each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    medians = (f"{statistics.median(values):,.1f} {unit}" for values in (plain, ours))
+    return name, *medians, f"{statistics.median(ratios):.2f} ({each})"
+
+
+def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[float, float, int]:
+    """Run a command in a folder: its seconds, those of all processors, and the most memory of all its processes."""
+    folder.mkdir(exist_ok=True)
+    root = Path(__file__).resolve().parents[3]
+    environment = {**os.environ, **{name: str(value) for name, value in variables.items()}, "ROOT": str(root)}
+    environment |= {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    before, begun, memory = os.times(), time.monotonic(), 0
+    with tempfile.TemporaryFile("w+") as errors:
+        shell = ["bash", "-euo", "pipefail", "-c", command]
+        process = psutil.Popen(shell, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
+        while process.poll() is None:
+            memory = max(memory, _held(process))
+            time.sleep(PAUSE)
+        if process.returncode:
+            errors.seek(0)
+            raise UserError(f"{command.split()[0]} failed: {(errors.read().strip() or 'no message').splitlines()[-1]}")
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return time.monotonic() - begun, cpu, memory
+
+
+def _held(process: psutil.Process) -> int:
+    """Bytes that a process and its descendants hold, shared pages counted once."""
+    try:
+        return sum(each.memory_full_info().pss for each in (process, *process.children(recursive=True)))
+    except psutil.Error:  # one has just ended
+        return 0
+
+
+def _together(parts: dict[str, tuple[float, float, int]]) -> dict[str, Any]:
+    seconds = {part: measured[0] for part, measured in parts.items()}
+    seconds.setdefault("all", sum(seconds.values()))
+    cpu, memory = sum(each[1] for each in parts.values()), max(each[2] for each in parts.values())
+    return {"seconds": seconds, "cpu": cpu, "memory": memory}
