@@ -19,7 +19,6 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 ALONE = {"nn", "text"}  # import only themselves
 FORBIDDEN = {("translate", "data"), *((room, "lab") for room in FLOOR if room not in ("cli", "lab"))}
-EXCEPTIONS = {("data", "score")}  # for a while
 
 
 def arrows() -> dict[tuple[str, str], str]:
@@ -57,8 +56,7 @@ def test_every_room_has_a_floor_and_at_most_one_level_of_folders() -> None:
 def test_arrows_point_down() -> None:
     """So there is no circle of rooms either."""
     wrong = {arrow: place for arrow, place in arrows().items() if not allowed(*arrow)}
-    assert wrong.keys() - EXCEPTIONS == set(), wrong
-    assert wrong.keys() >= EXCEPTIONS, f"no longer an exception: remove it: {EXCEPTIONS - wrong.keys()}"
+    assert not wrong, wrong
 
 
 @pytest.mark.parametrize("floors", list(pairwise(FLOORS)))

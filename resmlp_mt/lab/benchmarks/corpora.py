@@ -18,7 +18,7 @@ import psutil
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, read_parallel
 from resmlp_mt.common.tables import text_table
-from resmlp_mt.lab.benchmarks import machine
+from resmlp_mt.lab import machine
 
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
 PAUSE = 0.05  # seconds between looks at the memory
