@@ -2,9 +2,13 @@
 
 import argparse
 from collections.abc import Callable
+from dataclasses import fields
+from typing import TypeVar, get_args
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.options import ENGINES, THREADS
+from resmlp_mt.translate.options import EngineOptions
+
+Given = TypeVar("Given")
 
 
 def command_parser(description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:
@@ -39,26 +43,36 @@ def add_trainings(parser: argparse.ArgumentParser, name: str) -> "argparse._Mutu
     return what
 
 
-def add_speed(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add where and how a ``Translator`` computes.
+def add_options(parser: "argparse._ActionsContainer", options: type) -> None:
+    """Add the fields of a dataclass of options, which checks their values itself."""
+    for each in fields(options):
+        name, about = each.name.replace("_", "-"), each.metadata
+        kind = (get_args(each.type) or (each.type,))[0]
+        shown = "" if each.default is None else f" (default: {each.default})"
+        if kind is bool:
+            action = "store_false" if each.default else "store_true"
+            help = f"do not {about['help']}" if each.default else about["help"]
+            parser.add_argument(
+                f"--no-{name}" if each.default else f"--{name}", dest=each.name, action=action, help=help
+            )
+        else:
+            choices = about.get("choices")
+            metavar = None if choices else name.rpartition("-")[2].upper()
+            help = f"{about['help']}{shown}"
+            parser.add_argument(
+                f"--{name}", type=kind, default=each.default, choices=choices, metavar=metavar, help=help
+            )
 
-    Returns:
-        the group, for more options of speed
-    """
+
+def given(args: argparse.Namespace, options: type[Given]) -> Given:
+    """The dataclass of options that ``add_options`` added."""
+    return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
+
+
+def add_speed(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
+    """Add where and how a ``Translator`` computes, as a group, for more options of speed."""
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--threads", type=positive(THREADS), help="of the processor (default: as many as PyTorch takes)")
-    speed.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
-    speed.add_argument(
-        "--precision", default="fp32", help="fp32, or on a CPU bf16 or int8, faster and nearly as good (default: fp32)"
-    )
-    speed.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="pytorch",
-        help="what computes; compiled: what PyTorch compiles for this processor, in some minutes the first time, and "
-        "keeps in ~/.cache/resmlp_mt; onnx: ONNX Runtime, with what resmlp-mt export onnx has written into FOLDER/onnx "
-        "(default: %(default)s)",
-    )
+    add_options(speed, EngineOptions)
     return speed
 
 

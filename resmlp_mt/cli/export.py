@@ -19,7 +19,7 @@ Before, the scores of random sentences are compared with fairseq's.
 
 examples:
   resmlp-mt export checkpoints/checkpoint2[6-9].pt --data data-bin --out en-de --license mit
-  resmlp-mt export onnx checkpoints/average.pt --data data-bin --out onnx     for ONNX Runtime (export onnx --help)
+  resmlp-mt export onnx en-de     graphs for ONNX Runtime, into a folder that is there
 """
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 
@@ -80,10 +80,8 @@ def main() -> None:
         sys.argv = [f"{sys.argv[0]} onnx", *sys.argv[2:]]
         return export_onnx.main()
     args = get_parser().parse_args()
-    from resmlp_mt.cli.export_onnx import checked_graphs
     from resmlp_mt.export.card import Card, read_scores
-    from resmlp_mt.export.folder import check_new
-    from resmlp_mt.export.hub_folder import TOLERANCE, text_of, write_hub_folder
+    from resmlp_mt.export.hub_folder import TOLERANCE, check_new, text_of, write_hub_folder
     from resmlp_mt.export.loading import load
 
     check_new(args.out)
@@ -93,7 +91,6 @@ def main() -> None:
     text, learned = text_of(trained, args.data, args.codes)
     names = [path.name for path in args.checkpoints]
     card = Card(args.out.name, names, args.license, args.trained_on, scores)
-    graphs = checked_graphs(trained, args.checkpoints[-1]) if args.onnx else None
-    difference = write_hub_folder(args.out, trained, text, learned, card, graphs)
+    difference = write_hub_folder(args.out, trained, text, learned, card, args.onnx)
     print(f"largest difference of a score from fairseq's: {difference:.1e} (allowed: {TOLERANCE:.0e})")
     print(f"wrote {args.out}")

@@ -1,1 +1,1 @@
-"""The model without PyTorch: an encoder and a decoder step for ONNX Runtime."""
+"""A trained model as a folder for transformers and ``resmlp_mt.translate``, with graphs for ONNX Runtime."""

@@ -1,54 +1,63 @@
-"""Whether ONNX Runtime's scores are PyTorch's."""
+"""Whether a model in pure PyTorch is the fairseq model that it was made of."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+from fairseq.data import data_utils
 from torch import Tensor
 
-from resmlp_mt.export.batches import batches
-from resmlp_mt.export.graphs import Graphs
-from resmlp_mt.translate.onnx import Graph
-
-TOLERANCE = 1e-3
-"""Of log-probabilities. In fp32 they differ by about 1e-5; a mistake makes more of it than this."""
+from resmlp_mt.nn import EncoderDecoder
 
 
-class Runtime:
-    """The exported graphs in ONNX Runtime, on a CPU."""
+def batches(model: Any, left_pad_target: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Sources B x S, previous tokens B x T, where these are no padding, at random; the last is as long as can be."""
+    generator = torch.Generator().manual_seed(0)
+    longest_source, longest_target = model.max_positions()
+    pad, eos = model.encoder.dictionary.pad(), model.encoder.dictionary.eos()
 
-    def __init__(self, graphs: Graphs):
-        self._encoder, self._step = (
-            Graph(graph, torch.get_num_threads()) for graph in (graphs.encoder, graphs.decoder_step)
-        )
-        self._past_shape = [size for size in self._step.session.get_inputs()[1].shape if isinstance(size, int)]  # L, C
+    def sentences(dictionary: Any, lengths: list[int], longest: int, **collation: bool) -> Tensor:
+        rows = []
+        for length in lengths:
+            words = torch.randint(
+                dictionary.nspecial, len(dictionary), (min(length, longest) - 1,), generator=generator
+            )
+            rows.append(torch.cat([words, torch.tensor([eos])]))
+        return data_utils.collate_tokens(rows, pad, eos, **collation)
 
-    def log_probabilities(self, source: Tensor, previous: Tensor) -> Tensor:
-        """Step by step what the decoder says to ``previous`` (R x T), rows of ``source`` (B x S): R x T x V."""
-        keys, values, mask = self._encoder(source=source)
-        layers, channels = self._past_shape
-        past, scores = torch.zeros(layers, 0, len(previous), channels), []
-        for tokens in previous.t():
-            step, past, _ = self._step(previous=tokens, past=past, keys=keys, values=values, mask=mask)
-            scores.append(step)
-        return torch.stack(scores, 1)
+    for left_pad, sources, targets in (
+        (False, [1], [2]),
+        (False, [3, 7, 1], [5, 2, 9]),
+        (True, [4, 2, 11], [5, 6, 2]),
+        (True, [longest_source, 2], [longest_target, 3]),
+    ):
+        source = sentences(model.encoder.dictionary, sources, longest_source, left_pad=left_pad)
+        collation = {"left_pad": left_pad_target, "move_eos_to_beginning": True}
+        previous = sentences(model.decoder.dictionary, targets, longest_target, **collation)
+        yield source, previous, previous.ne(pad)
 
 
-def largest_difference(model: Any, graphs: Graphs) -> float:
-    """How far the log-probabilities are from those of PyTorch, all positions at once, on random sentences.
+def fairseq_scores(model: Any, source: Tensor, previous: Tensor) -> Tensor:
+    """Those of fairseq's model, as an ``EncoderDecoder`` gives them."""
+    out = model(source, None, previous)
+    return out[0] if model.decoder.adaptive_softmax is None else model.get_normalized_probs(out, log_probs=True)
+
+
+@torch.no_grad()
+def largest_difference(model: Any, ours: EncoderDecoder) -> float:
+    """How far scores are from those of fairseq's model, on random sentences padded on either side.
 
     Args:
-        model: in fp32 for inference, not folded
+        model: a ResMLPTransformerModel in fp32 for inference, not folded
 
     Returns:
         the largest difference, infinity where one of the two has no number
     """
-    runtime, largest = Runtime(graphs), 0.0
-    for source, previous, real in batches(model):
-        beams = len(previous) // len(source)
-        with torch.no_grad():
-            out = model(source.repeat_interleave(beams, 0), None, previous)
-            expected = model.get_normalized_probs(out, log_probs=True)
-        difference = (runtime.log_probabilities(source, previous) - expected)[real].abs().max().item()
-        largest = max(largest, math.inf if math.isnan(difference) else difference)
+    largest = 0.0
+    for left_pad_target in False, True:
+        for source, previous, real in batches(model, left_pad_target):
+            difference = ours(source, previous) - fairseq_scores(model, source, previous)
+            found = difference[real].abs().max().item()
+            largest = max(largest, math.inf if math.isnan(found) else found)
     return largest

@@ -1,99 +1,112 @@
-"""The encoder and the decoder step as ONNX graphs."""
+"""The encoder and a step of the decoder as ONNX graphs in a model's folder."""
 
-import io
+import importlib.util
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.export.steps import DecoderStep, Encoder, check_exportable
+from resmlp_mt.common.files import atomic_folder
 from resmlp_mt.nn import EncoderDecoder
-from resmlp_mt.translate.graphs import kept_channels
+from resmlp_mt.nn.memory import Memory
+from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translate import model_folder
+from resmlp_mt.translate.checking import difference
+from resmlp_mt.translate.graphs import EncoderGraph, GraphState, check_graphs
+from resmlp_mt.translate.onnx import ENCODER, FOLDER, STEP, TOLERANCE, OnnxModel
 
 OPSET = 17
 """of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""
 
 Shapes = dict[str, list[str]]
-
-ENCODER_INPUTS: Shapes = {"source": ["B", "S"]}
-ENCODER_OUTPUTS: Shapes = {
+SOURCE: Shapes = {
     "keys": ["L", "B", "H", "S", "D"],
     "values": ["L", "B", "H", "S", "D"],
-    "mask": ["B", "S"],
+    "mask": ["B", "H", "1", "S"],
 }
-STEP_INPUTS: Shapes = {"previous": ["R"], "past": ["L", "T", "R", "C"], **ENCODER_OUTPUTS}
+STEP_INPUTS: Shapes = {"previous": ["R"], "past": ["L", "T", "R", "C"], **SOURCE}
 STEP_OUTPUTS: Shapes = {
     "log_probabilities": ["R", "V"],
     "longer_past": ["L", "T + 1", "R", "C"],
     "attention": ["R", "S"],
 }
-
-DYNAMIC = "B", "S", "R", "T", "T + 1"
+FREE = "B", "S", "R", "T", "T + 1"
 """Sizes that are free at every call; L, H, D, C and V are the model's."""
 
 
-@dataclass(frozen=True)
-class Graphs:
-    """Both, as the bytes of ONNX files."""
+class DecoderStep(nn.Module):
+    """The scores of the next token, and what every mixing keeps of the past, one longer."""
 
-    encoder: bytes
-    decoder_step: bytes
+    def __init__(self, model: EncoderDecoder):
+        super().__init__()
+        self.decoder = model.decoder
+
+    def forward(self, previous: Tensor, past: Tensor, *source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One step of K beams of each of B sentences, whose rows follow one another: R is B K.
+
+        Args:
+            previous: R, the last token of each beam, ``</s>`` in the first step
+            past: L x T x R x C, each beam's own; T is 0 in the first step
+            source: what ``EncoderGraph`` gave, one B for all beams of a sentence
+
+        Returns:
+            log-probabilities R x V; the past of the next step, L x (T + 1) x R x C; the last layer's cross-attention,
+            the mean of its heads, R x S
+        """
+        layers = len(self.decoder.layers)
+        memories = [Memory(past[number]) for number in range(layers)]
+        state = GraphState(source, memories, past.size(1)).by_layer()
+        scores, attentions = self.decoder.step(previous.unsqueeze(1), state, (layers - 1,))
+        for layer, memory in zip(self.decoder.layers, memories, strict=True):
+            if layer.mixing is None:
+                memory.remember(past.new_zeros(1, past.size(2), past.size(3)))
+        last = attentions[-1]
+        assert last is not None  # check_graphs
+        return scores[:, 0].log_softmax(-1), torch.stack([memory.all() for memory in memories]), last.mean(0)[:, 0]
 
 
-def graphs_of(model: Any) -> Graphs:
-    """The graphs of a fairseq model.
-
-    Args:
-        model: a ResMLPTransformerModel on a CPU, left as it is
-
-    Raises:
-        UserError: a part of the model has no step or nothing like it in ONNX
-    """
-    check_exportable(model)
-    return traced(model.without_fairseq().float(), model.encoder.dictionary.eos())
+def kept_channels(model: EncoderDecoder) -> int:
+    """Channels that the mixing of a layer remembers of a position."""
+    end = torch.tensor([[END]])
+    state = model.decoder.start(*model.encoder(end))
+    state.memories = [Memory() for _ in state.memories]
+    model.decoder.step(end, state)
+    kept = [memory for memory in state.memories if memory.positions]
+    return kept[0].all().size(2) if kept else model.cfg.decoder.dim
 
 
 @torch.no_grad()
-def traced(model: EncoderDecoder, eos: int) -> Graphs:
-    """Trace a model in fp32, which is folded by that.
+def write_graphs(folder: Path, model: EncoderDecoder) -> None:
+    """Write the graphs of a model in fp32, which is folded by that, into an empty folder.
 
     Tracing follows one example and keeps the way that it took. So the example is one that needs all there is: several
     sentences, padding, several beams, and a past; what then depends on sizes is only what is written with them.
-
-    Raises:
-        UserError: a part of the model has nothing like it in ONNX
     """
+    check_graphs(model)
     model.fold_()
-    source = torch.full((2, 5), eos)
-    source[0, :2] = model.cfg.pad
-
-    encoder = Encoder(model)
+    source = torch.full((2, 5), END)
+    source[0, 3:] = model.cfg.pad
+    encoder = EncoderGraph(model)
     known = encoder(source)
-    encoder_graph = _traced(encoder, (source,), ENCODER_INPUTS, ENCODER_OUTPUTS)
-    previous = torch.full((6,), eos)
+    _write(folder / ENCODER, encoder, (source,), {"source": ["B", "S"]}, SOURCE)
     past = torch.zeros(model.cfg.decoder_layers, 3, 6, kept_channels(model))
-    step_graph = _traced(DecoderStep(model), (previous, past, *known), STEP_INPUTS, STEP_OUTPUTS)
-    return Graphs(encoder_graph, step_graph)
+    _write(folder / STEP, DecoderStep(model), (torch.full((6,), END), past, *known), STEP_INPUTS, STEP_OUTPUTS)
 
 
-def _traced(module: nn.Module, example: tuple[Tensor, ...], inputs: Shapes, outputs: Shapes) -> bytes:
+def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: Shapes, outputs: Shapes) -> None:
     axes = {
-        name: {axis: size for axis, size in enumerate(shape) if size in DYNAMIC}
+        name: {axis: size for axis, size in enumerate(shape) if size in FREE}
         for name, shape in {**inputs, **outputs}.items()
     }
-    stream = io.BytesIO()
     with warnings.catch_warnings():
-        # of every if that tracing has settled, and of PyTorch's newer exporter: it refuses ifs that depend on data, of
-        # which fairseq's encoder and decoder have one each, on whether there is padding
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # of every if that tracing has settled, and of PyTorch's newer exporter
         try:
             torch.onnx.export(
                 module.eval(),
                 example,
-                stream,  # type: ignore[arg-type]  # files in memory are fine without dynamo
+                path,
                 input_names=list(inputs),
                 output_names=list(outputs),
                 dynamic_axes=axes,
@@ -103,4 +116,24 @@ def _traced(module: nn.Module, example: tuple[Tensor, ...], inputs: Shapes, outp
         except RuntimeError as error:  # the exporter raises them, too
             reason = str(error).strip().split("\n")[0]
             raise UserError(f"{type(module).__name__}: PyTorch cannot export it to ONNX: {reason}") from error
-    return stream.getvalue()
+
+
+def add_graphs(folder: Path) -> float:
+    """Write the graphs of a model's folder into its folder ``onnx``, which appears whole or not at all.
+
+    Returns:
+        how far their scores are from PyTorch's; too far is an error
+    """
+    for package in "onnx", "onnxruntime":
+        if not importlib.util.find_spec(package):
+            raise UserError(f"the export needs {package}: pip install onnx onnxruntime")
+    place = folder / FOLDER
+    if place.exists():
+        raise UserError(f"{place}: exists already: remove it")
+    model, _, _ = model_folder.load(folder)
+    with atomic_folder(place) as new:
+        write_graphs(new, model)
+        found = difference(OnnxModel(new, model, torch.get_num_threads()), model)
+        if not found <= TOLERANCE:  # nor is nan
+            raise UserError(f"{folder}: not the graphs of this model by {found:.1e}: nothing is written")
+        return found

@@ -1,26 +1,23 @@
 """A trained model as a folder that transformers and ``resmlp_mt.translate`` read, without fairseq."""
 
-import math
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_folder
 from resmlp_mt.data.raw_text import RawText
-from resmlp_mt.export.batches import batches
 from resmlp_mt.export.card import Card
-from resmlp_mt.export.folder import check_new, fill
-from resmlp_mt.export.graphs import Graphs
+from resmlp_mt.export.checking import largest_difference
+from resmlp_mt.export.graphs import add_graphs
 from resmlp_mt.export.loading import Trained
-from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
-from resmlp_mt.translate import model_folder, onnx
+from resmlp_mt.translate import model_folder
 
 TOLERANCE = 1e-4
 """Of scores. In fp32 they differ by about 1e-6; a mistake makes more of it than this."""
@@ -58,56 +55,24 @@ def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[T
     Args:
         data: the prepared data
         codes: the file of learned subwords; None: the one that preparing left beside the data
-
-    Raises:
-        UserError: the data does not tell how its text was treated, or is of other languages; the subwords cannot be
-            read, or are not the data's
     """
     raw = RawText.of(data)
     raw.check_languages(*trained.languages)
     if codes is None:
         raw.splitter()  # sees that they are those of the preparation
     path = Path(codes or raw.folder / raw.learned)
-    try:
-        learned = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     settings = raw.settings(*trained.languages)
     try:
         Tokenizer(settings, path, SPECIAL, SPECIAL)
+        return settings, path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UserError(str(error)) from error
-    return settings, learned
-
-
-@torch.no_grad()
-def largest_difference(model: Any, ours: EncoderDecoder) -> float:
-    """How far scores are from those of fairseq's model, on random sentences padded on either side.
-
-    Args:
-        model: a ResMLPTransformerModel in fp32 for inference, not folded
-
-    Returns:
-        the largest difference, infinity where one of the two has no number
-    """
-    largest = 0.0
-    for left_pad_target in False, True:
-        for source, previous, real in batches(model, left_pad_target):
-            source = source.repeat_interleave(len(previous) // len(source), 0)
-            out = model(source, None, previous)
-            if model.decoder.adaptive_softmax is not None:
-                out = model.get_normalized_probs(out, log_probs=True), None
-            difference = (ours(source, previous) - out[0])[real].abs().max().item()
-            largest = max(largest, math.inf if math.isnan(difference) else difference)
-    return largest
 
 
 def check_known(model: nn.Module) -> None:
-    """Refuse a model with code that a folder would not have.
-
-    Raises:
-        UserError: such as a mixing of the user's own
-    """
+    """Refuse a model with code that a folder would not have, such as a mixing of the user's own."""
     for module in model.modules():
         if not type(module).__module__.startswith(("resmlp_mt.nn.", "torch.")):
             raise UserError(
@@ -116,19 +81,22 @@ def check_known(model: nn.Module) -> None:
             )
 
 
+def check_new(out: Path) -> None:
+    """See that a folder does not exist yet."""
+    if os.path.lexists(out):
+        raise UserError(f"{out}: exists already: remove it, or choose another folder")
+
+
 def write_hub_folder(
-    out: Path, trained: Trained, text: TextSettings, learned: bytes, card: Card, graphs: Graphs | None = None
+    out: Path, trained: Trained, text: TextSettings, learned: bytes, card: Card, onnx: bool = False
 ) -> float:
     """Write the folder, which appears whole or not at all, with scores that are fairseq's.
 
     Args:
-        graphs: to be in it too, for ``translation.onnx``
+        onnx: with graphs for ONNX Runtime, too
 
     Returns:
         the largest difference of a score
-
-    Raises:
-        UserError: it exists already or cannot be written, or scores differ
     """
     check_new(out)
     model = trained.model.without_fairseq()
@@ -157,13 +125,12 @@ def write_hub_folder(
         for name, content in sources().items():
             (new / name).write_text(content, encoding="utf-8")
         (new / "README.md").write_text(card.text(trained, model, text.subwords), encoding="utf-8")
-        if graphs is not None:
-            (new / onnx.FOLDER).mkdir()
-            fill(new / onnx.FOLDER, trained, graphs)
         ours, _, _ = model_folder.load(new)
         difference = largest_difference(trained.model, ours)
         if not difference <= TOLERANCE:
             raise UserError(
                 f"{trained.path}: scores of the folder are {difference:.1e} off fairseq's: nothing is written"
             )
+        if onnx:
+            add_graphs(new)
     return difference

@@ -14,7 +14,7 @@ from resmlp_mt.common.matmul import MATMULS
 from resmlp_mt.fairseq_plugin.presets import BASE, FOLLOWS
 from resmlp_mt.nn import LayerConfig, ModelConfig
 from resmlp_mt.nn.config import OPTIONS, PROBABILITY, problem
-from resmlp_mt.translate.precision import PRECISIONS
+from resmlp_mt.translate.options import PRECISIONS
 
 MEANINGLESS = {
     # positional embeddings: off unless --token-positional-embeddings, as A knows the positions

@@ -5,7 +5,6 @@ anything; in 8 bits most of them round numbers or scale them. Compiled, neighbou
 between them.
 """
 
-from collections.abc import Callable
 from itertools import islice
 
 import torch
@@ -15,26 +14,10 @@ from resmlp_mt.nn.candidates import CandidateScorer
 from resmlp_mt.nn.encoder_decoder import EncoderDecoder
 from resmlp_mt.nn.paged_memory import PagedMemory
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate.graphs import GraphState
+from resmlp_mt.translate.graphs import Graph, GraphState
 from resmlp_mt.translate.ranking import Continuations, Wanted, barred_places, continuations, ranked
 
-Graph = Callable[[list[Tensor]], list[Tensor]]
 RANKED = len(Continuations._fields)
-
-
-class CompiledEncoder:
-    """Source tokens (B x S, padded on either side) to what the decoder's layers read, and where padding is, B x S'.
-
-    Args:
-        graph: an ``EncoderGraph``, compiled
-    """
-
-    def __init__(self, graph: Graph, model: EncoderDecoder):
-        self.graph, self.encoder = graph, model.encoder
-
-    def __call__(self, source: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        tokens, _ = self.encoder.shift_left(source)
-        return tuple(called(self.graph, tokens)), tokens.eq(self.encoder.pad)
 
 
 class CompiledDecoder:
@@ -51,7 +34,7 @@ class CompiledDecoder:
         self.symbols, self.limit = model.cfg.target_symbols, model.decoder.limit
 
     def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
-        """The state before the first step, of what ``CompiledEncoder`` gave; as that of ``Decoder``."""
+        """The state before the first step, of what ``GraphEncoder`` gave; as that of ``Decoder``."""
         scorer = None
         if candidates is not None:
             scorer = CandidateScorer.of(candidates, self.decoder.output_projection.weight, self.decoder.pad)
@@ -73,7 +56,8 @@ class CompiledDecoder:
             memory.make_room(1)
             known += memory.tensors
         step = self.later if state.length else self.first
-        made = iter(called(step, tokens[:, -1:], *known))
+        # compiled code reads its inputs as they were laid out in the example that was traced
+        made = iter(step([tensor.contiguous() for tensor in (tokens[:, -1:], *known)]))
         best = Continuations(*islice(made, RANKED))
         for layer, memory in zip(self.decoder.layers, state.memories, strict=True):
             if layer.mixing is not None:
@@ -131,8 +115,3 @@ class StepGraph(nn.Module):
             barred = barred_places(torch.arange(logits.size(2)), self.wanted, True, self.first)
         best = ranked(logits[:, -1], scores, self.wanted._replace(beam=beam), barred, numbers, self.first)
         return [*best, *(tensor for memory in memories for tensor in memory.tensors)]
-
-
-def called(graph: Graph, *tensors: Tensor) -> list[Tensor]:
-    """Call a graph. Compiled code reads its inputs as they were laid out in the example that was traced."""
-    return graph([tensor.contiguous() for tensor in tensors])

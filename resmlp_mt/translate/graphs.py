@@ -1,18 +1,25 @@
 """The encoder and a step as functions of tensors alone: what is compiled, and what is written as ONNX graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.candidates import CandidateScorer
 from resmlp_mt.nn.cross_attention import Source
 from resmlp_mt.nn.encoder_decoder import State
-from resmlp_mt.nn.memory import Memory
-from resmlp_mt.text.tokenizer import END
+
+Graph = Callable[[list[Tensor]], list[Tensor]]
+
+
+def check_graphs(model: EncoderDecoder) -> None:
+    """Refuse a model without the parts that the graphs are made of."""
+    if any(layer.cross_attention is None for layer in model.decoder.layers):
+        raise UserError("a decoder layer has no cross-attention: such a model is for the engine pytorch alone")
 
 
 class EncoderGraph(nn.Module):
@@ -33,6 +40,21 @@ class EncoderGraph(nn.Module):
         made: list[Source] = [layer.source(encoded) for layer in self.layers]
         mask = self.layers[0].cross_attention.attention.mask(padding, made[0].keys)
         return [torch.stack([each.keys for each in made]), torch.stack([each.values for each in made]), mask]
+
+
+class GraphEncoder:
+    """Source tokens (B x S, padded on either side) to what the decoder's layers read, and where padding is, B x S'.
+
+    Args:
+        graph: an ``EncoderGraph``, compiled or of ONNX
+    """
+
+    def __init__(self, graph: Graph, model: EncoderDecoder):
+        self.graph, self.encoder = graph, model.encoder
+
+    def __call__(self, source: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        tokens, _ = self.encoder.shift_left(source)
+        return tuple(self.graph([tokens.contiguous()])), tokens.eq(self.encoder.pad)
 
 
 @dataclass
@@ -63,13 +85,3 @@ class GraphState:
         keys, values, mask = self.source
         sources: list[Source | None] = [Source(*each, mask) for each in zip(keys, values, strict=True)]
         return State(sources, self.memories, self.length, self.candidates)
-
-
-def kept_channels(model: EncoderDecoder) -> int:
-    """Channels that the mixing of a layer remembers of a position."""
-    end = torch.tensor([[END]], device=next(model.parameters()).device)
-    state = model.decoder.start(*model.encoder(end))
-    state.memories = [Memory() for _ in state.memories]
-    model.decoder.step(end, state)
-    kept: Sequence[Memory] = [memory for memory in state.memories if memory.positions]
-    return kept[0].all().size(2) if kept else model.cfg.decoder.dim

@@ -5,14 +5,14 @@ It is what ``resmlp-mt export`` makes, and what Hugging Face's transformers read
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_lines, read_object
@@ -23,10 +23,25 @@ from resmlp_mt.translate.options import Options
 MODEL_TYPE = "resmlp_mt"
 CONFIG, GENERATION, WEIGHTS = "config.json", "generation_config.json", "model.safetensors"
 TEXT, LEARNED, SOURCE, TARGET = "tokenizer_config.json", "subwords.model", "source_symbols.txt", "target_symbols.txt"
+SHORTLIST = "shortlist.txt"  # not in every folder
 SIZES = "sizes"  # the entry of config.json that is a ModelConfig
 SUM = "learned_sha256"  # the entry of tokenizer_config.json that tells a file of learned subwords that was cut
 LARGEST = 1 << 20  # bytes of a JSON file
 AGAIN = "export the model again, or copy the whole folder"
+
+
+def place_of(folder: PathLike) -> Path:
+    """A folder, or that of a name on the hub in the local cache of Hugging Face's libraries."""
+    if not isinstance(folder, str | os.PathLike):
+        raise UserError(f"folder {folder!r:.60}: give the path of a folder that resmlp-mt export made")
+    path = Path(folder)
+    if not path.is_dir() and str(folder).count("/") == 1:
+        home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+        cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{str(folder).replace('/', '--')}"
+        reference = cache / "refs" / "main"
+        if reference.is_file():
+            return cache / "snapshots" / reference.read_text(encoding="utf-8").strip()
+    return path
 
 
 def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
@@ -36,15 +51,16 @@ def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
         the model, in evaluation mode and fp32; what makes numbers of text and text of numbers; what
         ``generation_config.json`` says (``num_beams``, ``length_penalty``, ``max_length``; transformers leaves out
         what it takes for the default)
-
-    Raises:
-        UserError: a file is missing, broken, or not of such a folder; with its name
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder: name one that resmlp-mt export made")
-    cfg = _config(folder / CONFIG)
-    return _model(folder / WEIGHTS, cfg), _tokenizer(folder, cfg), _generation(folder / GENERATION)
+    try:
+        cfg = _config(folder)
+        return _model(folder, cfg), _tokenizer(folder, cfg), _generation(folder)
+    except OSError as error:  # safetensors' have no strerror
+        missing = error.filename or folder / WEIGHTS
+        raise UserError(f"{missing}: cannot be read: {error.strerror or error}: {AGAIN}") from error
 
 
 def write(
@@ -63,9 +79,6 @@ def write(
         symbols: of the source and the target dictionary, fairseq's own first
         generation: what ``generation_config.json`` is to say
         more: by file name, what JSON files say besides
-
-    Raises:
-        OSError: it cannot be written
     """
     folder, more = Path(folder), more or {}
     numbers = {"bos_token_id": START, "pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": END}
@@ -77,103 +90,87 @@ def write(
         (folder / name).write_text("".join(f"{symbol}\n" for symbol in side), encoding="utf-8", newline="\n")
     (folder / LEARNED).write_bytes(learned)
     parameters = {name: parameter.detach().float().contiguous() for name, parameter in model.named_parameters()}
-    (folder / WEIGHTS).write_bytes(save(parameters, {"format": "pt"}))
+    save_file(parameters, folder / WEIGHTS, {"format": "pt"})
+
+
+def checksum(folder: PathLike) -> str:
+    """SHA-256 of what decides a folder's translations."""
+    total = hashlib.sha256()
+    for name in CONFIG, GENERATION, TEXT, LEARNED, SOURCE, TARGET, WEIGHTS, SHORTLIST:
+        path = Path(folder, name)
+        if name == SHORTLIST and not path.is_file():
+            continue
+        try:
+            with open(path, "rb") as file:
+                while block := file.read(1 << 20):
+                    total.update(block)
+        except OSError as error:
+            raise UserError(
+                f"{path}: cannot be read: {error.strerror}: name a folder that resmlp-mt export made"
+            ) from error
+        total.update(name.encode())
+    return total.hexdigest()
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = read_object(path, LARGEST)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
+    values = read_object(path, LARGEST)
     if values is None:
         raise UserError(f"{path}: not what an export writes: {AGAIN}")
     return values
 
 
-def _config(path: Path) -> ModelConfig:
-    values = _json(path)
+def _config(folder: Path) -> ModelConfig:
+    values = _json(folder / CONFIG)
     if values.get("model_type") != MODEL_TYPE:
         kind = f"{values.get('model_type')!r:.40}"
-        raise UserError(f"{path}: its model_type is {kind}, not {MODEL_TYPE!r}: name a folder of resmlp-mt export")
+        raise UserError(
+            f"{folder / CONFIG}: its model_type is {kind}, not {MODEL_TYPE!r}: name a folder of resmlp-mt export"
+        )
     try:
-        cfg = ModelConfig.of(values.get(SIZES))
-        if cfg.pad != PAD:
-            raise ValueError(f"pad is {cfg.pad}, not {PAD}")
-        return cfg
+        return ModelConfig.of(values.get(SIZES))
     except ValueError as error:
-        raise UserError(f"{path}: {SIZES}: {error}: {AGAIN}") from error
+        raise UserError(f"{folder / CONFIG}: {SIZES}: {error}: {AGAIN}") from error
 
 
-def _generation(path: Path) -> dict[str, Any]:
+def _generation(folder: Path) -> dict[str, Any]:
     # null is transformers' for what is not said
-    values = {name: value for name, value in _json(path).items() if value is not None}
+    values = {name: value for name, value in _json(folder / GENERATION).items() if value is not None}
     try:
-        Options(beam=values.get("num_beams", 1), length_penalty=values.get("length_penalty", 1.0))
+        Options(beam=values.get("num_beams"), length_penalty=values.get("length_penalty"))
     except UserError as error:
-        raise UserError(f"{path}: {error}: {AGAIN}") from error
+        raise UserError(f"{folder / GENERATION}: {error}: {AGAIN}") from error
     return values
 
 
-def _model(path: Path, cfg: ModelConfig) -> EncoderDecoder:
+def _model(folder: Path, cfg: ModelConfig) -> EncoderDecoder:
     try:
-        with safe_open(path, "pt") as file:
-            found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 (it is no mapping)
-            _check_shapes(path, cfg, found)
-            parameters = {name: file.get_tensor(name) for name in found}
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot be read: {str(error).splitlines()[0]}: {AGAIN}") from error
-    for name, parameter in parameters.items():
-        if not (parameter.is_floating_point() and torch.isfinite(parameter.float()).all()):
-            raise UserError(f"{path}: {name} is not of finite floating-point numbers: {AGAIN}")
-    for name, owner in cfg.shared.items():
-        if name in parameters and not torch.equal(parameters[name], parameters[owner]):
-            raise UserError(f"{path}: {name} is not {owner}, which {CONFIG} says it is: {AGAIN}")
-    model = EncoderDecoder(cfg)
-    model.load_state_dict(parameters, strict=False)
+        parameters = load_file(folder / WEIGHTS)
+        model = EncoderDecoder(cfg)
+        # transformers also writes what is shared with another parameter
+        missing, unexpected = model.load_state_dict(parameters, strict=False)
+        wrong = {*missing, *unexpected} - cfg.shared.keys() - {name for name, _ in model.named_buffers()}
+        if wrong:
+            raise ValueError(f"lacks or has {', '.join(sorted(wrong))}")
+    except (SafetensorError, ValueError, RuntimeError, KeyError, ArithmeticError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"{folder / WEIGHTS}: not the model of {CONFIG}: {reason}: {AGAIN}") from error
     return model.eval()
 
 
-def _check_shapes(path: Path, cfg: ModelConfig, found: Mapping[str, list[int]]) -> None:
-    """See that a file has a model's parameters, before memory is taken for them."""
-    try:
-        if max(cfg.encoder_layers, cfg.decoder_layers) > len(found):
-            raise ValueError("more layers than parameters")
-        if cfg.decoder.source_dim and cfg.decoder.dim % cfg.decoder.attention_heads:
-            raise ValueError(f"width {cfg.decoder.dim} for {cfg.decoder.attention_heads} heads of attention")
-        with torch.device("meta"):
-            expected = {name: list(tensor.shape) for name, tensor in EncoderDecoder(cfg).named_parameters()}
-    except (KeyError, ValueError, TypeError, RuntimeError, ArithmeticError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{path.parent / CONFIG}: no model has such {SIZES}: {reason}: {AGAIN}") from error
-    for name in expected.keys() ^ (found.keys() - cfg.shared.keys()):
-        raise UserError(f"{path}: {'lacks' if name in expected else 'has'} the parameter {name}: {AGAIN}")
-    for name, shape in expected.items():
-        if found[name] != shape:
-            raise UserError(f"{path}: {name} is {found[name]}, {CONFIG} says {shape}: {AGAIN}")
-    if cfg.share_all_embeddings and cfg.source_symbols != cfg.target_symbols:
-        raise UserError(
-            f"{path.parent / CONFIG}: {SIZES}: one embedding of {cfg.source_symbols} source and {cfg.target_symbols} "
-            f"target symbols: {AGAIN}"
-        )
-
-
 def _tokenizer(folder: Path, cfg: ModelConfig) -> Tokenizer:
-    path = folder / TEXT
-    values = _json(path)
-    for field in fields(TextSettings):
-        if type(values.get(field.name)) is not field.type:
-            raise UserError(f"{path}: {field.name} is {values.get(field.name)!r:.60}: {AGAIN}")
-    settings = TextSettings(**{field.name: values[field.name] for field in fields(TextSettings)})
+    values = _json(folder / TEXT)
+    for each in fields(TextSettings):
+        if type(values.get(each.name)) is not each.type:
+            raise UserError(f"{folder / TEXT}: {each.name} is {values.get(each.name)!r:.60}: {AGAIN}")
+    settings = TextSettings(**{each.name: values[each.name] for each in fields(TextSettings)})
     symbols = []
     for name, size in (SOURCE, cfg.source_symbols), (TARGET, cfg.target_symbols):
         symbols.append(list(read_lines(folder / name)))
         if len(symbols[-1]) != size:
             raise UserError(f"{folder / name}: {len(symbols[-1])} symbols, but the model has {size}: {AGAIN}")
+    if SUM in values and hashlib.sha256((folder / LEARNED).read_bytes()).hexdigest() != values[SUM]:
+        raise UserError(f"{folder / LEARNED}: not the file of which {TEXT} has the sum: {AGAIN}")
     try:
-        if SUM in values and hashlib.sha256((folder / LEARNED).read_bytes()).hexdigest() != values[SUM]:
-            raise UserError(f"{folder / LEARNED}: not the file of which {TEXT} has the sum: {AGAIN}")
         return Tokenizer(settings, folder / LEARNED, *symbols)
-    except OSError as error:
-        raise UserError(f"{folder / LEARNED}: cannot be read: {error.strerror or error}: {AGAIN}") from error
     except ValueError as error:
         raise UserError(f"{folder}: {error}: {AGAIN}") from error

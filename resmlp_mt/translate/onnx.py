@@ -14,13 +14,14 @@ from torch import Tensor
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.memory import Memory
-from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate.graphs import GraphState, kept_channels
+from resmlp_mt.translate.checking import COMPARED, difference
+from resmlp_mt.translate.graphs import GraphEncoder, GraphState
 
 FOLDER = "onnx"
 """Where a model's folder has its graphs."""
+ENCODER, STEP = "encoder.onnx", "decoder_step.onnx"
 TOLERANCE = 1e-3
-"""Of a log-probability, as in ``resmlp-mt export onnx``."""
+"""Of a token's log-probability. In fp32 they differ by about 1e-5; a mistake makes more of it than this."""
 
 
 class StackedMemory(Memory):
@@ -35,101 +36,66 @@ class OnnxModel:
     """The graphs of a model with the face of an ``EncoderDecoder``, as far as ``search`` looks at it.
 
     Args:
-        folder: of the model; its folder ``onnx`` has what ``resmlp-mt export onnx`` wrote
-        model: the same in PyTorch: for the sizes, and to see that the graphs are its own
+        place: the folder with what ``resmlp-mt export onnx`` wrote
+        model: the same in PyTorch, with whose scores those of the graphs are compared
         threads: of the processor
-
-    Raises:
-        UserError: there are no graphs, they are broken or another model's, or ONNX Runtime is not installed
     """
 
-    def __init__(self, folder: Path, model: EncoderDecoder, threads: int):
-        self.cfg, place = model.cfg, folder / FOLDER
+    def __init__(self, place: Path, model: EncoderDecoder, threads: int):
+        self.cfg = model.cfg
         if not importlib.util.find_spec("onnxruntime"):
             raise UserError("engine onnx: needs ONNX Runtime: pip install onnxruntime")
-        self.encoder = OnnxEncoder(_read(place / "encoder.onnx", threads), model.cfg.pad)
-        self.decoder = OnnxDecoder(_read(place / "decoder_step.onnx", threads), model)
-        self._check(place, model)
-
-    def _check(self, place: Path, model: EncoderDecoder) -> None:
-        eos = torch.tensor([[END]])
         try:
-            with torch.inference_mode():
-                logits, _ = self.decoder.step(eos, self.decoder.start(*self.encoder(eos)))
-                expected, _ = model.decoder.step(eos, model.decoder.start(*model.encoder(eos)))
-            same = torch.allclose(logits, expected.log_softmax(-1), rtol=0, atol=TOLERANCE)
-        except (ValueError, RuntimeError):  # other inputs, other sizes
-            same = False
-        if not same:
-            raise UserError(f"{place}: not the graphs of this model: write them again by resmlp-mt export onnx")
+            self.encoder = GraphEncoder(OnnxGraph(place / ENCODER, threads), model)
+            self.decoder = OnnxDecoder(OnnxGraph(place / STEP, threads), model)
+            found = difference(self, model, compared=COMPARED[1:3])
+        except Exception as error:  # ONNX Runtime's are of no class of its own
+            reason = str(error).strip().split("\n")[0][:200]
+            raise UserError(f"{place}: cannot be used: {reason}: write it again by resmlp-mt export onnx") from error
+        if not found <= TOLERANCE:  # nor is nan
+            raise UserError(
+                f"{place}: not the graphs of this model (a log-probability is {found:.1e} off): write them again by "
+                "resmlp-mt export onnx"
+            )
 
 
-def _read(path: Path, threads: int) -> "Graph":
-    if not path.is_file():
-        raise UserError(f"{path}: no such file: write it by resmlp-mt export onnx CHECKPOINT --out {path.parent}")
-    try:
-        return Graph(path, threads)
-    except Exception as error:  # ONNX Runtime's are of no class of its own
-        reason = str(error).strip().split("\n")[0][:200]
-        raise UserError(f"{path}: ONNX Runtime cannot read it: {reason}: export it again") from error
+class OnnxGraph:
+    """A graph in ONNX Runtime, on a CPU."""
 
-
-class Graph:
-    """A graph in ONNX Runtime, on a CPU.
-
-    Args:
-        graph: a file, or what would be in it
-        threads: of the processor
-    """
-
-    def __init__(self, graph: Path | bytes, threads: int):
+    def __init__(self, path: Path, threads: int):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4  # a mistake comes as an exception too
-        self.session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.inputs = [each.name for each in self.session.get_inputs()]
 
-    def __call__(self, **inputs: Tensor) -> list[Tensor]:
-        """The outputs, in their order."""
-        found = self.session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
-        return [torch.from_numpy(each) for each in found]
-
-
-class OnnxEncoder:
-    """Source tokens (B x S, padded on either side) to what the steps read, and where padding is."""
-
-    def __init__(self, graph: Any, pad: int):
-        self.graph, self.pad = graph, pad
-
-    def __call__(self, source: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        return tuple(self.graph(source=source)), source.eq(self.pad)
+    def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
+        values = [tensor.numpy() for tensor in tensors]
+        return [torch.from_numpy(each) for each in self.session.run(None, dict(zip(self.inputs, values, strict=True)))]
 
 
 class OnnxDecoder:
     """One step of K beams of each of B sentences, as ``encoder_decoder.Decoder`` has it."""
 
-    def __init__(self, graph: Any, model: EncoderDecoder):
+    def __init__(self, graph: OnnxGraph, model: EncoderDecoder):
         self.graph, self.limit, self.check_positions = graph, model.decoder.limit, model.decoder.check_positions
-        self.sizes = model.cfg.decoder_layers, kept_channels(model)
+        past = graph.session.get_inputs()[1].shape  # L x T x R x C
+        self.layers, self.channels = past[0], past[3]
 
     def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
         """The state before the first step; all target tokens are scored."""
-        layers, channels = self.sizes
-        return GraphState(source, [StackedMemory(torch.zeros(layers, 0, len(padding), channels))])
+        return GraphState(source, [StackedMemory(torch.zeros(self.layers, 0, len(padding), self.channels))])
 
     def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor]]:
-        """The last token of each row to the scores of the next; as that of ``encoder_decoder.Decoder``.
-
-        Args:
-            tokens: BK x 1
+        """The last token of each row (BK x 1) to the scores of the next; as that of ``encoder_decoder.Decoder``.
 
         Returns:
             log-probabilities, BK x 1 x V; the last layer's cross-attention, the mean of its heads, 1 x BK x 1 x S
         """
-        (memory,), (keys, values, mask) = state.memories, state.source
+        (memory,) = state.memories
         self.check_positions(state.length + 1)
-        known = {"past": memory.kept, "keys": keys, "values": values, "mask": mask}
-        scores, memory.kept, weights = self.graph(previous=tokens[:, 0], **known)
+        scores, memory.kept, weights = self.graph([tokens[:, 0], memory.kept, *state.source])
         state.length += 1
         return scores.unsqueeze(1), [weights[None, :, None]]

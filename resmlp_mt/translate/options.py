@@ -1,62 +1,96 @@
-"""How a ``Translator`` translates; importing this imports nothing else, for the command's help."""
+"""The options of a ``Translator``, from which command lines and checks are made. This imports nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any, get_args
 
 from resmlp_mt.common.errors import UserError
 
 TOO_LONG = "error", "split", "truncate"
-MOST = {"beam": 1000, "n_best": 1000, "max_len_b": 100_000, "batch_tokens": 10_000_000}
-NUMBERS = {"length_penalty": (-50, 50), "max_len_a": (0, 100_000)}  # a length to the power of 50 is still a number
-THREADS = 1024
+PRECISIONS = "fp32", "bf16", "int8"
 ENGINES = "pytorch", "compiled", "onnx"
 
 
-@dataclass(frozen=True)
-class Options:
-    """How a ``Translator`` translates.
+def option(default: Any, help: str, **more: Any) -> Any:
+    """A field; ``more`` are ``least`` and ``most`` of a number, or ``choices``."""
+    return field(default=default, metadata={"help": help, **more})
 
-    Attributes:
-        beam: width of the search; None: the folder's, or ``n_best`` if that is more
-        n_best: translations of each text, at most ``beam``
-        length_penalty: the score of T tokens, ``</s>`` included, is their log-probability / T ** this; None: the
-            folder's
-        max_len_a, max_len_b: a translation has at most ``a S + b`` tokens without its ``</s>``, where S counts those of
-            the source with it; never more than the model's positions
-        batch_tokens: source tokens of a batch, padding included
-        too_long: a text of more tokens than the model has positions is an ``"error"``, is ``"split"`` into parts that
-            are translated one by one, at the end of a sentence or of a word if there is one, or loses its end
-            (``"truncate"``)
-        alignment: tell what each token attended to, which takes some time
-        shortlist: search among the target tokens that the folder's shortlist has for a text, if it has one
 
-    Raises:
-        UserError: a value that cannot be
-    """
-
-    beam: int | None = None
-    n_best: int = 1
-    length_penalty: float | None = None
-    max_len_a: float = 0.0
-    max_len_b: int = 200
-    batch_tokens: int = 2048
-    too_long: str = "error"
-    alignment: bool = False
-    shortlist: bool = True
+class Checked:
+    """A dataclass of options whose values are possible."""
 
     def __post_init__(self) -> None:
-        for name, most in MOST.items():
-            value = getattr(self, name)
-            if not (name == "beam" and value is None) and (type(value) is not int or not 1 <= value <= most):
-                raise UserError(f"{name} {value!r}: give a whole number from 1 to {most:,}")
-        for name, (least, limit) in NUMBERS.items():
-            value = getattr(self, name)
-            given = value is not None or name != "length_penalty"
-            if given and (type(value) not in (int, float) or not least <= value <= limit):
-                raise UserError(f"{name} {value!r}: give a number from {least} to {limit:,}")
-        for name in "alignment", "shortlist":
-            if type(getattr(self, name)) is not bool:
-                raise UserError(f"{name} {getattr(self, name)!r}: give True or False")
-        if self.too_long not in TOO_LONG:
-            raise UserError(f"too_long {self.too_long!r}: give one of {', '.join(TOO_LONG)}")
+        for each in fields(self):  # type: ignore[arg-type]
+            value, about = getattr(self, each.name), each.metadata
+            kinds = get_args(each.type) or (each.type,)
+            right = type(value) in kinds or (float in kinds and type(value) is int)
+            if right and value is not None:
+                right = value in about.get("choices", [value]) and about.get("least", value) <= value
+                right = right and value <= about.get("most", value)
+            if not right:
+                raise UserError(f"{each.name} {value!r:.60}: give {expected(kinds, about)}")
+
+
+def expected(kinds: tuple[Any, ...], about: Any) -> str:
+    """What an option may be, in words."""
+    if "choices" in about:
+        return f"one of {', '.join(about['choices'])}"
+    if bool in kinds:
+        return "True or False"
+    if str in kinds:
+        return "a str"
+    return f"a {'whole ' if int in kinds else ''}number from {about['least']} to {about['most']:,}"
+
+
+@dataclass(frozen=True)
+class Options(Checked):
+    """How a ``Translator`` translates."""
+
+    beam: int | None = option(None, "width of the search (default: the folder's)", least=1, most=1000)
+    n_best: int = option(1, "translations of each text, at most the beam", least=1, most=1000)
+    length_penalty: float | None = option(
+        None,
+        "a score is the log-probability of T tokens, </s> included, / T ** this (default: the folder's)",
+        least=-50,
+        most=50,  # a length to the power of 50 is still a number
+    )
+    max_len_a: float = option(
+        0.0, "a text of S tokens, </s> included, gets at most A S + B tokens; this is A", least=0, most=100_000
+    )
+    max_len_b: int = option(200, "the B of max_len_a", least=1, most=100_000)
+    batch_tokens: int = option(2048, "source tokens of a batch, padding included", least=1, most=10_000_000)
+    too_long: str = option(
+        "error",
+        "a text of more tokens than the model takes: refuse it, split it at the end of a sentence or a word, or leave "
+        "its end out",
+        choices=TOO_LONG,
+    )
+    alignment: bool = option(False, "tell what each token of the translation attends to")
+    shortlist: bool = option(True, "search among the target tokens that the folder's shortlist has, if it has one")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.beam is not None and self.n_best > self.beam:
             raise UserError(f"n_best {self.n_best}: beam {self.beam} finds no more than {self.beam}: raise beam")
+
+
+@dataclass(frozen=True)
+class EngineOptions(Checked):
+    """Where and how a ``Translator`` computes."""
+
+    threads: int | None = option(None, "of the processor (default: as many as PyTorch takes)", least=1, most=1024)
+    device: str = option("cpu", "such as cuda")
+    precision: str = option("fp32", "fp32, or on a CPU bf16 or int8, faster and nearly as good", choices=PRECISIONS)
+    engine: str = option(
+        "pytorch",
+        "what computes; compiled: what PyTorch compiles for this processor, in some minutes the first time, and keeps "
+        "in ~/.cache/resmlp_mt; onnx: ONNX Runtime, with what resmlp-mt export onnx wrote into FOLDER/onnx",
+        choices=ENGINES,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        on_cpu = self.device.split(":")[0] == "cpu"
+        if not on_cpu and (self.engine != "pytorch" or self.precision != "fp32"):
+            raise UserError(f"engine {self.engine} and {self.precision}: are for the device cpu, not {self.device}")
+        if self.engine == "onnx" and self.precision != "fp32":
+            raise UserError(f"engine onnx: computes in fp32, not {self.precision}")

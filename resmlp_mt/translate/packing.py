@@ -4,7 +4,6 @@ That gains most with few rows, as in the search for one sentence, where most of 
 """
 
 from collections.abc import Collection
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +20,7 @@ def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
     """Lay out the weights of the linear layers of a model, in place, as far as oneDNN multiplies by them on this CPU.
 
     Args:
-        model: on a CPU; for inference alone from then on
+        model: on a CPU; for inference alone from then on, and not to be copied
         leave: names of layers within their parents that stay as they are
     """
     types = set()
@@ -37,11 +36,7 @@ def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
 
 
 class PackedLinear(nn.Module):
-    """A linear layer computed by oneDNN, in the type of its weights, between activations of any type.
-
-    Args:
-        linear: the trained layer, on a CPU
-    """
+    """A linear layer computed by oneDNN, in the type of its weights, between activations of any type."""
 
     bias: Tensor | None
 
@@ -49,12 +44,7 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.dtype = linear.weight.dtype
         self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
-        self._packed = _packed(linear.weight.detach())
-
-    @property
-    def weight(self) -> Tensor:
-        """The weights as they were, C' x C, a copy."""
-        return self._packed.to_dense()
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
 
     def forward(self, x: Tensor) -> Tensor:
         """``... x C -> ... x C'``"""
@@ -64,14 +54,3 @@ class PackedLinear(nn.Module):
             rows = F.pad(rows, [0, 0, 0, -count % ROWS])
         y = torch.ops.mkldnn._linear_pointwise(rows, self._packed, self.bias, "none", [], "")
         return y[:count].to(x.dtype).view(*x.shape[:-1], y.size(-1))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """With the weights as they were: PyTorch can neither copy nor pickle others."""
-        return {**self.__dict__, "_packed": self.weight}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "_packed": _packed(state["_packed"])})
-
-
-def _packed(weight: Tensor) -> Tensor:
-    return torch.ops.mkldnn._reorder_linear_weight(weight)

@@ -14,19 +14,16 @@ from torch import Tensor, nn
 
 logger = logging.getLogger(__name__)
 
-PRECISIONS = "fp32", "bf16", "int8"
-
 
 def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = ()) -> None:
     """Convert a folded model to the precision of inference, in place.
 
     Args:
         model: in fp32, on a CPU; ``fp32`` leaves any model as it is, on a GPU or in float16 too
-        precision: one of PRECISIONS
+        precision: one of ``options.PRECISIONS``
         leave: names of layers within their parents that stay as they are
 
-    Raises:
-        ValueError: another precision than fp32 for a model that is on a GPU or not in fp32
+    A ValueError tells of a model that is on a GPU or not in fp32.
     """
     if precision == "fp32":
         return
@@ -100,8 +97,7 @@ class Int8Linear(nn.Module):
         """``... x C -> ... x C'``"""
         rows, row_scale = _rounded(x.reshape(-1, x.size(-1)))
         y = torch._int_mm(rows, self.weight).to(x.dtype).mul_(self.scale)
-        bias = self.bias  # a name of its own, for TorchScript
-        y = y.mul_(row_scale) if bias is None else torch.addcmul(bias, y, row_scale)
+        y = y.mul_(row_scale) if self.bias is None else torch.addcmul(self.bias, y, row_scale)
         return y.unflatten(0, x.shape[:-1])
 
 

@@ -6,17 +6,20 @@ the empty source token has those that every sentence may have.
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, read_lines
+from resmlp_mt.common.files import PathLike, atomic_write, check_outputs, read_lines, read_parallel
 from resmlp_mt.text.tokenizer import END, PAD, UNKNOWN, Tokenizer
+from resmlp_mt.translate.lexicon import lexicon
+from resmlp_mt.translate.model_folder import SHORTLIST, load
 
-SHORTLIST = "shortlist.txt"  # of a model's folder
 ALWAYS = ""  # the source token of the target tokens that every sentence may have
 
 
@@ -59,15 +62,7 @@ class Shortlist:
 
 
 def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str]) -> Shortlist:
-    """Read a file of CTranslate2's format; tokens that the dictionaries lack are left out.
-
-    Args:
-        source, target: symbols of the dictionaries
-
-    Raises:
-        UserError: a line is not of this format, is of several source tokens or of one that had a line already; most
-            tokens are not the dictionaries'; none is for every sentence
-    """
+    """Read a file of CTranslate2's format; tokens that the dictionaries (``source``, ``target``) lack are left out."""
     numbers = {symbol: number for number, symbol in enumerate(source)}
     targets = {symbol: number for number, symbol in enumerate(target)}
     lists: dict[str, list[int]] = {}
@@ -75,15 +70,11 @@ def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str])
         symbol, tab, words = line.partition("\t")
         if not tab or " " in symbol:
             raise UserError(f"{path}: line {place}: is not a source token, a tab and target tokens: make it again")
-        if symbol in lists:
-            raise UserError(f"{path}: line {place}: a second line of {symbol!r:.60}: make it again")
         lists[symbol] = [targets[word] for word in words.split(" ") if word in targets]
     always = lists.pop(ALWAYS, [])
-    if not always:
-        raise UserError(f"{path}: no line with a tab at its start and the tokens of every sentence: make it again")
     of_source = {numbers[symbol]: found for symbol, found in lists.items() if symbol in numbers}
-    if 2 * len(of_source) < len(lists):
-        raise UserError(f"{path}: most of its source tokens are not the model's: make it again, with this model")
+    if not always or 2 * len(of_source) < len(lists):
+        raise UserError(f"{path}: most of its tokens are not the model's: make it again, with this model")
     return Shortlist(always, of_source, len(source), len(target))
 
 
@@ -133,3 +124,44 @@ def covered(shortlist: Shortlist, pairs: Sequence[tuple[list[int], list[int]]]) 
         found += sum(token in candidates for token in target)
         size += len(candidates)
     return found, sum(len(target) for _, target in pairs), size / len(pairs)
+
+
+def make_shortlist(
+    folder: Path,
+    train: Sequence[PathLike],
+    valid: Sequence[PathLike] | None,
+    lines: int,
+    per_token: int,
+    always: int,
+    overwrite: bool,
+) -> None:
+    """Write a folder's shortlist, and print what it has.
+
+    Args:
+        train, valid: files of source and target; of the first, to count in, the first ``lines``
+        per_token: target tokens to keep for each source token
+        always: frequent target tokens that every sentence may have
+    """
+    path = folder / SHORTLIST
+    model, tokenizer, _ = load(folder)
+    if path.exists() and not overwrite:
+        raise UserError(f"{path}: exists: give --overwrite to replace it")
+    check_outputs([path], [*train, *(valid or [])])
+    if model.cfg.adaptive_cutoffs:
+        raise UserError(f"{folder}: its model has an adaptive softmax: no shortlist would make it faster")
+    limits = model.encoder.limit, model.decoder.limit
+    known = list(encoded(tokenizer, read_parallel(valid), limits)) if valid else []
+    pairs = list(encoded(tokenizer, islice(read_parallel(train), lines), limits))
+    if not pairs:
+        raise UserError(f"{train[0]}, {train[1]}: no line has words on both sides, and no more than the model takes")
+    of_source = lexicon(pairs, per_token)
+    frequent = Counter(number for _, target in pairs for number in target).most_common(always)
+    with atomic_write(path) as file:
+        for line in shortlist_lines(tokenizer, [number for number, _ in frequent], of_source):
+            file.write(f"{line}\n")
+    print(f"wrote {path}: {len(of_source):,} source tokens, from {len(pairs):,} pairs of sentences")
+    if known:
+        shortlist = read_shortlist(path, tokenizer.source, tokenizer.target)
+        found, tokens, size = covered(shortlist, known)
+        print(f"{found / tokens:.2%} of the {tokens:,} target tokens of --valid are in their sentence's list")
+        print(f"a sentence has {size:.0f} target tokens of {len(tokenizer.target):,} on average")

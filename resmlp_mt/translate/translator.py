@@ -1,25 +1,24 @@
 """Text to text with a model's folder: ``Translator(folder).translate(texts)``, without fairseq."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from resmlp_mt.common.allocator import keep_freed_memory
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate.compiling import CompiledModel
-from resmlp_mt.translate.model_folder import load
-from resmlp_mt.translate.onnx import OnnxModel
-from resmlp_mt.translate.options import ENGINES, THREADS, Options
+from resmlp_mt.translate.compiling import compiled_model
+from resmlp_mt.translate.model_folder import load, place_of
+from resmlp_mt.translate.onnx import FOLDER, OnnxModel
+from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.packing import pack_
-from resmlp_mt.translate.precision import PRECISIONS, lower_precision_
+from resmlp_mt.translate.precision import lower_precision_
 from resmlp_mt.translate.search import Hypothesis, SearchOptions, search
 from resmlp_mt.translate.shortlist import shortlist_of
 
@@ -66,9 +65,6 @@ class Translator:
             onnx`` has written into the folder ``onnx`` of this one; all target tokens are scored. ``"compiled"``: on a
             CPU in any precision what PyTorch compiles for this processor, the first time for some minutes and with a
             C++ compiler, and keeps in ``~/.cache/resmlp_mt`` (or ``$XDG_CACHE_HOME``)
-
-    Raises:
-        UserError: the folder is not complete or not of such a model, or the device cannot be used
     """
 
     def __init__(
@@ -79,21 +75,11 @@ class Translator:
         precision: str = "fp32",
         engine: str = "pytorch",
     ) -> None:
-        if threads is not None and (type(threads) is not int or not 1 <= threads <= THREADS):
-            raise UserError(f"threads {threads!r}: give a whole number from 1 to {THREADS:,}")
-        if precision not in PRECISIONS:
-            raise UserError(f"precision {precision!r}: give one of {', '.join(PRECISIONS)}")
-        if engine not in ENGINES:
-            raise UserError(f"engine {engine!r}: give one of {', '.join(ENGINES)}")
-        on_cpu = str(device).split(":")[0] == "cpu"
-        if engine == "onnx" and (precision != "fp32" or not on_cpu):
-            raise UserError(f"engine onnx: is for the device cpu and fp32, not {device} and {precision}")
-        if engine == "compiled" and not on_cpu:
-            raise UserError(f"engine compiled: is for the device cpu, not {device}")
+        EngineOptions(threads, device, precision, engine)
         place = place_of(folder)
         model, self.tokenizer, self.generation = load(place)
         self.shortlist = None
-        if not model.cfg.adaptive_cutoffs:
+        if not model.cfg.adaptive_cutoffs and engine != "onnx":
             self.shortlist = shortlist_of(place, self.tokenizer.source, self.tokenizer.target)
         if threads is not None:
             torch.set_num_threads(threads)
@@ -105,24 +91,22 @@ class Translator:
             raise UserError(f"device {device}: {str(error).splitlines()[0]}") from error
         self.device = next(model.parameters()).device
         leave = () if self.shortlist is None else ("output_projection",)  # whose rows are taken
-        try:
-            lower_precision_(self.model, precision, leave)
-        except ValueError as error:
-            raise UserError(f"{error}, not on {device}") from error
-        self._searched: Any = self.model
+        lower_precision_(self.model, precision, leave)
         if self.device.type == "cpu":
             keep_freed_memory()
+        self._searched: Any = self.model
         if engine == "onnx":
-            self._searched, self.shortlist = OnnxModel(place, self.model, torch.get_num_threads()), None
+            self._searched = OnnxModel(place / FOLDER, self.model, torch.get_num_threads())
         elif engine == "compiled":
-            self._searched = CompiledModel(self.model, precision, self.shortlist is not None)
+            self._searched = compiled_model(self.model, precision, self.shortlist is not None)
         elif self.device.type == "cpu":
             pack_(self.model, leave)
 
     def translate(self, texts: Any, **options: Any) -> Any:
         """Translate texts of a sentence or a few.
 
-        What comes out for a text does not depend on the others. One without a word has an empty translation.
+        What comes out for a text does not depend on the others. One without a word has an empty translation. A text
+        that is too long or none, or a wrong option, is a ``UserError`` before any work.
 
         Args:
             texts: one ``str`` or any number of them
@@ -131,9 +115,6 @@ class Translator:
         Returns:
             the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1, in
             the place of each a list of so many, best first
-
-        Raises:
-            UserError: before any work, for a text that is too long or none, or a wrong option
         """
         if isinstance(texts, str):
             return self.translate([texts], **options)[0]
@@ -150,14 +131,7 @@ class Translator:
         return found if chosen.n_best > 1 else [best for (best,) in found]
 
     def encode(self, text: str, too_long: str = "error") -> Encoded:
-        """Make a text ready for ``translate_encoded``.
-
-        Args:
-            too_long: as that of ``Options``
-
-        Raises:
-            UserError: it is no text, or too long
-        """
+        """Make a text ready for ``translate_encoded``; ``too_long`` is that of ``Options``."""
         if not isinstance(text, str):
             raise UserError(f"{type(text).__name__}: give a str")
         try:
@@ -165,30 +139,22 @@ class Translator:
         except ValueError as error:
             raise UserError(str(error)) from error
         most = self.model.encoder.limit - 1
-        parts = [pieces] if pieces else []
-        if len(pieces) > most:
-            if too_long == "error":
-                raise UserError(
-                    f"{len(pieces)} tokens, but the model takes {most}: split the text, or choose too_long split or "
-                    "truncate"
-                )
-            if too_long == "truncate":
-                pieces = pieces[:most]
-                parts = [pieces]
-            else:
-                parts = list(split(pieces, most, self.tokenizer.settings.subwords))
+        if len(pieces) > most and too_long == "error":
+            raise UserError(
+                f"{len(pieces)} tokens, but the model takes {most}: split the text, or choose too_long split or "
+                "truncate"
+            )
+        if too_long == "truncate":
+            pieces = pieces[:most]
+        parts = split(pieces, most, self.tokenizer.settings.subwords) if pieces else ()
         return Encoded(pieces, [self.tokenizer.numbers(part) for part in parts])
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
-        beam, length_penalty = options.beam, options.length_penalty
-        if beam is None:
-            beam = max(self.generation.get("num_beams", 4), options.n_best)
-        if length_penalty is None:
-            length_penalty = self.generation.get("length_penalty", 1.0)
+        penalty = options.length_penalty
         how = SearchOptions(
-            beam=beam,
-            length_penalty=length_penalty,
+            beam=options.beam or max(self.generation.get("num_beams", 4), options.n_best),
+            length_penalty=self.generation.get("length_penalty", 1.0) if penalty is None else penalty,
             max_len_a=options.max_len_a,
             max_len_b=options.max_len_b,
             attention=options.alignment,
@@ -197,7 +163,8 @@ class Translator:
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
         for batch in batches(list(map(len, parts)), options.batch_tokens):
-            source = padded([parts[number] for number in batch], self.model.cfg.pad).to(self.device)
+            rows = [torch.tensor(parts[number]) for number in batch]
+            source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
             candidates = None if shortlist is None else shortlist.candidates(source)
             for number, hypotheses in zip(batch, search(self._searched, source, END, how, candidates), strict=True):
                 if len(hypotheses) < options.n_best:
@@ -206,11 +173,35 @@ class Translator:
                         ": give a smaller n_best or a larger max_len_b"
                     )
                 found[number] = hypotheses[: options.n_best]
-        of_parts = iter(found)
+        left = iter(found)
         return [
-            self._translations(text, [next(of_parts) for _ in text.parts], options, how.length_penalty)
+            [self._joined(text, each, how) for each in zip(*(next(left) for _ in text.parts), strict=True)]
+            if text.parts
+            else options.n_best * [Translation("", 0.0, [], [], [] if options.alignment else None)]
             for text in texts
         ]
+
+    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], how: SearchOptions) -> Translation:
+        """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
+        tokens = [token for part in parts for token in part.tokens]
+        lengths = [len(part.tokens) + 1 for part in parts]
+        total = sum(part.score * length**how.length_penalty for part, length in zip(parts, lengths, strict=True))
+        weights: list[list[float]] = []
+        start = 0
+        for numbers, part in zip(text.parts, parts, strict=True):
+            end = start + len(numbers) - 1
+            if part.attention is not None:
+                before, behind = [0.0] * start, [0.0] * (len(text.pieces) - end)
+                for row in part.attention[:-1].tolist():
+                    weights.append([*before, *row[:-1], *behind, row[-1]])
+            start = end
+        return Translation(
+            self.tokenizer.decode(tokens),
+            total / sum(lengths) ** how.length_penalty,
+            self.tokenizer.target_pieces(tokens),
+            text.pieces,
+            None if parts[0].attention is None else weights,
+        )
 
     def mixing_rows(self, positions: int) -> list[Tensor | None]:
         """Which earlier positions each position of a translation reads, where a Transformer has self-attention.
@@ -224,9 +215,6 @@ class Translator:
             of each layer of the decoder the matrices A, H x T x T for H heads: row t holds the weights of positions 0
             to t; position 0 is that of ``</s>``, which is read first, so that row t makes token t. None: a layer
             without such a matrix
-
-        Raises:
-            UserError: more positions than the model has
         """
         limit = self.model.decoder.limit
         if not 0 <= positions <= limit:
@@ -237,53 +225,6 @@ class Translator:
             matrix = mixing.rows(0, positions).detach() if isinstance(mixing, TokenMixing) else None
             rows.append(matrix.unsqueeze(0) if matrix is not None and matrix.dim() == 2 else matrix)
         return rows
-
-    def _translations(
-        self, text: Encoded, found: list[list[Hypothesis]], options: Options, length_penalty: float
-    ) -> list[Translation]:
-        if not text.parts:
-            return options.n_best * [Translation("", 0.0, [], [], [] if options.alignment else None)]
-        return [self._joined(text, hypotheses, length_penalty) for hypotheses in zip(*found, strict=True)]
-
-    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], length_penalty: float) -> Translation:
-        """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
-        tokens = [token for part in parts for token in part.tokens]
-        lengths = [len(part.tokens) + 1 for part in parts]
-        total = sum(part.score * length**length_penalty for part, length in zip(parts, lengths, strict=True))
-        weights: list[list[float]] = []
-        start = 0
-        for numbers, part in zip(text.parts, parts, strict=True):
-            end = start + len(numbers) - 1
-            if part.attention is not None:
-                before, behind = [0.0] * start, [0.0] * (len(text.pieces) - end)
-                for row in part.attention[:-1].tolist():
-                    weights.append([*before, *row[:-1], *behind, row[-1]])
-            start = end
-        return Translation(
-            self.tokenizer.decode(tokens),
-            total / sum(lengths) ** length_penalty,
-            self.tokenizer.target_pieces(tokens),
-            text.pieces,
-            None if parts[0].attention is None else weights,
-        )
-
-
-def place_of(folder: PathLike) -> Path:
-    """A folder, or that of a name on the hub in the local cache of Hugging Face's libraries.
-
-    Raises:
-        UserError: it is no path
-    """
-    if not isinstance(folder, str | os.PathLike):
-        raise UserError(f"folder {folder!r:.60}: give the path of a folder that resmlp-mt export made")
-    path = Path(folder)
-    if not path.is_dir() and str(folder).count("/") == 1:
-        home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-        cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{str(folder).replace('/', '--')}"
-        reference = cache / "refs" / "main"
-        if reference.is_file():
-            return cache / "snapshots" / reference.read_text(encoding="utf-8").strip()
-    return path
 
 
 def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -298,12 +239,6 @@ def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
         batch.append(number)
     if batch:
         yield batch
-
-
-def padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
-    """``B x S``, padded on the right."""
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
 
 
 def split(pieces: Sequence[str], most: int, subwords: str) -> Iterator[list[str]]:

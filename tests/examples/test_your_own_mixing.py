@@ -1,6 +1,5 @@
 """examples/your_own_mixing: registered from outside, trained, generated with, drawn, pruned, exported; its promises."""
 
-import importlib.util
 import json
 import sys
 from argparse import Namespace
@@ -88,14 +87,6 @@ def test_it_is_drawn_and_pruned(trained, tmp_path, monkeypatch, capsys):
     pruned = load_checkpoint(tmp_path / "pruned-0.9.pt")
     a = model_of("", pruned).encoder.layers[0].mixing.mixing.rows(0, 8)
     assert a.count_nonzero() == 7  # of 64
-
-
-def test_it_is_exported(trained, tmp_path, monkeypatch, capsys):
-    if not (importlib.util.find_spec("onnx") and importlib.util.find_spec("onnxruntime")):
-        pytest.skip("needs ONNX Runtime")
-    export = printed("export_onnx", monkeypatch, capsys)
-    arguments = "--data", trained / "bin", "--out", tmp_path / "onnx", "--user-dir", EXAMPLE
-    assert "wrote" in export(trained / "checkpoint_last.pt", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # builders.py, where it is r
 
 from builders import OPTIONS, build
 
-from resmlp_mt.export.batches import batches
 from resmlp_mt.export.card import Card
+from resmlp_mt.export.checking import batches, fairseq_scores
 from resmlp_mt.export.hub_folder import write_hub_folder
 from resmlp_mt.export.loading import Trained
 from resmlp_mt.text.tokenizer import TextSettings
@@ -43,10 +43,7 @@ def make(place: Path, name: str) -> Path:
     for left_pad_target in False, True:
         for source, previous, real in batches(model, left_pad_target):
             source = source.repeat_interleave(len(previous) // len(source), 0)
-            out = model(source, None, previous)
-            adaptive = model.decoder.adaptive_softmax is not None
-            scores = model.get_normalized_probs(out, log_probs=True) if adaptive else out[0]
-            found.append((source, previous, real, scores))
+            found.append((source, previous, real, fairseq_scores(model, source, previous)))
     _, tokenizer, _ = model_folder.load(place / "model")
     text = [
         (line, tokenizer.encode(line), target := tokenizer.encode(line, target=True), tokenizer.decode(target))

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,8 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.export import hub_folder
-from resmlp_mt.export.hub_folder import largest_difference, sources
+from resmlp_mt.export.checking import largest_difference
+from resmlp_mt.export.hub_folder import sources
 from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.text.words import Words
@@ -194,12 +194,3 @@ def test_names_that_would_break_the_card_are_refused(checkpoint, prepared, expor
             export(checkpoint, "--data", prepared, "--out", tmp_path / "en-de", option, value)
         assert end.value.code == 2
         assert f"argument {option}: " in capsys.readouterr().err
-
-
-def test_onnx_is_a_command_of_its_own(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["resmlp-mt export", "onnx", "--help"])
-    with pytest.raises(SystemExit) as end:
-        in_process("export", monkeypatch)("onnx", "--help")
-    assert end.value.code == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("usage: export onnx") and "decoder_step.onnx" in shown
