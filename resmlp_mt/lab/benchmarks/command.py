@@ -15,10 +15,13 @@ from resmlp_mt.common.files import atomic_write, check_can_be_written, check_out
 from resmlp_mt.lab.benchmarks import machine, report
 from resmlp_mt.lab.benchmarks.batches import Shape
 from resmlp_mt.lab.benchmarks.comparison import Section
-from resmlp_mt.lab.benchmarks.generation import RealText
 from resmlp_mt.lab.benchmarks.jobs import FULL, QUICK, SIZES, Job
 from resmlp_mt.lab.benchmarks.processes import quiet
 from resmlp_mt.lab.benchmarks.systems import Conditions, System
+
+
+def has_ctranslate2() -> bool:
+    return importlib.util.find_spec("ctranslate2") is not None
 
 
 def jobs(args: argparse.Namespace) -> list[Job]:
@@ -48,8 +51,8 @@ def adapted(job: Job, args: argparse.Namespace) -> Job:
     systems = tuple(map(System, args.system)) if args.system else comparison.systems
     # for workers, every system is compared with itself
     baseline = systems[0].name if job.kind == "workers" else args.baseline or comparison.baseline
-    if not args.system and not importlib.util.find_spec("ctranslate2"):
-        systems = tuple(system for system in systems if system.arch != "ctranslate2")
+    if not args.system and not has_ctranslate2():
+        systems = tuple(system for system in systems if not system.is_ctranslate2)
     comparison = replace(
         comparison,
         systems=systems,
@@ -66,7 +69,7 @@ def adapted(job: Job, args: argparse.Namespace) -> Job:
 def section_of(job: Job, args: argparse.Namespace) -> Section:
     """The section to fill."""
     comparison = job.comparison
-    names = {comparison.baseline if system.arch == "ctranslate2" else system.name for system in comparison.systems}
+    names = {comparison.baseline if system.is_ctranslate2 else system.name for system in comparison.systems}
     size = {} if all(System(name).is_checkpoint for name in names) else asdict(comparison.size)
     settings = {
         **{name: str(value) for name, value in size.items()},
@@ -77,11 +80,11 @@ def section_of(job: Job, args: argparse.Namespace) -> Section:
     if job.kind == "generation":
         if args.data:  # the text has its own
             settings = {name: value for name, value in settings.items() if name not in ("vocabulary", "padding")}
-        settings |= {"beam": str(comparison.conditions.beam), "sentences": args.data or "random"}
+        settings |= {"beam": str(comparison.conditions.beam), "sentences": str(args.data or "random")}
     described = machine.describe(comparison.conditions.device, comparison.conditions.threads)
     baseline = "one process" if job.kind == "workers" else comparison.baseline
     section = Section(job.title, job.kind, job.by, baseline, settings, described)
-    if job.kind == "generation" and not args.system and not importlib.util.find_spec("ctranslate2"):
+    if job.kind == "generation" and not args.system and not has_ctranslate2():
         section.notes.append("CTranslate2 is not installed, and not compared.")
     if any(system.library == "onednn" for system in comparison.systems):
         arithmetic = "fp32" if matmul.exact() else "bfloat16"
@@ -89,17 +92,15 @@ def section_of(job: Job, args: argparse.Namespace) -> Section:
     return section
 
 
-def picture_of(job: Job | Section, args: argparse.Namespace) -> Path:
+def picture_of(title: str, args: argparse.Namespace) -> Path:
     """Where the picture of a section goes."""
-    return Path(args.plots) / f"{job.title.lower().replace(',', '').replace(' ', '-')}.png"
+    return Path(args.plots) / f"{title.lower().replace(',', '').replace(' ', '-')}.png"
 
 
 def check_files(chosen: list[Job], args: argparse.Namespace) -> None:
-    """See that no file is written over what is read, nor over another one."""
-    if args.plots and not Path(args.plots).is_dir() and os.path.lexists(args.plots):
-        raise UserError(f"--plots {args.plots}: is not a folder: choose another name")
+    """See that what is to be written can be, over nothing that is read, and that checkpoints have their data."""
     outputs = [path for path in (args.json, args.markdown) if path is not None]
-    outputs += [picture_of(job, args) for job in chosen if args.plots]
+    outputs += [picture_of(job.title, args) for job in chosen if args.plots]
     if len(set(map(os.path.realpath, outputs))) < len(outputs):
         raise UserError(f"{', '.join(map(str, outputs))}: a file comes twice: give each a name of its own")
     for path in outputs:
@@ -118,11 +119,11 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
         from resmlp_mt.lab.benchmarks.plots import draw
 
         for section in run.sections:
-            path = picture_of(section, args)
+            path = picture_of(section.title, args)
             draw(section, path)
             pictures.append(os.path.relpath(path, Path(args.markdown or ".").parent))
     if args.json:
-        write_json(args.json, run.as_json())
+        write_json(args.json, asdict(run))
     if args.markdown:
         with atomic_write(args.markdown) as stream:
             stream.write(report.as_markdown(run, pictures))
@@ -131,11 +132,8 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace) -> None:
     """Measure what the options ask for, and write it down."""
     quiet()
-    if args.data == "":
-        raise UserError("--data '': give the folder that fairseq-preprocess made")
     if args.plots and not importlib.util.find_spec("matplotlib"):
         raise UserError("--plots needs matplotlib: pip install matplotlib")
-    text = RealText(args.data, args.split) if args.data else None
     command = " ".join(["python", "scripts/benchmark.py", *map(shlex.quote, sys.argv[1:])])
     run = report.Run(command, machine.now(), [])
     chosen = jobs(args)
@@ -145,7 +143,7 @@ def run(args: argparse.Namespace) -> None:
         section = section_of(job, args)
         run.sections.append(section)
         try:
-            for row in job.run(text, args.processes):
+            for row in job.run(args.data and str(args.data), args.split, args.processes):
                 section.rows.append(row)
                 print(f"{job.title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
         except (MemoryError, RuntimeError) as error:  # PyTorch raises RuntimeError: only the message tells

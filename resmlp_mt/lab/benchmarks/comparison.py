@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks.profiling import operations
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, System
-from resmlp_mt.lab.benchmarks.timing import Spread, Times, measure, per_second, speed_ratio
+from resmlp_mt.lab.benchmarks.timing import Spread, latency, measure, per_second, speed_ratio
 
 
 @dataclass(frozen=True)
@@ -120,25 +116,24 @@ class Workload:
 def compare(
     comparison: Comparison,
     workload: Workload,
-    work: Mapping[str, Callable[[int], object]],
+    work: Mapping[str, Callable[[int], float]],
     flops_per_token: Mapping[str, float | None],
     peaks: Mapping[str, int],
+    profile: Callable[[str], dict[str, float]],
 ) -> list[Measurement]:
     """Time the systems on a workload.
 
     Args:
-        work: by system, what does piece number n
+        work: by system, what does piece number n, and the seconds that this took
         flops_per_token: by system, None where no formula is known
         peaks: by system, bytes; missing where nobody looked
+        profile: where the time goes of a system's last piece; called if the comparison asks for it
     """
-    times: Times = measure(work, workload.pieces, comparison.rounds, comparison.warmup)
+    times = measure(work, workload.pieces, comparison.rounds, comparison.warmup)
     theirs = flops_per_token[comparison.baseline]
     rows = []
     for name, seconds in times.items():
-        ours, latency = flops_per_token[name], None
-        if workload.sentences == 1:
-            pooled = [each for pieces in seconds for each in pieces]
-            latency = tuple(np.quantile(pooled, (0.5, 0.99)).tolist())
+        ours = flops_per_token[name]
         rows.append(
             Measurement(
                 name,
@@ -148,14 +143,12 @@ def compare(
                 workload.batch_tokens,
                 per_second(workload.tokens, seconds),
                 speed_ratio(seconds, times[comparison.baseline]),
-                theirs / ours if ours and theirs else None,
-                ours,
-                peaks.get(name),
-                latency,
-                seconds,
-                operations(partial(work[name], workload.pieces - 1), comparison.conditions.device)
-                if comparison.profile
-                else None,
+                flop_ratio=theirs / ours if ours and theirs else None,
+                flops=ours,
+                memory=peaks.get(name),
+                latency=latency(seconds) if workload.sentences == 1 else None,
+                seconds=seconds,
+                operations=profile(name) if comparison.profile else None,
             )
         )
     return rows

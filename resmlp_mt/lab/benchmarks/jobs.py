@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from resmlp_mt.lab.benchmarks.batches import Shape
 from resmlp_mt.lab.benchmarks.comparison import Comparison, Measurement
-from resmlp_mt.lab.benchmarks.generation import RealText, translate
+from resmlp_mt.lab.benchmarks.generation import generate
 from resmlp_mt.lab.benchmarks.systems import Size, System
-from resmlp_mt.lab.benchmarks.training import train
-from resmlp_mt.lab.benchmarks.workers import train_together
+from resmlp_mt.lab.benchmarks.training import train, train_together
 
 SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vocabulary=4000)}
 """The paper's, with a smaller vocabulary; Multi30k's."""
@@ -39,12 +38,12 @@ class Job:
     shapes: tuple[Shape, ...]
     comparison: Comparison
 
-    def run(self, text: RealText | None = None, processes: int = 2) -> Iterator[Measurement]:
-        """Measure, row by row."""
+    def run(self, data: str | None = None, split: str = "test", processes: int = 2) -> Iterator[Measurement]:
+        """Measure, row by row; generation takes sentences of ``data``, workers are so many processes."""
         if self.kind == "training":
             return train(self.comparison, self.shapes)
         if self.kind == "generation":
-            return translate(self.comparison, self.shapes, text)
+            return generate(self.comparison, self.shapes, data, split)
         return train_together(self.comparison, self.shapes, processes)
 
 
