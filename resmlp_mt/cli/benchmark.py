@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import command_parser, positive
+from resmlp_mt.cli.arguments import command_parser, number_within, positive
 
 EPILOG = """
 systems:
@@ -44,7 +44,9 @@ def get_parser() -> argparse.ArgumentParser:
     conditions.add_argument("--fp16", action="store_true", help="on CUDA")
     conditions.add_argument("--threads", type=positive(1000), metavar="N", help="of a process (cores; 1 for workers)")
     conditions.add_argument("--beam", type=positive(1000), default=4, metavar="N")
-    conditions.add_argument("--padding", type=fraction, metavar="X", help="part of a batch that is padding (0.1)")
+    conditions.add_argument(
+        "--padding", type=number_within(0, 0.49), metavar="X", help="part of a batch that is padding (0.1)"
+    )
     conditions.add_argument("--rounds", type=positive(1000), metavar="N", help="how often each is timed")
     conditions.add_argument("--warmup", type=positive(1000), metavar="N", help="rounds before that")
     conditions.add_argument("--no-memory", action="store_true", help="time alone")
@@ -65,16 +67,6 @@ def get_parser() -> argparse.ArgumentParser:
 
 MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabulary": 1 << 20}
 """Sizes beyond which a model is a slip of the hand."""
-
-
-def fraction(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 0.5:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 0.5")
-    return value
 
 
 def main() -> None:

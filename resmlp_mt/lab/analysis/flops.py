@@ -185,22 +185,12 @@ class LSTM(TranslationModel):
 
 
 def of_options(args: Any, vocabulary: int) -> TranslationModel:
-    """The model that fairseq's options describe.
-
-    Args:
-        args: the options, architecture applied
-        vocabulary: entries of the target dictionary
-
-    Raises:
-        UserError: an architecture that is not counted here, or one with other sizes on its two sides
-    """
+    """The model that fairseq's options, architecture applied, describe; ``vocabulary`` is the target dictionary's."""
     name = ARCH_MODEL_NAME_REGISTRY[args.arch]
     if name in ("resmlp_transformer", "transformer"):
         sizes = args.encoder_embed_dim, args.encoder_ffn_embed_dim
         if sizes != (args.decoder_embed_dim, args.decoder_ffn_embed_dim):
-            raise UserError(
-                f"{args.arch}: encoder and decoder of unequal width or MLP are not counted: make them equal"
-            )
+            raise UserError(f"{args.arch}: encoder and decoder of unequal width are not counted: make them equal")
         if name == "transformer":
             return Transformer(vocabulary, *sizes, args.encoder_layers, args.decoder_layers)
         mixing = args.token_mixing, args.mixing_expansion, args.mixing_kernel, args.mixing_heads, args.mixing_band

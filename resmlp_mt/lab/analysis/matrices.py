@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.nn import TokenMixing
 
@@ -61,31 +60,18 @@ def matrix(mixing: TokenMixing) -> Tensor:
 
 
 def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
-    """Every A of a model, the encoder's first, layer by layer.
-
-    Returns:
-        nothing for a side whose token mixing is no matrix over positions (no ``TokenMixing``)
-
-    Raises:
-        UserError: an A is not finite
-    """
+    """Every A of a model, the encoder's first; none of a side whose token mixing is no matrix over positions."""
     found = []
     for side, number, layer in layers_of(model):
         if layer.mixing is not None and isinstance(layer.mixing.mixing, TokenMixing):
             key = f"{side}.layers.{number - 1}.mixing.mixing"
             found.append(MixingMatrix(side, number, key, matrix(layer.mixing.mixing)))
-            if not torch.isfinite(found[-1].weights).all():
-                raise UserError(f"A of {found[-1].name} is not finite (NaN or infinity)")
     return found
 
 
 @dataclass(frozen=True)
 class Dense:
-    """A matrix over channels.
-
-    Attributes:
-        matrix: ``"W1"`` and ``"W2"`` of the MLP, ``"q"``, ``"k"``, ``"v"`` and ``"out"`` of the cross-attention
-    """
+    """A matrix over channels: ``W1`` or ``W2`` of the MLP, ``q``, ``k``, ``v`` or ``out`` of the cross-attention."""
 
     side: str
     layer: int

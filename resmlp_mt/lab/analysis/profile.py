@@ -20,8 +20,7 @@ class Profile:
 
     Attributes:
         offsets: j - i, of each diagonal; up to 0 for a causal A
-        mean: of each diagonal
-        spread: standard deviation of each diagonal
+        mean, spread: of each diagonal, and its standard deviation
         explained: share of the variance of all entries that the diagonals' means explain, from 0 to 1
         by_chance: the share to expect of a matrix of independent random entries
     """

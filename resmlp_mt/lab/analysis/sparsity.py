@@ -13,12 +13,7 @@ BELOW = 0.05
 
 @dataclass(frozen=True)
 class Sparsity:
-    """One matrix.
-
-    Attributes:
-        matrix: ``"A"``, ``"W1"``, ``"W2"``, ``"q"``, ``"k"``, ``"v"`` or ``"out"``
-        share: of its weights that are below 5% of its largest; with heads, the mean over theirs
-    """
+    """The share of small weights of one matrix (``A``, ``W1``, ``q``, ...); with heads, the mean over theirs."""
 
     side: str
     layer: int
@@ -27,7 +22,6 @@ class Sparsity:
 
 
 def share_of_small(weights: Tensor) -> float:
-    """The share of weights whose magnitude is below 5% of the largest one's."""
     magnitude = weights.float().abs()
     return magnitude.lt(BELOW * magnitude.max()).double().mean().item()
 
