@@ -14,14 +14,8 @@ from resmlp_mt.lab.benchmarks.timing import Spread, latency, measure, per_second
 class Comparison:
     """Which systems are compared, and how thoroughly.
 
-    Args:
-        baseline: the name of the system that the others are compared with
-        padding: how much of each batch is padding
-        rounds: how often each is timed
-        warmup: rounds before that
-        memory: also find peak memory
-        profile: also find where the time goes
-        sentences: how many are translated a round, at least
+    ``padding`` is how much of each batch is padding, ``rounds`` how often each is timed, after ``warmup`` rounds;
+    ``memory`` and ``profile`` also find peak memory and where the time goes; ``sentences`` are those of a round.
     """
 
     systems: tuple[System, ...]
@@ -41,6 +35,22 @@ class Comparison:
             raise UserError(f"--baseline {self.baseline}: none of the systems: {', '.join(names)}")
         if len(set(names)) < len(names):
             raise UserError(f"a system is given twice: {', '.join(names)}")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Batches that are timed one by one and counted together.
+
+    ``length`` is in subwords with ``</s>``, the mean where sentences differ; ``sentences`` are those of a batch;
+    ``tokens`` are target tokens of all batches, ``batch_tokens`` those of the last, which memory is found with.
+    """
+
+    label: str
+    length: float
+    sentences: int
+    tokens: int
+    pieces: int
+    batch_tokens: int
 
 
 @dataclass(frozen=True)
@@ -92,27 +102,6 @@ class Section:
     rows: list[Measurement] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Workload:
-    """Pieces of work that are timed one by one and counted together.
-
-    Args:
-        label: its name in tables
-        length: subwords of a sentence, ``</s>`` included; the mean where they differ
-        sentences: in a batch
-        tokens: target tokens of all pieces
-        pieces: batches
-        batch_tokens: target tokens of the last piece, which memory is found with
-    """
-
-    label: str
-    length: float
-    sentences: int
-    tokens: int
-    pieces: int
-    batch_tokens: int
-
-
 def compare(
     comparison: Comparison,
     workload: Workload,
@@ -131,27 +120,25 @@ def compare(
     """
     times = measure(work, workload.pieces, comparison.rounds, comparison.warmup)
     theirs = flops_per_token[comparison.baseline]
-    rows = []
-    for name, seconds in times.items():
-        ours = flops_per_token[name]
-        rows.append(
-            Measurement(
-                name,
-                workload.label,
-                workload.length,
-                workload.sentences,
-                workload.batch_tokens,
-                per_second(workload.tokens, seconds),
-                speed_ratio(seconds, times[comparison.baseline]),
-                flop_ratio=theirs / ours if ours and theirs else None,
-                flops=ours,
-                memory=peaks.get(name),
-                latency=latency(seconds) if workload.sentences == 1 else None,
-                seconds=seconds,
-                operations=profile(name) if comparison.profile else None,
-            )
+    return [
+        Measurement(
+            name,
+            workload.label,
+            workload.length,
+            workload.sentences,
+            workload.batch_tokens,
+            per_second(workload.tokens, seconds),
+            speed_ratio(seconds, times[comparison.baseline]),
+            flop_ratio=theirs / ours if ours and theirs else None,
+            flops=ours,
+            memory=peaks.get(name),
+            latency=latency(seconds) if workload.sentences == 1 else None,
+            seconds=seconds,
+            operations=profile(name) if comparison.profile else None,
         )
-    return rows
+        for name, seconds in times.items()
+        for ours in [flops_per_token[name]]
+    ]
 
 
 def counted(config: Any, vocabulary: int) -> flops.TranslationModel | None:

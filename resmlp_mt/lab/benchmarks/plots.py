@@ -29,11 +29,6 @@ def save(figure: Figure, path: Path) -> None:
         figure.savefig(stream, format="png", dpi=120)
 
 
-def colors(section: Section) -> dict[str, str]:
-    """By system."""
-    return colors_of(row.system for row in section.rows)
-
-
 def legend(figure: Any, axis: Any, title: str) -> None:
     """The names below all panels, since they can be long, and what the marks mean."""
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small", title=title)
@@ -75,7 +70,9 @@ def by_length(section: Section) -> Any:
     axes = figure.subplots(deep, 2)
     lengths = sorted({row.length for row in section.rows})
     for axis, panel in zip(axes.flat, panels, strict=True):
-        for (name, color), marker in zip(colors(section).items(), itertools.cycle("osD^vP*X")):
+        for (name, color), marker in zip(
+            colors_of(row.system for row in section.rows).items(), itertools.cycle("osD^vP*X")
+        ):
             rows = sorted((row for row in section.rows if row.system == name), key=lambda row: row.length)
             line(axis, panel, rows, color=color, marker=marker, label=name)
         axis.set_xscale("log", base=2)
@@ -112,11 +109,9 @@ def plain_log(axis: Any) -> None:
     """A logarithmic axis with numbers as people write them, more of them where the range is small."""
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    steps: list[float] = [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, *range(3, 10)]
+    steps: list[float] = [1, 2, 3, 5] if high > 12 * low else [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, *range(3, 10)]
     if high < 1.7 * low:
-        steps = [*(tenths / 10 for tenths in range(10, 50)), *(halves / 2 for halves in range(10, 20))]
-    if high > 12 * low:
-        steps = [1, 2, 3, 5] if high < 100 * low else [1]
+        steps = [tenths / 10 for tenths in range(10, 100)]
     axis.yaxis.set_major_locator(LogLocator(subs=steps))
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axis.yaxis.set_minor_locator(NullLocator())
@@ -126,37 +121,27 @@ def by_sentences(section: Section) -> Any:
     """Speed over the baseline's and tokens a second as bars, quartiles as whiskers; black ticks what FLOPs predict."""
     workloads = list(dict.fromkeys(row.workload for row in section.rows))
     figure = Figure(figsize=(13, 5), layout="constrained")
-    axes = figure.subplots(1, 2)
-    shades = colors(section)
+    ratios, rates = figure.subplots(1, 2)
+    shades = colors_of(row.system for row in section.rows)
     width = 0.8 / len(shades)
-    highest = max(max(row.ratio.high, row.flop_ratio or 0) for row in section.rows)
-    for axis, label in zip(axes, ("times as fast as " + section.baseline, "target tokens a second"), strict=True):
-        for place, (name, color) in enumerate(shades.items()):
-            rows = [row for row in section.rows if row.system == name]
-            spreads = [row.ratio if axis is axes[0] else row.rate for row in rows]
-            left = [workloads.index(row.workload) - 0.4 + (place + 0.5) * width for row in rows]
+    for place, (name, color) in enumerate(shades.items()):
+        rows = [row for row in section.rows if row.system == name]
+        left = [workloads.index(row.workload) - 0.4 + (place + 0.5) * width for row in rows]
+        for axis, spreads in (ratios, [row.ratio for row in rows]), (rates, [row.rate for row in rows]):
             medians = [spread.median for spread in spreads]
             axis.bar(left, medians, 0.92 * width, yerr=whiskers(spreads), color=color, capsize=2, label=name)
-            if axis is axes[0]:
-                axis.margins(y=0.2)
-                for x, row in zip(left, rows, strict=True):
-                    if row.flop_ratio:
-                        axis.hlines(row.flop_ratio, x - width / 2, x + width / 2, color="black", linewidth=2)
-                    tick, room = row.flop_ratio or 0, 0.13 * highest  # about the height of a number
-                    above_tick = row.ratio.high - 0.2 * room < tick < row.ratio.high + room
-                    axis.annotate(
-                        f"{row.ratio.median:.2f}",
-                        (x, max(tick, row.ratio.high) if above_tick else row.ratio.high),
-                        xytext=(0, 4),
-                        textcoords="offset points",
-                        ha="center",
-                        rotation=90,
-                        fontsize="small",
-                    )
+        for x, row in zip(left, rows, strict=True):
+            top = max(row.ratio.high, row.flop_ratio or 0)
+            if row.flop_ratio:
+                ratios.hlines(row.flop_ratio, x - width / 2, x + width / 2, color="black", linewidth=2)
+            above = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center", "rotation": 90}
+            ratios.annotate(f"{row.ratio.median:.2f}", (x, top), fontsize="small", **above)
+    ratios.margins(y=0.2)
+    for axis, label in (ratios, f"times as fast as {section.baseline}"), (rates, "target tokens a second"):
         axis.set_xticks(range(len(workloads)), workloads)
         axis.set_xlabel("length (subwords) x sentences of a batch")
         axis.set_ylabel(label)
-    legend(figure, axes[0], "whiskers: quartiles of the rounds; black lines: what FLOPs alone predict")
+    legend(figure, ratios, "whiskers: quartiles of the rounds; black lines: what FLOPs alone predict")
     return figure
 
 

@@ -6,6 +6,7 @@ This module and ``engines`` import nothing large, so that a process holds what i
 import logging
 import multiprocessing
 import re
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -50,15 +51,15 @@ class EngineProcess:
 
     def translate(self, sentences: Sequence[Any], length: int | None = None) -> tuple[list[Any], float]:
         """Translations as the engine gives them, and the seconds that they took."""
-        return self._process.submit(_translate, sentences, length).result()
+        return self._call(_timed, sentences, length)
 
     def operations(self, batches: Sequence[tuple[Sequence[Any], int | None]], device: str = "cpu") -> dict[str, float]:
         """Seconds by PyTorch operation of translating batches, each of sentences and their translations' length."""
-        return self._process.submit(_operations, batches, device).result()
+        return self._call(_operations, batches, device)
 
     def ask(self, attribute: str) -> Any:
         """An attribute of the engine."""
-        return self._process.submit(_attribute, attribute).result()
+        return self._call(getattr, attribute)
 
     def peak(self) -> int:
         """Bytes that the process has taken at most so far."""
@@ -66,6 +67,9 @@ class EngineProcess:
 
     def close(self) -> None:
         self._process.shutdown()
+
+    def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self._process.submit(_with_engine, function, args).result()
 
 
 _engine: list[Any] = []
@@ -76,20 +80,22 @@ def _build(build: Callable[[], Any]) -> None:
     _engine[:] = [build()]
 
 
-def _translate(sentences: Sequence[Any], length: int | None) -> tuple[list[Any], float]:
+def _with_engine(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    return function(_engine[0], *args)
+
+
+def _timed(engine: Any, sentences: Sequence[Any], length: int | None) -> tuple[list[Any], float]:
     start = time.perf_counter()
-    translations = _engine[0].translate(sentences, length)
+    translations = engine.translate(sentences, length)
     return translations, time.perf_counter() - start
 
 
-def _operations(batches: Sequence[tuple[Sequence[Any], int | None]], device: str) -> dict[str, float]:
+def _operations(engine: Any, batches: Sequence[tuple[Sequence[Any], int | None]], device: str) -> dict[str, float]:
+    if "torch" not in sys.modules:  # CTranslate2's; PyTorch would count in its memory
+        return {"outside of operations": sum(_timed(engine, *batch)[1] for batch in batches)}
     from resmlp_mt.lab.benchmarks.profiling import operations
 
-    return operations(lambda: [_engine[0].translate(*batch) for batch in batches], device)
-
-
-def _attribute(name: str) -> Any:
-    return getattr(_engine[0], name)
+    return operations(lambda: [engine.translate(*batch) for batch in batches], device)
 
 
 def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str, start: str = "forkserver") -> int:

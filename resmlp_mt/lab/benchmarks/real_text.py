@@ -131,7 +131,7 @@ class TextEngine:
             source = Source(system, conditions=conditions, data=setting.data, languages=setting.languages)
             self._subwords, self._build = Subwords(setting), builder(source, folder)
         self.size = bytes_on_disk(f"{folder}/converted" if system.is_ctranslate2 else path)
-        self._process = self._start()
+        self.process = self._start()
 
     def _start(self) -> EngineProcess:
         try:
@@ -153,7 +153,7 @@ class TextEngine:
         start = time.perf_counter()
         sentences = self._prepared(lines)
         before = time.perf_counter() - start
-        translations, seconds = self._process.translate(sentences)
+        translations, seconds = self.process.translate(sentences)
         start = time.perf_counter()
         if self._subwords:
             translations = self._subwords.join(sentences, translations)
@@ -164,13 +164,7 @@ class TextEngine:
 
     def operations(self, batches: Sequence[Sequence[str]]) -> dict[str, float]:
         """Seconds by PyTorch operation of translating these, one batch after the other."""
-        return self._process.operations([(self._prepared(lines), None) for lines in batches])
-
-    def peak(self) -> int:
-        return self._process.peak()
-
-    def close(self) -> None:
-        self._process.close()
+        return self.process.operations([(self._prepared(lines), None) for lines in batches])
 
 
 def compare(
@@ -219,7 +213,7 @@ def compare(
                     else None,
                     latency=latency(singly[engine.name]),
                     first=first[engine.name],
-                    memory=engine.peak(),
+                    memory=engine.process.peak(),
                     size=engine.size,
                     same=sum(len(set(each)) == 1 for each in zip(*found[engine.name], strict=True)),
                     seconds=[each for (each,) in seconds],
@@ -305,7 +299,7 @@ def run(args: argparse.Namespace) -> None:
         engines = []
         for name in args.engine:
             engines.append(TextEngine(name, setting, stack.enter_context(tempfile.TemporaryDirectory())))
-            stack.callback(engines[-1].close)
+            stack.callback(engines[-1].process.close)
         rows = compare(engines, corpora, setting, args.rounds, args.profile)
     lines, spent = table(rows), profiles(rows)
     print("\n\n".join([text_table(lines, left=2), *map(text_table, spent)]))

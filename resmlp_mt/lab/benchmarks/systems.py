@@ -127,11 +127,7 @@ class System:
         return self.arch.partition("/")[0] == "ctranslate2"
 
     def args(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Namespace:
-        """The options of a fairseq-train of this system, architecture applied.
-
-        Args:
-            arguments: further ones of fairseq-train
-        """
+        """The options of a fairseq-train of this system, architecture applied."""
         model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
         if model not in SIZE_OPTIONS:
             raise UserError(f"{self.name}: no system: give an architecture of {', '.join(SIZE_OPTIONS)}")
@@ -195,12 +191,10 @@ def build_model(config: Any, task: TranslationTask) -> BaseFairseqModel:
 
 @dataclass(frozen=True)
 class Source:
-    """What a model that translates is made from, wherever it is made.
+    """What a model that translates is made from, wherever it is made: an architecture or a checkpoint.
 
-    Args:
-        system: an architecture, or a checkpoint
-        data: the folder that fairseq-preprocess made; without it the dictionary is made up, of the size's vocabulary
-        languages: of the data, where its files do not tell
+    ``data`` is a folder that fairseq-preprocess made, and ``languages`` are its own where its files do not tell them.
+    Without it the dictionary is made up.
     """
 
     system: System

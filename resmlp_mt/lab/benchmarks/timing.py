@@ -56,13 +56,10 @@ def timed(work: Callable[[int], object]) -> Callable[[int], float]:
 
 
 def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int, warmup: int) -> Times:
-    """Let every system do the same pieces of work, in turns.
+    """Let every system do the same pieces of work, in turns, after rounds that do not count.
 
     Args:
         work: by system, what does piece number n, and the seconds that this took
-        pieces: how many there are
-        rounds: how often each is done
-        warmup: rounds before that, which do not count
     """
     names = list(work)
     for _, piece, name in turns(names, pieces, warmup):

@@ -82,7 +82,8 @@ def ctranslate2(monkeypatch, tmp_path):
 def test_the_process_of_ctranslate2_loads_nothing_else(ctranslate2):
     process = EngineProcess(partial(CTranslate2Engine, "folder", "cpu", 1, 4, {"compute_type": "int8"}))
     assert process.translate([["a", "b"], []])[0] == [[], []]
-    assert 0 < process.peak() < 60 * MEGABYTE
+    assert process.operations([([["a"]], None)]).keys() == {"outside of operations"}
+    assert process.translate([["a"]])[0] == [[]] and 0 < process.peak() < 60 * MEGABYTE
     engine = CTranslate2Engine("folder", "cpu", 2, 4, {"compute_type": "int8", "max_batch_size": 7, "vmap": "words"})
     engine.translate([["a"]])
     engine.translate([["a"]], 5)

@@ -22,7 +22,7 @@ class MadeUp:
     size, asked = 20, []
 
     def __init__(self, name, *_):
-        self.name = name
+        self.name, self.process = name, Mock(peak=lambda: 10)
 
     def translate(self, lines):
         self.asked.append((self.name, len(lines)))
@@ -33,12 +33,6 @@ class MadeUp:
 
     def operations(self, batches):
         return {"aten::mm": sum(map(len, batches)), f"aten::{self.name}": len(batches)}
-
-    def peak(self):
-        return 10
-
-    def close(self):
-        pass
 
 
 def test_figures_are_those_of_the_times_and_engines_take_turns(tmp_path):
@@ -91,7 +85,7 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
     assert engine.size == sum(path.stat().st_size for path in (tmp_path / "folder").rglob("*") if path.is_file())
     spent = engine.operations([texts, texts])
     assert spent["aten::topk"] > 0 and spent["outside of operations"] > 0
-    engine.close()
+    engine.process.close()
 
 
 def test_engines_of_subwords_get_and_give_them(monkeypatch):
@@ -99,8 +93,8 @@ def test_engines_of_subwords_get_and_give_them(monkeypatch):
     subwords = object.__new__(Subwords)
     subwords._tokenizer = tokenizer
     engine = object.__new__(TextEngine)
-    engine._subwords, engine._process = subwords, Mock()
-    engine._process.translate = lambda sentences: ([each[::-1] for each in sentences] + [["hallucinated"]], 2.0)
+    engine._subwords, engine.process = subwords, Mock()
+    engine.process.translate = lambda sentences: ([each[::-1] for each in sentences] + [["hallucinated"]], 2.0)
     subwords.split = lambda lines: [line.split() for line in lines][:-1]
     subwords.join = lambda sources, found: Subwords.join(subwords, [*sources, []], found)
     found, seconds = engine.translate(["a b", "c", ""])
