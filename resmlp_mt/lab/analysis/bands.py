@@ -24,16 +24,11 @@ Bands = dict[Place, Band]
 
 @dataclass(frozen=True)
 class TextBand:
-    """The band of one layer.
+    """The band of one layer (counted from 1) and side.
 
-    Attributes:
-        side: ``"encoder"`` or ``"decoder"``
-        layer: counted from 1
-        offsets: j - i, of the J weights; up to 0 in the decoder
-        mean: of each weight over all positions of the text, H x J
-        spread: its standard deviation there, H x J
-        sentence: the weights of each position of one sentence, T x H x J
-        tokens: of that sentence, T
+    ``offsets`` are j - i of the J weights, up to 0 in the decoder. ``mean`` and ``spread`` (standard deviation) of each
+    weight are over all positions of the text, H x J; ``sentence`` has those of each position of one sentence,
+    T x H x J, whose T ``tokens`` are beside it.
     """
 
     side: str

@@ -17,11 +17,8 @@ SIDES = "encoder", "decoder"
 class MixingMatrix:
     """A of one layer.
 
-    Attributes:
-        side: ``"encoder"`` or ``"decoder"``
-        layer: counted from 1
-        key: of its module in the model
-        weights: H x T x T, one matrix for each head (H = 1: one for all channels); zero where a causal A is not read
+    ``weights`` are H x T x T, one matrix for each head (H = 1: one for all channels), and zero where a causal A is not
+    read; ``layer`` counts from 1; ``key`` is that of its module in the model.
     """
 
     side: str
@@ -35,7 +32,6 @@ class MixingMatrix:
 
     @property
     def causal(self) -> bool:
-        """Whether only the lower triangle counts."""
         return self.side == "decoder"
 
     @property

@@ -20,14 +20,8 @@ from resmlp_mt.lab.analysis.used_part import Lengths
 class Reading:
     """A checkpoint's mixing matrices and what else there is to say of it.
 
-    Attributes:
-        path: of the file
-        architecture: the name of its ``--arch``
-        updates: after how many of them it was saved
-        mixings: every A, whole
-        dense: the sparsity of the matrices over channels
-        by_gradient: used lengths, if the optimizer's state tells them
-        by_bias: used lengths, if the biases tell them
+    ``mixings`` has every A, whole; ``dense`` the sparsity of the matrices over channels; ``by_gradient`` and
+    ``by_bias`` the used lengths that the optimizer's state and the biases tell.
     """
 
     path: Path

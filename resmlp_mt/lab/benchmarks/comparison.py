@@ -6,6 +6,7 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.analysis import flops
+from resmlp_mt.lab.benchmarks.batches import Shape
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, System
 from resmlp_mt.lab.benchmarks.timing import Spread, latency, measure, per_second, speed_ratio
 
@@ -16,9 +17,15 @@ class Comparison:
 
     ``padding`` is how much of each batch is padding, ``rounds`` how often each is timed, after ``warmup`` rounds;
     ``memory`` and ``profile`` also find peak memory and where the time goes; ``sentences`` are those of a round.
+    ``kind`` is ``training``, ``generation`` or ``workers``; ``by``, what changes from shape to shape, is ``length`` or
+    ``sentences``.
     """
 
     systems: tuple[System, ...]
+    shapes: tuple[Shape, ...] = ()
+    kind: str = "generation"
+    title: str = ""
+    by: str = "sentences"
     baseline: str = "transformer"
     size: Size = field(default_factory=Size)
     conditions: Conditions = field(default_factory=Conditions)
@@ -86,11 +93,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows that belong in one table and one picture.
-
-    ``by`` is what changes from workload to workload, ``length`` or ``sentences``; ``settings`` and ``machine`` are for
-    reading.
-    """
+    """Rows of one table and one picture; ``by`` changes from workload to workload: ``length`` or ``sentences``."""
 
     title: str
     kind: str

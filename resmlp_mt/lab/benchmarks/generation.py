@@ -66,10 +66,8 @@ def source_of(comparison: Comparison, name: str, data: str | None) -> Source:
     return Source(System(name), comparison.size, comparison.conditions, data)
 
 
-def generate(
-    comparison: Comparison, shapes: Sequence[Shape], data: str | None = None, split: str = "test"
-) -> Iterator[Measurement]:
-    """Time the translating of every system on batches of these shapes.
+def generate(comparison: Comparison, data: str | None = None, split: str = "test") -> Iterator[Measurement]:
+    """Time the translating of every system.
 
     Args:
         data: take sentences of this folder in the place of random ones; of the shapes the number of sentences counts
@@ -94,7 +92,7 @@ def generate(
         def profile(name: str) -> dict[str, float]:
             return engines[name].operations([(last.sources, last.length)], comparison.conditions.device)
 
-        for shape in shapes:
+        for shape in comparison.shapes:
             if data is None:
                 piece = random_piece(shape, comparison.padding, task.source_dictionary)
                 pieces = [piece] * math.ceil(comparison.sentences / shape.sentences)

@@ -173,5 +173,5 @@ def draw_frontier(rows: Sequence[Row], path: Path) -> None:
         axis.set(xlabel="sentences/s", ylabel="sacreBLEU", title=text)
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", fontsize="small")
     save(figure, path)

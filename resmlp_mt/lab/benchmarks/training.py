@@ -53,8 +53,8 @@ class Training:
         return flops.TRAINING * shape.sentences * formula.forward(shape.length, shape.length) / tokens
 
 
-def train(comparison: Comparison, shapes: Sequence[Shape]) -> Iterator[Measurement]:
-    """Time the training of every system on batches of these shapes."""
+def train(comparison: Comparison) -> Iterator[Measurement]:
+    """Time the training of every system."""
     comparison.conditions.apply()
     trainings = {system.name: Training(system, comparison) for system in comparison.systems}
     rehearsal = partial(two_steps, replace(comparison, size=TINY), System("transformer"), Shape(2, 1))
@@ -63,7 +63,7 @@ def train(comparison: Comparison, shapes: Sequence[Shape]) -> Iterator[Measureme
     def profile(name: str) -> dict[str, float]:
         return operations(partial(trainings[name].step, batch), device)
 
-    for shape in shapes:
+    for shape in comparison.shapes:
         peaks = {}
         if comparison.memory:
             for system in comparison.systems:
@@ -89,13 +89,13 @@ def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
         training.step(batch)
 
 
-def train_together(comparison: Comparison, shapes: Sequence[Shape], processes: int) -> Iterator[Measurement]:
+def train_together(comparison: Comparison, processes: int) -> Iterator[Measurement]:
     """Time the training of every system by one process and by several, each with batches of its own.
 
     Every round starts processes afresh. The ratio is that of several to one, of the same system; as many processes as
     there are at best.
     """
-    for shape in shapes:
+    for shape in comparison.shapes:
         batch = random_batch(shape, comparison.padding, made_up_dictionary(comparison.size.vocabulary))
         for system in comparison.systems:
             # seconds a batch: several processes do several batches at a time

@@ -8,7 +8,7 @@ import pytest
 
 from resmlp_mt.cli.benchmark import get_parser
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks import command, jobs, machine
+from resmlp_mt.lab.benchmarks import command, machine
 from resmlp_mt.lab.benchmarks.jobs import FULL, QUICK
 from resmlp_mt.lab.benchmarks.timing import per_second, speed_ratio
 from scripts import in_process
@@ -95,8 +95,8 @@ def test_generation_of_real_sentences(benchmark, data_bin, tmp_path):
 
 def test_the_size_of_checkpoints_is_not_told_by_options():
     args = get_parser().parse_args(["generation", "--data", "d", "--system", "a.pt", "--baseline", "a.pt", "--quick"])
-    [job] = command.jobs(args)
-    assert command.section_of(job, args).settings.keys() == {"dtype", "rounds", "beam", "sentences"}
+    [comparison] = command.comparisons(args)
+    assert command.section_of(comparison, args).settings.keys() == {"dtype", "rounds", "beam", "sentences"}
 
 
 def test_workers(benchmark, tmp_path):
@@ -122,7 +122,6 @@ def test_the_usual_comparisons():
     [
         (["training", "--shapes", "0x0"], "no shape"),
         (["training", "--shapes", "99999x999999"], "99999x999999: 99,998,900,001 tokens: give a batch of"),
-        (["training", "--json", "x", "--markdown", "./x"], "a file comes twice"),
         (["training", "--plots", "file"], "file is not a folder"),
         (["generation", "--data", "file"], "file: no folder of fairseq-preprocess"),
         (["generation", "--data", "data", "--json", "data/dict.en.txt"], "would be written over the input"),
@@ -155,7 +154,7 @@ def test_too_little_memory_is_one_line(benchmark, monkeypatch):
     def run(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: ...")
 
-    monkeypatch.setattr(jobs.Job, "run", run)
+    monkeypatch.setattr(command, "train", run)
     with pytest.raises(UserError, match="Training: not enough memory: give smaller --shapes"):
         benchmark("training", *TINY, "--shapes", "3x1")
 

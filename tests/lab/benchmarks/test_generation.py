@@ -197,9 +197,11 @@ def test_every_system_has_a_peak(monkeypatch):
 
     for module in training, generation:
         monkeypatch.setattr(module, "peak", peak)
-    comparison = Comparison((System("resmlp_transformer"), System("transformer")), size=TINY, rounds=1, sentences=2)
-    assert [row.memory for row in training.train(comparison, [Shape(4, 2)])] == [100, 50]
+    comparison = Comparison(
+        (System("resmlp_transformer"), System("transformer")), (Shape(4, 2),), size=TINY, rounds=1, sentences=2
+    )
+    assert [row.memory for row in training.train(comparison)] == [100, 50]
     build = partial(CTranslate2Engine, "folder", "cpu", 1, 4, {})
     assert generation.start_of(build) == "spawn" and importlib.import_module(build.func.__module__)
-    assert [row.memory for row in generation.generate(replace(comparison, size=SIZE), [Shape(4, 2)])] == [30, 20]
+    assert [row.memory for row in generation.generate(replace(comparison, size=SIZE))] == [30, 20]
     assert done == ["forkserver"] * 4
