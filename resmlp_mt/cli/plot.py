@@ -15,7 +15,7 @@ written to --out:
   overview.png, profiles.png, sparsity.png, encoder-1.png, ..., decoder-1.png, ...
   change-encoder-1.png, ...   with several checkpoints, oldest first: how each A has changed
   bands.png, bands-sentence.png   with --data: what bands read, on average and in one sentence
-  sparsity.csv, mixing.json   the figures
+  mixing.json       the figures
   pruned-0.5.pt               with --prune 0.5: for fairseq-generate
 
 A is as large as the longest sentence may be, but only a part of it is ever trained. What is shown (and pruned) are the

@@ -33,14 +33,14 @@ def run(args: argparse.Namespace) -> None:
         print(f"{side}: positions 1 to {length}" if length else f"{side}: {what}")
     print(f"({report.used.how})")
     pruned_files = {share: out / f"pruned-{share:g}.pt" for share in args.prune}
-    names = "sparsity.csv", "mixing.json", "index.html"
+    names = "mixing.json", "index.html"
     pictures = [f"{name}.png" for name in report.names()]
     check_outputs([*(out / name for name in (*names, *pictures)), *pruned_files.values()], args.checkpoints)
     drawn = report.draw()
     for name, png in drawn.items():
         with atomic_write(out / f"{name}.png", "wb") as stream:
             stream.write(png)
-    texts = report.sparsity_csv(), json.dumps(report.as_json(), indent=1) + "\n", report.as_page(drawn)
+    texts = json.dumps(report.as_json(), indent=1) + "\n", report.as_page(drawn)
     for name, text in zip(names, texts, strict=True):
         with atomic_write(out / name) as stream:
             stream.write(text)

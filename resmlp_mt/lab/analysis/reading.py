@@ -11,8 +11,7 @@ from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints.loading import architecture_of, load_checkpoint
 from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
 from resmlp_mt.lab.analysis import used_part
-from resmlp_mt.lab.analysis.matrices import MixingMatrix, dense_matrices, mixing_matrices
-from resmlp_mt.lab.analysis.sparsity import Sparsity, of_dense
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, dense_matrices, mixing_matrices, of_dense
 from resmlp_mt.lab.analysis.used_part import Lengths
 
 

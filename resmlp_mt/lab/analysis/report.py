@@ -1,7 +1,5 @@
 """What was seen in a model's mixing: figures, tables, pictures and the page that gathers them; needs matplotlib."""
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -11,12 +9,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from resmlp_mt.lab.analysis import page, pictures, sparsity
+from resmlp_mt.lab.analysis import page, pictures
 from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix
-from resmlp_mt.lab.analysis.profile import profiles
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, of_mixing, profiles
 from resmlp_mt.lab.analysis.reading import Reading
-from resmlp_mt.lab.analysis.sparsity import Sparsity
 from resmlp_mt.lab.analysis.used_part import used_of
 
 NOTES = {
@@ -60,7 +56,7 @@ class Report:
 
     def sparsities_of(self, reading: Reading) -> list[Sparsity]:
         """Of each A's used part and of the matrices over channels."""
-        return [*map(sparsity.of_mixing, self.mixings_of(reading)), *reading.dense]
+        return [*map(of_mixing, self.mixings_of(reading)), *reading.dense]
 
     def as_json(self) -> dict[str, Any]:
         """All figures."""
@@ -85,16 +81,6 @@ class Report:
             ],
             "bands": [each.as_json() for each in self.bands],
         }
-
-    def sparsity_csv(self) -> str:
-        """The share of small weights, a line for each matrix of each checkpoint."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["checkpoint", "side", "layer", "matrix", "share"])
-        for reading in self.readings:
-            for each in self.sparsities_of(reading):
-                writer.writerow([reading.path, each.side, each.layer, each.matrix, f"{each.share:.6f}"])
-        return stream.getvalue()
 
     def pictures(self) -> dict[str, dict[str, Callable[[], Figure]]]:
         """What draws every picture, by the heading of the page and the picture's name."""

@@ -13,8 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from resmlp_mt.lab.analysis import pictures
 from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix
-from resmlp_mt.lab.analysis.sparsity import Sparsity
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity
 
 
 def mixings(layers=2, heads=1, length=9):
