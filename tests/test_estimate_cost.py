@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from resmlp_mt.cli import cost
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.analysis import cost
 from resmlp_mt.lab.analysis.flops import Transformer
 from scripts import SCRIPTS, printed
 
@@ -50,29 +50,20 @@ def test_the_table_says_that_it_is_an_estimate_and_stands_in_the_readme(estimate
     assert out.endswith("Estimates, for V100 at 14% of 125 TFLOP/s (half precision).\n")
 
 
-@pytest.mark.parametrize("words", [["en-cs"], *(["--utilization", share] for share in ("0", "1.5", "nan", "1e-300"))])
-def test_what_cannot_be_estimated_is_refused(estimate_cost, words):
+def test_what_cannot_be_estimated_is_refused(estimate_cost):
+    with pytest.raises(UserError, match="no pair en-cs: give en-de or en-fr"):
+        estimate_cost("en-cs")
     with pytest.raises(SystemExit):
-        estimate_cost(*words)
+        estimate_cost("--utilization", "1.5")
 
 
-def test_it_can_be_started_anywhere(estimate_cost, monkeypatch, tmp_path):
+def test_it_can_be_started_anywhere_and_a_pair_counts_once(estimate_cost, monkeypatch, tmp_path):
     here = estimate_cost("en-fr")
     monkeypatch.chdir(tmp_path)
-    assert estimate_cost("en-fr") == here
-
-
-def test_a_pair_counts_once(estimate_cost):
-    assert estimate_cost("en-de", "en-de") == estimate_cost("en-de")
+    assert estimate_cost("en-fr", "en-fr") == here
 
 
 def test_without_the_recipes_they_are_named(estimate_cost, monkeypatch, tmp_path):
     monkeypatch.setattr(cost, "ROOT", tmp_path)
     with pytest.raises(UserError, match=r"train\.sh: no such file: the recipes are in the checkout"):
         estimate_cost("en-de")
-
-
-def test_its_help_shows_the_formula(estimate_cost, capsys):
-    with pytest.raises(SystemExit):
-        estimate_cost("--help")
-    assert "GPU-hours      = training FLOPs / (peak x utilization) / 3600" in capsys.readouterr().out

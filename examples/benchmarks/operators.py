@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 from resmlp_mt.common.files import write_json
 from resmlp_mt.common.tables import text_table
-from resmlp_mt.lab.benchmarks.timing import Spread, measure
+from resmlp_mt.lab.benchmarks.timing import Spread, measure, timed
 from resmlp_mt.lab.machine import describe, now
 from resmlp_mt.translate.precision import BFloat16Linear
 
@@ -30,7 +30,7 @@ ROUNDS = 50
 
 def seconds(work: Callable[[], object]) -> float:
     """The median of ROUNDS, after a tenth as many that do not count."""
-    times = measure({"work": lambda _: work()}, 1, ROUNDS, ROUNDS // 10)["work"]
+    times = measure({"work": timed(lambda _: work())}, 1, ROUNDS, ROUNDS // 10)["work"]
     return Spread.of([each for (each,) in times]).median
 
 

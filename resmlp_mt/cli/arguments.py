@@ -29,6 +29,28 @@ def positive(most: int, least: int = 1) -> Callable[[str], int]:
     return number
 
 
+def number_within(least: float, most: float) -> Callable[[str], float]:
+    """Numbers from a smallest to a largest one."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not from {least:g} to {most:g}")
+        return value
+
+    return number
+
+
+def add_form(parser: argparse.ArgumentParser) -> None:
+    """Add how a command prints its table."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print the table in Markdown")
+    form.add_argument("--json", action="store_true", help="print one JSON object")
+
+
 def add_trainings(parser: argparse.ArgumentParser, name: str) -> "argparse._MutuallyExclusiveGroup":
     """Add ``--jobs`` and ``--anew`` of a command with a training for each ``name``.
 

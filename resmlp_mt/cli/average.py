@@ -16,8 +16,8 @@ The result is for fairseq-generate, fairseq-interactive and from_pretrained. It 
 from it, give fairseq-train --finetune-from-model. Only types that fairseq's own checkpoints hold are loaded.
 
 examples:
-  python scripts/average_checkpoints.py --inputs checkpoints --num-epoch-checkpoints 5 --output checkpoints/avg.pt
-  python scripts/average_checkpoints.py --inputs a.pt b.pt --output ab.pt
+  resmlp-mt average --inputs checkpoints --num-epoch-checkpoints 5 --output checkpoints/avg.pt
+  resmlp-mt average --inputs a.pt b.pt --output ab.pt
 """
 
 

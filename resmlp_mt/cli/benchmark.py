@@ -3,7 +3,8 @@
 import argparse
 import sys
 
-from resmlp_mt.cli.arguments import command_parser, positive
+from resmlp_mt.cli import named
+from resmlp_mt.cli.arguments import command_parser, number_within, positive
 
 EPILOG = """
 systems:
@@ -18,11 +19,10 @@ systems:
 Real text, from text to text, by fairseq, CTranslate2 and Translator: resmlp-mt benchmark translate --help
 
 examples:
-  python scripts/benchmark.py all --quick
-  python scripts/benchmark.py all --markdown BENCHMARKS.md --plots examples/benchmarks
-  python scripts/benchmark.py training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
-  python scripts/benchmark.py training --device cuda --fp16 --shapes 32x256 --vocabulary 32000
-  python scripts/benchmark.py generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
+  resmlp-mt benchmark all --quick
+  resmlp-mt benchmark all --markdown BENCHMARKS.md --plots examples/benchmarks
+  resmlp-mt benchmark training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
+  resmlp-mt benchmark generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
     --baseline transformer.pt --system ctranslate2:compute_type=int8 --sentences 256
 """
 
@@ -33,12 +33,8 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a minute in the place of half an hour")
     parser.add_argument("--system", action="append", metavar="NAME", help="what to compare, in the place of the usual")
     parser.add_argument("--baseline", metavar="NAME", help="the system that the others are compared with (transformer)")
-    parser.add_argument(
-        "--shapes",
-        nargs="+",
-        metavar="LENGTHxSENTENCES",
-        help="batches, such as 24x32, lengths in subwords with </s>; one comparison in the place of several",
-    )
+    shapes = "batches, such as 24x32, lengths in subwords with </s>; one comparison in the place of several"
+    parser.add_argument("--shapes", nargs="+", metavar="LENGTHxSENTENCES", help=shapes)
     size = parser.add_argument_group("size of the models")
     size.add_argument("--size", choices=["base", "small"], help="that of the paper's model, or of Multi30k's")
     for name, most in MOST.items():
@@ -48,16 +44,18 @@ def get_parser() -> argparse.ArgumentParser:
     conditions.add_argument("--fp16", action="store_true", help="on CUDA")
     conditions.add_argument("--threads", type=positive(1000), metavar="N", help="of a process (cores; 1 for workers)")
     conditions.add_argument("--beam", type=positive(1000), default=4, metavar="N")
-    conditions.add_argument("--padding", type=fraction, metavar="X", help="part of a batch that is padding (0.1)")
+    conditions.add_argument(
+        "--padding", type=number_within(0, 0.49), metavar="X", help="part of a batch that is padding (0.1)"
+    )
     conditions.add_argument("--rounds", type=positive(1000), metavar="N", help="how often each is timed")
     conditions.add_argument("--warmup", type=positive(1000), metavar="N", help="rounds before that")
     conditions.add_argument("--no-memory", action="store_true", help="time alone")
-    conditions.add_argument(
-        "--profile", action="store_true", help="also show where the time goes, by PyTorch operation"
-    )
+    conditions.add_argument("--profile", action="store_true", help="also show where the time goes, by operation")
     conditions.add_argument("--processes", type=positive(100), default=2, metavar="N", help="of workers")
     text = parser.add_argument_group("sentences to translate, random ones unless given")
-    text.add_argument("--data", metavar="FOLDER", help="what fairseq-preprocess made, with a joined dictionary")
+    text.add_argument(
+        "--data", type=named, metavar="FOLDER", help="what fairseq-preprocess made, with a joined dictionary"
+    )
     text.add_argument("--split", default="test")
     text.add_argument("--sentences", type=positive(10**6), metavar="N", help="how many, at least")
     output = parser.add_argument_group("output, beside the tables")
@@ -69,16 +67,6 @@ def get_parser() -> argparse.ArgumentParser:
 
 MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabulary": 1 << 20}
 """Sizes beyond which a model is a slip of the hand."""
-
-
-def fraction(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < 0.5:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 0.5")
-    return value
 
 
 def main() -> None:

@@ -40,10 +40,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    parser = get_parser()
-    args = parser.parse_args()
-    if len(set(args.engine)) < len(args.engine):
-        parser.error("an --engine is given twice")
+    args = get_parser().parse_args()
     from resmlp_mt.lab.benchmarks.real_text import run
 
     run(args)

@@ -47,13 +47,7 @@ def commit() -> str:
 def describe(
     device: str = "cpu", threads: int | None = None, packages: Sequence[str] = ("ctranslate2",)
 ) -> dict[str, str]:
-    """Versions, processor or GPU, threads, and how busy the machine is.
-
-    Args:
-        device: ``cpu`` or ``cuda``
-        threads: of a process (default: PyTorch's)
-        packages: whose versions are told beside PyTorch's and fairseq's
-    """
+    """Versions, processor or GPU, threads of a process (PyTorch's unless given), and how busy the machine is."""
     import torch
 
     gpu = {}

@@ -15,7 +15,7 @@ from resmlp_mt.lab.analysis.report import Report
 @pytest.fixture
 def plot_mixing(monkeypatch, capsys):
     """The command without its pictures, which take most of the time."""
-    monkeypatch.setattr(Report, "draw", lambda self: dict.fromkeys(self.pictures(), b""))
+    monkeypatch.setattr(Report, "draw", lambda self: dict.fromkeys(self.names(), b""))
     return printed("plot", monkeypatch, capsys)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
-from resmlp_mt.lab.analysis.matrices import layers_of
+from resmlp_mt.lab.analysis.matrices import SIDES, layers_of
 from resmlp_mt.nn.band import Band
 from resmlp_mt.nn.gated_mixing import GatedTokenMixing
 
@@ -24,16 +24,11 @@ Bands = dict[Place, Band]
 
 @dataclass(frozen=True)
 class TextBand:
-    """The band of one layer.
+    """The band of one layer (counted from 1) and side.
 
-    Attributes:
-        side: ``"encoder"`` or ``"decoder"``
-        layer: counted from 1
-        offsets: j - i, of the J weights; up to 0 in the decoder
-        mean: of each weight over all positions of the text, H x J
-        spread: its standard deviation there, H x J
-        sentence: the weights of each position of one sentence, T x H x J
-        tokens: of that sentence, T
+    ``offsets`` are j - i of the J weights, up to 0 in the decoder. ``mean`` and ``spread`` (standard deviation) of each
+    weight are over all positions of the text, H x J; ``sentence`` has those of each position of one sentence,
+    T x H x J, whose T ``tokens`` are beside it.
     """
 
     side: str
@@ -42,7 +37,7 @@ class TextBand:
     mean: Tensor
     spread: Tensor
     sentence: Tensor
-    tokens: Sequence[str]
+    tokens: list[str]
 
     @property
     def name(self) -> str:
@@ -50,14 +45,7 @@ class TextBand:
 
     def as_json(self) -> dict[str, Any]:
         """All figures."""
-        tensors = {"mean": self.mean, "spread": self.spread, "sentence": self.sentence}
-        return {
-            "side": self.side,
-            "layer": self.layer,
-            "offsets": self.offsets,
-            **{name: tensor.tolist() for name, tensor in tensors.items()},
-            "tokens": list(self.tokens),
-        }
+        return {name: value.tolist() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
 
 
 def bands_of(model: ResMLPTransformerModel) -> Bands:
@@ -84,12 +72,6 @@ def read_bands(
         pairs: source and target of each sentence, symbols that end with ``</s>``; the first ``MOST_SENTENCES`` count
         dictionaries: of source and target
         sentence: the one to keep every weight of, counted from 1
-
-    Returns:
-        nothing if the model has no band
-
-    Raises:
-        UserError: there is no such sentence
     """
     if not 1 <= sentence <= len(pairs):
         raise UserError(
@@ -99,10 +81,8 @@ def read_bands(
     (shown,) = _weights(model, bands, [pairs[sentence - 1]])
     text = _weights(model, bands, islice(pairs, MOST_SENTENCES))
     source, target = pairs[sentence - 1]
-    tokens = {
-        "encoder": [dictionaries[0][symbol] for symbol in source],
-        "decoder": [dictionaries[1][symbol] for symbol in _read_by_decoder(target)],
-    }
+    read = {"encoder": source, "decoder": read_by_decoder(target)}
+    symbols = dict(zip(SIDES, dictionaries, strict=True))
     found = {place: torch.cat([sentence[place] for sentence in text]) for place in bands}
     return [
         TextBand(
@@ -112,7 +92,7 @@ def read_bands(
             mean=found[side, layer].mean(0),
             spread=found[side, layer].std(0),
             sentence=shown[side, layer],
-            tokens=tokens[side],
+            tokens=[symbols[side][number] for number in read[side]],
         )
         for (side, layer), band in bands.items()
     ]
@@ -132,12 +112,12 @@ def _weights(
         hooks.append(band.predict.register_forward_hook(keep))
     for source, target in pairs:
         found.append({})
-        model(source[None].long(), torch.tensor([len(source)]), _read_by_decoder(target)[None].long())
+        model(source[None].long(), torch.tensor([len(source)]), read_by_decoder(target)[None].long())
     for hook in hooks:
         hook.remove()
     return found
 
 
-def _read_by_decoder(target: Tensor) -> Tensor:
+def read_by_decoder(target: Tensor) -> Tensor:
     """``</s>`` first, as fairseq has it."""
     return target.roll(1)

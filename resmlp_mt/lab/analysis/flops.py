@@ -47,7 +47,6 @@ class TranslationModel:
         return self.encoder(source) + self.decoder(source, target)
 
     def per_target_token(self, source: int, target: int) -> float:
-        """FLOPs of the forward pass, encoder included, over the number of target tokens."""
         return self.forward(source, target) / target
 
 
@@ -63,16 +62,11 @@ class ResMLP(TranslationModel):
     mlp: int
     encoder_layers: int
     decoder_layers: int
-    mixing: str = "linear"
-    """what ``--token-mixing`` says"""
-    expansion: int = 0
-    """hidden units for each position of a mixing by an MLP"""
-    kernel: int = 0
-    """positions that a convolution reads"""
-    heads: int = 1
-    """of a gated mixing, each with a band of its own"""
-    band: int = 0
-    """positions on one side that a band reaches; 0: none"""
+    mixing: str = "linear"  # what --token-mixing says
+    expansion: int = 0  # hidden units for each position of a mixing by an MLP
+    kernel: int = 0  # positions that a convolution reads
+    heads: int = 1  # of a gated mixing, each with a band of its own
+    band: int = 0  # positions on one side that a band reaches; 0: none
     beams_share: ClassVar[bool] = True
 
     def encoder(self, source: int) -> int:
@@ -88,12 +82,9 @@ class ResMLP(TranslationModel):
         return self.decoder_layers * source * 4 * self.width**2
 
     def positions(self, length: int, window: int) -> int:
-        """FLOPs a position of what connects the positions of one sentence.
+        """FLOPs a position of what connects the positions of one sentence; a band reaches ``window`` of them.
 
         What is weighted element by element is no product: a depthwise convolution, and what a band's weights weigh.
-
-        Args:
-            window: positions that a band reaches
         """
         linear, over_channels = 2 * length * self.width, 2 * self.width**2
         band = 2 * self.width * self.heads * window if self.band else 0
@@ -110,10 +101,7 @@ class ResMLP(TranslationModel):
 
 @dataclass(frozen=True)
 class Transformer(ResMLP):
-    """Vaswani et al. 2017: self-attention in the place of mixing.
-
-    Its four projections are 8 d^2 a position, its scores and weighted sums 2 T d each.
-    """
+    """Vaswani et al. 2017: self-attention, 8 d^2 a position for four projections, 2 T d each for scores and sums."""
 
     beams_share: ClassVar[bool] = False
 
@@ -132,8 +120,7 @@ class ConvS2S(TranslationModel):
 
     width: int
     out: int
-    encoder_layers: Sequence[tuple[int, int]]
-    """(channels, kernel) of each layer"""
+    encoder_layers: Sequence[tuple[int, int]]  # (channels, kernel) of each layer
     decoder_layers: Sequence[tuple[int, int]]
 
     def encoder(self, source: int) -> int:
@@ -185,22 +172,12 @@ class LSTM(TranslationModel):
 
 
 def of_options(args: Any, vocabulary: int) -> TranslationModel:
-    """The model that fairseq's options describe.
-
-    Args:
-        args: the options, architecture applied
-        vocabulary: entries of the target dictionary
-
-    Raises:
-        UserError: an architecture that is not counted here, or one with other sizes on its two sides
-    """
+    """The model that fairseq's options, architecture applied, describe; ``vocabulary`` is the target dictionary's."""
     name = ARCH_MODEL_NAME_REGISTRY[args.arch]
     if name in ("resmlp_transformer", "transformer"):
         sizes = args.encoder_embed_dim, args.encoder_ffn_embed_dim
         if sizes != (args.decoder_embed_dim, args.decoder_ffn_embed_dim):
-            raise UserError(
-                f"{args.arch}: encoder and decoder of unequal width or MLP are not counted: make them equal"
-            )
+            raise UserError(f"{args.arch}: encoder and decoder of unequal width are not counted: make them equal")
         if name == "transformer":
             return Transformer(vocabulary, *sizes, args.encoder_layers, args.decoder_layers)
         mixing = args.token_mixing, args.mixing_expansion, args.mixing_kernel, args.mixing_heads, args.mixing_band

@@ -1,28 +1,35 @@
-"""The matrices of a model: every A as the model applies it, and those of the MLPs and the cross-attention."""
+"""The matrices of a model, A above all: how near each is to a filter, and how many of its weights are small.
 
-from collections.abc import Iterator
+An A whose every entry depends on j - i alone (a Toeplitz matrix) is a convolution. The means of the diagonals are the
+nearest such matrix; the share of A's variance that they explain says how near.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.nn import TokenMixing
 
 SIDES = "encoder", "decoder"
+
+BELOW = 0.05
+"""Of the largest weight's magnitude: small, as in figures 3 and B.2 of Touvron et al. 2021."""
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class MixingMatrix:
     """A of one layer.
 
-    Attributes:
-        side: ``"encoder"`` or ``"decoder"``
-        layer: counted from 1
-        key: of its module in the model
-        weights: H x T x T, one matrix for each head (H = 1: one for all channels); zero where a causal A is not read
+    ``weights`` are H x T x T, one matrix for each head (H = 1: one for all channels), and zero where a causal A is not
+    read; ``layer`` counts from 1; ``key`` is that of its module in the model.
     """
 
     side: str
@@ -36,7 +43,6 @@ class MixingMatrix:
 
     @property
     def causal(self) -> bool:
-        """Whether only the lower triangle counts."""
         return self.side == "decoder"
 
     @property
@@ -61,31 +67,18 @@ def matrix(mixing: TokenMixing) -> Tensor:
 
 
 def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
-    """Every A of a model, the encoder's first, layer by layer.
-
-    Returns:
-        nothing for a side whose token mixing is no matrix over positions (no ``TokenMixing``)
-
-    Raises:
-        UserError: an A is not finite
-    """
+    """Every A of a model, the encoder's first; none of a side whose token mixing is no matrix over positions."""
     found = []
     for side, number, layer in layers_of(model):
         if layer.mixing is not None and isinstance(layer.mixing.mixing, TokenMixing):
             key = f"{side}.layers.{number - 1}.mixing.mixing"
             found.append(MixingMatrix(side, number, key, matrix(layer.mixing.mixing)))
-            if not torch.isfinite(found[-1].weights).all():
-                raise UserError(f"A of {found[-1].name} is not finite (NaN or infinity)")
     return found
 
 
 @dataclass(frozen=True)
 class Dense:
-    """A matrix over channels.
-
-    Attributes:
-        matrix: ``"W1"`` and ``"W2"`` of the MLP, ``"q"``, ``"k"``, ``"v"`` and ``"out"`` of the cross-attention
-    """
+    """A matrix over channels: ``W1`` or ``W2`` of the MLP, ``q``, ``k``, ``v`` or ``out`` of the cross-attention."""
 
     side: str
     layer: int
@@ -110,3 +103,67 @@ def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
     for side in SIDES:
         for number, layer in enumerate(getattr(model, side).layers, start=1):
             yield side, number, layer
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One matrix over relative position.
+
+    Attributes:
+        offsets: j - i, of each diagonal; up to 0 for a causal A
+        mean, spread: of each diagonal, and its standard deviation
+        explained: share of the variance of all entries that the diagonals' means explain, from 0 to 1
+        by_chance: the share to expect of a matrix of independent random entries
+    """
+
+    offsets: NDArray[np.int64]
+    mean: Array
+    spread: Array
+    explained: float
+    by_chance: float
+
+
+def profiles(mixing: MixingMatrix) -> list[Profile]:
+    """The profile of each head."""
+    return [_profile(matrix.double().numpy(), mixing.causal) for matrix in mixing.weights]
+
+
+def _profile(matrix: Array, causal: bool) -> Profile:
+    length = len(matrix)
+    offsets = np.arange(1 - length, 1 if causal else length)
+    diagonals = [np.diagonal(matrix, offset) for offset in offsets]
+    entries = np.concatenate(diagonals)
+    total = np.square(entries - entries.mean()).sum()
+    left = sum(np.square(diagonal - diagonal.mean()).sum() for diagonal in diagonals)
+    return Profile(
+        offsets,
+        np.array([diagonal.mean() for diagonal in diagonals]),
+        np.array([diagonal.std() for diagonal in diagonals]),
+        float(1 - left / total) if total > 0 else 1.0,
+        (len(diagonals) - 1) / max(len(entries) - 1, 1),
+    )
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """The share of small weights of one matrix (``A``, ``W1``, ``q``, ...); with heads, the mean over theirs."""
+
+    side: str
+    layer: int
+    matrix: str
+    share: float
+
+
+def share_of_small(weights: Tensor) -> float:
+    magnitude = weights.float().abs()
+    return magnitude.lt(BELOW * magnitude.max()).double().mean().item()
+
+
+def of_mixing(mixing: MixingMatrix) -> Sparsity:
+    """Of the entries that count: in the decoder those of the lower triangle."""
+    shares = [share_of_small(matrix[mixing.counts]) for matrix in mixing.weights]
+    return Sparsity(mixing.side, mixing.layer, "A", sum(shares) / len(shares))
+
+
+def of_dense(matrices: Iterable[Dense]) -> list[Sparsity]:
+    return [Sparsity(each.side, each.layer, each.matrix, share_of_small(each.weight)) for each in matrices]

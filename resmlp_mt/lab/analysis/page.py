@@ -9,7 +9,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --text: #ddd; --ground: #16181c; --line: #555; --link: #8ab4f8; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--ground); }
 body { max-width: 70rem; margin: 0 auto; padding: 1rem; }
-h1, h2, h3 { line-height: 1.2; overflow-wrap: anywhere; }
+h1, h2 { line-height: 1.2; overflow-wrap: anywhere; }
 h2 { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; }
 p { max-width: 45rem; overflow-wrap: anywhere; }
 p.found { border-left: 4px solid var(--link); padding-left: 0.7rem; }
@@ -33,10 +33,6 @@ nav a { display: inline-block; margin-right: 1rem; padding: 0.2rem 0; }
 
 def heading(text: str, anchor: str) -> str:
     return f'<h2 id="{escape(anchor)}">{escape(text)}</h2>'
-
-
-def subheading(text: str) -> str:
-    return f"<h3>{escape(text)}</h3>"
 
 
 def paragraph(text: str) -> str:

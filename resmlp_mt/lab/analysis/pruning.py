@@ -16,19 +16,15 @@ from resmlp_mt.nn import TokenMixing
 def pruned(
     checkpoint: Mapping[str, Any], model: ResMLPTransformerModel, share: float, used: UsedPart
 ) -> dict[str, Any]:
-    """A checkpoint whose every A has lost its smallest weights.
+    """A checkpoint whose every A has lost its smallest weights, and that has no optimizer state.
 
     In the used part of each matrix (of each head; in the decoder of its lower triangle) the given share of the weights,
-    rounded down, becomes zero: those that are smallest in magnitude. Like an averaged checkpoint, the result has no
-    optimizer state.
+    rounded down, becomes zero: those that are smallest in magnitude.
 
     Args:
         checkpoint: as ``load_checkpoint`` gives it; not changed
         model: the checkpoint's; left as it is
         share: from 0 to 1
-
-    Raises:
-        UserError: a mixing whose A is no sum of its weight and something else, so that no weight makes entries zero
     """
     weights = dict(checkpoint["model"])
     for mixing in mixing_matrices(model):
@@ -62,14 +58,14 @@ def smallest(mixing: MixingMatrix, share: float) -> Tensor:
 @torch.no_grad()
 def _without(chosen: Tensor, module: TokenMixing, mixing: MixingMatrix) -> Tensor:
     """The weight with which A is zero at the chosen entries of its first positions, and elsewhere as it was."""
-    length, weight, before = chosen.size(-1), module.weight, module.weight.clone()
-    part = weight.view_as(mixing.weights)[:, :length, :length]
-    part[chosen] = 0.0
-    part[chosen] = 0.0 - matrix(module)[:, :length, :length][chosen]  # what A has beside its weight, such as a term r
-    expected = mixing.weights.clone()
-    expected[:, :length, :length][chosen] = 0.0
-    exact, result = torch.equal(matrix(module), expected), weight.clone()
-    weight.copy_(before)
-    if not exact:
+    length, before = chosen.size(-1), module.weight.clone()
+    module.weight.zero_()
+    beside = matrix(module)[:, :length, :length]  # what A has beside its weight, such as a term r
+    result = before.clone()
+    result.view_as(mixing.weights)[:, :length, :length][chosen] = 0.0 - beside[chosen]
+    module.weight.copy_(result)
+    left = matrix(module)[:, :length, :length][chosen]
+    module.weight.copy_(before)
+    if left.any():
         raise UserError(f"A of {mixing.name} cannot be pruned: no value of its weight makes single entries zero")
     return result

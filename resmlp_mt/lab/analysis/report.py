@@ -1,7 +1,5 @@
 """What was seen in a model's mixing: figures, tables, pictures and the page that gathers them; needs matplotlib."""
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -11,13 +9,29 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from resmlp_mt.lab.analysis import findings, page, pictures, sparsity, used_part
+from resmlp_mt.lab.analysis import page, pictures
 from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix
-from resmlp_mt.lab.analysis.profile import profiles
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, of_mixing, profiles
 from resmlp_mt.lab.analysis.reading import Reading
-from resmlp_mt.lab.analysis.sparsity import Sparsity
-from resmlp_mt.lab.analysis.used_part import UsedPart
+from resmlp_mt.lab.analysis.used_part import used_of
+
+NOTES = {
+    "Overview": "What position i (row) takes from position j (column), layer by layer, all on one scale with zero in "
+    "white; the few largest weights may lie beyond it. Grey is what a causal A does not read. The heads of a layer, if "
+    "there are several, have numbers, row by row.",
+    "Profiles": "The mean weight of each diagonal of A: a line a head, or with one head its standard deviation as a "
+    "band. If A were a convolution (a Toeplitz matrix), its diagonals' means would explain all of its variance; of a "
+    "matrix of random entries they explain the share by chance.",
+    "Sparsity": "The share of weights whose magnitude is below 5% of the largest of their matrix: A (its used part), "
+    "the two matrices of the MLP, and those of the cross-attention. The paper's figures 3 and B.2 for a sequence.",
+    "Bands": "Beside A each position reads its neighbours by weights that it predicts from its own content. First, "
+    "head by head, their mean over the text's positions, and their standard deviation (spread): what differs from "
+    "position to position. Then one sentence: how much each of its positions reads of its neighbours, by the root of "
+    "the mean square over the heads. The decoder begins with </s>. What lies outside of the sentence is zero.",
+    "Change": "Each A in each checkpoint and, below, what has changed since the checkpoint before, on a scale of its "
+    "own; in the title the norm of the change over that of A.",
+}
+"""Under each heading of the page."""
 
 
 class Report:
@@ -31,7 +45,8 @@ class Report:
 
     def __init__(self, readings: Sequence[Reading], length: int | None = None, bands: Sequence[TextBand] = ()):
         self.readings, self.bands = readings, bands
-        self.used = used_of(readings, length)
+        told = [reading.by_gradient for reading in readings if reading.by_gradient]
+        self.used = used_of(readings[-1].mixings, length, told[-1] if told else {}, readings[-1].by_bias)
         self.last = self.mixings_of(readings[-1])
         self.labels = labels([reading.path for reading in readings])
 
@@ -41,10 +56,14 @@ class Report:
 
     def sparsities_of(self, reading: Reading) -> list[Sparsity]:
         """Of each A's used part and of the matrices over channels."""
-        return [*map(sparsity.of_mixing, self.mixings_of(reading)), *reading.dense]
+        return [*map(of_mixing, self.mixings_of(reading)), *reading.dense]
 
     def as_json(self) -> dict[str, Any]:
         """All figures."""
+
+        def heads(mixing: MixingMatrix) -> list[dict[str, Any]]:
+            return [{key: np.asarray(value).tolist() for key, value in vars(each).items()} for each in profiles(mixing)]
+
         return {
             "used": {**self.used.lengths, "how": self.used.how},
             "checkpoints": [
@@ -53,14 +72,7 @@ class Report:
                     "architecture": reading.architecture,
                     "updates": reading.updates,
                     "mixing": [
-                        {
-                            "side": mixing.side,
-                            "layer": mixing.layer,
-                            "heads": [
-                                {key: np.asarray(value).tolist() for key, value in asdict(profile).items()}
-                                for profile in profiles(mixing)
-                            ],
-                        }
+                        {"side": mixing.side, "layer": mixing.layer, "heads": heads(mixing)}
                         for mixing in self.mixings_of(reading)
                     ],
                     "sparsity": [asdict(each) for each in self.sparsities_of(reading)],
@@ -70,87 +82,49 @@ class Report:
             "bands": [each.as_json() for each in self.bands],
         }
 
-    def sparsity_csv(self) -> str:
-        """The share of small weights, a line for each matrix of each checkpoint."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["checkpoint", "side", "layer", "matrix", "share"])
-        for reading in self.readings:
-            for each in self.sparsities_of(reading):
-                writer.writerow([reading.path, each.side, each.layer, each.matrix, f"{each.share:.6f}"])
-        return stream.getvalue()
-
-    def pictures(self) -> dict[str, Callable[[], Figure]]:
-        """What draws every picture, by the picture's name."""
-        drawing: dict[str, Callable[[], Figure]] = {
-            "overview": partial(pictures.overview, self.last),
-            "profiles": partial(pictures.profile, self.last),
-            "sparsity": partial(pictures.sparsity, self.sparsities_of(self.readings[-1])),
+    def pictures(self) -> dict[str, dict[str, Callable[[], Figure]]]:
+        """What draws every picture, by the heading of the page and the picture's name."""
+        drawing: dict[str, dict[str, Callable[[], Figure]]] = {
+            "Overview": {"overview": partial(pictures.overview, self.last)},
+            "Profiles": {"profiles": partial(pictures.profile, self.last)},
+            "Sparsity": {"sparsity": partial(pictures.sparsity, self.sparsities_of(self.readings[-1]))},
         }
         if self.bands:
-            drawing["bands"] = partial(pictures.band, self.bands)
-            drawing["bands-sentence"] = partial(pictures.band_of_a_sentence, self.bands)
+            drawing["Bands"] = {
+                "bands": partial(pictures.band, self.bands),
+                "bands-sentence": partial(pictures.band_of_a_sentence, self.bands),
+            }
         if len(self.readings) > 1:
             captions = [
                 f"{label}\n{reading.updates:,} updates"
                 for label, reading in zip(self.labels, self.readings, strict=True)
             ]
-            for series in zip(*map(self.mixings_of, self.readings), strict=True):
-                drawing[f"change-{_file_name(series[0])}"] = partial(pictures.change, series, captions)
-        for mixing in self.last:
-            drawing[_file_name(mixing)] = partial(pictures.layer, mixing)
+            drawing["Change"] = {
+                f"change-{file_name(series[0])}": partial(pictures.change, series, captions)
+                for series in zip(*map(self.mixings_of, self.readings), strict=True)
+            }
+        drawing["Layers"] = {file_name(mixing): partial(pictures.layer, mixing) for mixing in self.last}
         return drawing
+
+    def names(self) -> list[str]:
+        """Of all pictures."""
+        return [name for part in self.pictures().values() for name in part]
 
     def draw(self) -> dict[str, bytes]:
         """Every picture as a PNG file's bytes, by name."""
-        return {name: pictures.png(draw()) for name, draw in self.pictures().items()}
+        return {name: pictures.png(draw()) for part in self.pictures().values() for name, draw in part.items()}
 
     def as_page(self, drawn: dict[str, bytes]) -> str:
-        """Everything on one HTML page.
-
-        Args:
-            drawn: what ``draw`` gave
-        """
-        heads = max(len(mixing.weights) for mixing in self.last)
-        sections = {
-            "Checkpoints": self._checkpoints(),
-            "Overview": [
-                page.finding(findings.reach(self.last)),
-                page.paragraph(
-                    "What position i (row) takes from position j (column), layer by layer, all on one scale with zero "
-                    "in white; the few largest weights may lie beyond it. Grey is what a causal A does not read."
-                    + (" The heads of a layer have numbers, row by row." if heads > 1 else "")
-                ),
-                page.picture(drawn["overview"], "Every A, layer by layer"),
-            ],
-            "Profiles": [
-                page.finding(findings.explained(self.last)),
-                page.paragraph(
-                    "The mean weight of each diagonal of A"
-                    + (", a line a head. " if heads > 1 else ", and its standard deviation as a band. ")
-                    + "If A were a convolution (a Toeplitz matrix), its diagonals' means would explain all of its "
-                    "variance; of a matrix of random entries they explain the share by chance."
-                ),
-                page.picture(drawn["profiles"], "Weight against relative position, layer by layer"),
-                page.table(self._explained()),
-            ],
-            "Sparsity": [
-                page.finding(findings.small_weights(self.sparsities_of(self.readings[-1]))),
-                page.paragraph(
-                    "The share of weights whose magnitude is below 5% of the largest of their matrix: A (its used "
-                    "part), the two matrices of the MLP, and those of the cross-attention. The paper's figures 3 and "
-                    "B.2 for a sequence."
-                ),
-                page.picture(drawn["sparsity"], "Share of small weights, layer by layer", small=True),
-                page.table(self._sparsities()),
-            ],
-            **(self._bands(drawn) if self.bands else {}),
-            **(self._changes(drawn) if len(self.readings) > 1 else {}),
-            "Layers": [
-                page.finding(findings.largest(self.last)),
-                *(page.picture(drawn[_file_name(each)], f"A of {each.name}", heads == 1) for each in self.last),
-            ],
-        }
+        """Everything on one HTML page, of the pictures that ``draw`` gave."""
+        tables = {"Profiles": self._explained(), "Sparsity": self._sparsities()}
+        single = max(len(mixing.weights) for mixing in self.last) == 1
+        sections = {"Checkpoints": self._checkpoints()}
+        for title, names in self.pictures().items():
+            sections[title] = [page.paragraph(NOTES[title])] if title in NOTES else []
+            small = title == "Sparsity" or (title == "Layers" and single)
+            sections[title] += [page.picture(drawn[name], f"{title}: {name}", small) for name in names]
+            if title in tables:
+                sections[title].append(page.table(tables[title]))
         parts = [line for title, body in sections.items() for line in [page.heading(title, title.lower()), *body]]
         return page.page(f"Token mixing of {self.labels[-1]}", parts, [(title, title.lower()) for title in sections])
 
@@ -160,41 +134,6 @@ class Report:
         whole = {mixing.side: mixing.length for mixing in self.readings[-1].mixings}
         shown = "; ".join(f"{side}, 1 to {used} of {whole[side]}" for side, used in self.used.lengths.items())
         return [page.table(rows), page.paragraph(f"Positions shown: {shown}, {self.used.how}.")]
-
-    def _changes(self, drawn: dict[str, bytes]) -> dict[str, list[str]]:
-        return {
-            "Change": [
-                page.finding(findings.changes(*map(self.mixings_of, self.readings[-2:]))),
-                page.paragraph(
-                    "Each A in each checkpoint and, below, what has changed since the checkpoint before, on a scale of "
-                    "its own; in the title the norm of the change over that of A."
-                ),
-                *(
-                    page.picture(png, f"Change of A, {name.removeprefix('change-')}")
-                    for name, png in drawn.items()
-                    if name.startswith("change-")
-                ),
-            ]
-        }
-
-    def _bands(self, drawn: dict[str, bytes]) -> dict[str, list[str]]:
-        return {
-            "Bands": [
-                page.finding(findings.bands(self.bands)),
-                page.paragraph(
-                    "Beside A each position reads its neighbours by weights that it predicts from its own content. "
-                    "Head by head: their mean over the text's positions, and their standard deviation (spread), which "
-                    "is what differs from position to position."
-                ),
-                page.picture(drawn["bands"], "Mean and spread of each band, layer by layer"),
-                page.paragraph(
-                    "One sentence: how much each of its positions reads of its neighbours, by the root of the mean "
-                    "square over the heads. The decoder begins with </s>. What lies outside of the sentence is zero, "
-                    "whatever its weight."
-                ),
-                page.picture(drawn["bands-sentence"], "The bands of one sentence, position by position"),
-            ]
-        }
 
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]
@@ -216,20 +155,11 @@ class Report:
         return rows
 
 
-def used_of(readings: Sequence[Reading], length: int | None) -> UsedPart:
-    """The part of A to look at: as given, or as the last checkpoint tells that can."""
-    last = readings[-1]
-    if length is not None:
-        return used_part.given(length, last.mixings)
-    tell = [reading.by_gradient for reading in readings if reading.by_gradient]
-    return used_part.found(tell[-1] if tell else None, last.by_bias, last.mixings)
-
-
 def labels(paths: Sequence[Path]) -> list[str]:
     """Names that tell files apart, as short as that goes."""
     names = [path.stem for path in paths]
     return names if len(set(names)) == len(names) else [str(path.with_suffix("")) for path in paths]
 
 
-def _file_name(mixing: MixingMatrix) -> str:
+def file_name(mixing: MixingMatrix) -> str:
     return mixing.name.replace(" ", "-")

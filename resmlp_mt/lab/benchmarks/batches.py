@@ -28,11 +28,7 @@ class Shape:
 
     @staticmethod
     def parse(text: str) -> "Shape":
-        """Read ``24x32``.
-
-        Raises:
-            UserError: it is no such thing
-        """
+        """Read ``24x32``."""
         found = re.fullmatch("([0-9]{1,5})x([0-9]{1,6})", text)
         if not (found and int(found[1]) > 1 and int(found[2]) > 0):
             raise UserError(f"{text!r}: no shape: give LENGTHxSENTENCES, such as 24x32, with a length of 2 or more")

@@ -2,33 +2,30 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks.profiling import operations
+from resmlp_mt.lab.benchmarks.batches import Shape
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, System
-from resmlp_mt.lab.benchmarks.timing import Spread, Times, measure, per_second, speed_ratio
+from resmlp_mt.lab.benchmarks.timing import Spread, latency, measure, per_second, speed_ratio
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Which systems are compared, and how thoroughly.
 
-    Args:
-        baseline: the name of the system that the others are compared with
-        padding: how much of each batch is padding
-        rounds: how often each is timed
-        warmup: rounds before that
-        memory: also find peak memory
-        profile: also find where the time goes
-        sentences: how many are translated a round, at least
+    ``padding`` is how much of each batch is padding, ``rounds`` how often each is timed, after ``warmup`` rounds;
+    ``memory`` and ``profile`` also find peak memory and where the time goes; ``sentences`` are those of a round.
+    ``kind`` is ``training``, ``generation`` or ``workers``; ``by``, what changes from shape to shape, is ``length`` or
+    ``sentences``.
     """
 
     systems: tuple[System, ...]
+    shapes: tuple[Shape, ...] = ()
+    kind: str = "generation"
+    title: str = ""
+    by: str = "sentences"
     baseline: str = "transformer"
     size: Size = field(default_factory=Size)
     conditions: Conditions = field(default_factory=Conditions)
@@ -45,6 +42,22 @@ class Comparison:
             raise UserError(f"--baseline {self.baseline}: none of the systems: {', '.join(names)}")
         if len(set(names)) < len(names):
             raise UserError(f"a system is given twice: {', '.join(names)}")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Batches that are timed one by one and counted together.
+
+    ``length`` is in subwords with ``</s>``, the mean where sentences differ; ``sentences`` are those of a batch;
+    ``tokens`` are target tokens of all batches, ``batch_tokens`` those of the last, which memory is found with.
+    """
+
+    label: str
+    length: float
+    sentences: int
+    tokens: int
+    pieces: int
+    batch_tokens: int
 
 
 @dataclass(frozen=True)
@@ -80,11 +93,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows that belong in one table and one picture.
-
-    ``by`` is what changes from workload to workload, ``length`` or ``sentences``; ``settings`` and ``machine`` are for
-    reading.
-    """
+    """Rows of one table and one picture; ``by`` changes from workload to workload: ``length`` or ``sentences``."""
 
     title: str
     kind: str
@@ -96,69 +105,43 @@ class Section:
     rows: list[Measurement] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Workload:
-    """Pieces of work that are timed one by one and counted together.
-
-    Args:
-        label: its name in tables
-        length: subwords of a sentence, ``</s>`` included; the mean where they differ
-        sentences: in a batch
-        tokens: target tokens of all pieces
-        pieces: batches
-        batch_tokens: target tokens of the last piece, which memory is found with
-    """
-
-    label: str
-    length: float
-    sentences: int
-    tokens: int
-    pieces: int
-    batch_tokens: int
-
-
 def compare(
     comparison: Comparison,
     workload: Workload,
-    work: Mapping[str, Callable[[int], object]],
+    work: Mapping[str, Callable[[int], float]],
     flops_per_token: Mapping[str, float | None],
     peaks: Mapping[str, int],
+    profile: Callable[[str], dict[str, float]],
 ) -> list[Measurement]:
     """Time the systems on a workload.
 
     Args:
-        work: by system, what does piece number n
+        work: by system, what does piece number n, and the seconds that this took
         flops_per_token: by system, None where no formula is known
         peaks: by system, bytes; missing where nobody looked
+        profile: where the time goes of a system's last piece; called if the comparison asks for it
     """
-    times: Times = measure(work, workload.pieces, comparison.rounds, comparison.warmup)
+    times = measure(work, workload.pieces, comparison.rounds, comparison.warmup)
     theirs = flops_per_token[comparison.baseline]
-    rows = []
-    for name, seconds in times.items():
-        ours, latency = flops_per_token[name], None
-        if workload.sentences == 1:
-            pooled = [each for pieces in seconds for each in pieces]
-            latency = tuple(np.quantile(pooled, (0.5, 0.99)).tolist())
-        rows.append(
-            Measurement(
-                name,
-                workload.label,
-                workload.length,
-                workload.sentences,
-                workload.batch_tokens,
-                per_second(workload.tokens, seconds),
-                speed_ratio(seconds, times[comparison.baseline]),
-                theirs / ours if ours and theirs else None,
-                ours,
-                peaks.get(name),
-                latency,
-                seconds,
-                operations(partial(work[name], workload.pieces - 1), comparison.conditions.device)
-                if comparison.profile
-                else None,
-            )
+    return [
+        Measurement(
+            name,
+            workload.label,
+            workload.length,
+            workload.sentences,
+            workload.batch_tokens,
+            per_second(workload.tokens, seconds),
+            speed_ratio(seconds, times[comparison.baseline]),
+            flop_ratio=theirs / ours if ours and theirs else None,
+            flops=ours,
+            memory=peaks.get(name),
+            latency=latency(seconds) if workload.sentences == 1 else None,
+            seconds=seconds,
+            operations=profile(name) if comparison.profile else None,
         )
-    return rows
+        for name, seconds in times.items()
+        for ours in [flops_per_token[name]]
+    ]
 
 
 def counted(config: Any, vocabulary: int) -> flops.TranslationModel | None:

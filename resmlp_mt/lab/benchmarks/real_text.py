@@ -1,17 +1,15 @@
 """Translating real text, from text to text, by engines that take turns: speed, quality, latency, memory, size."""
 
 import argparse
-import json
-import multiprocessing
 import os
-import resource
 import shlex
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,17 @@ import numpy as np
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, read_lines, write_json
 from resmlp_mt.common.tables import facts, markdown_table, text_table
-from resmlp_mt.lab.benchmarks.engines import Engine, Setting, build
-from resmlp_mt.lab.benchmarks.profiling import operations, profile_table
-from resmlp_mt.lab.benchmarks.timing import Spread, turns
+from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.data.raw_text import RawText
+from resmlp_mt.lab.benchmarks.engines import FolderEngine, bytes_on_disk
+from resmlp_mt.lab.benchmarks.fairseq_engine import builder
+from resmlp_mt.lab.benchmarks.processes import EngineProcess
+from resmlp_mt.lab.benchmarks.profiling import profile_table
+from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
+from resmlp_mt.lab.benchmarks.timing import Spread, bracketed, latency, measure, per_second, speed_ratio
 from resmlp_mt.lab.machine import describe, now
 from resmlp_mt.score.bleu import Score, detokenized_scores, sacre_bleu
+from resmlp_mt.text.tokenizer import Tokenizer
 
 ALONE = 100
 """Sentences that are translated one at a time, for the latency."""
@@ -42,6 +46,16 @@ class Corpus:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What all engines have in common: the training's binarized data, its languages, threads of each, the beam."""
+
+    data: str
+    languages: tuple[str, str]
+    threads: int = 1
+    beam: int = 4
+
+
+@dataclass(frozen=True)
 class Row:
     """One engine on one corpus.
 
@@ -52,7 +66,7 @@ class Row:
         scores: sacreBLEU and chrF2, if there are references
         latency: percentiles 50 and 99 of the seconds that a sentence takes that is alone
         first: seconds until the first sentence is out, start of the process and loading included
-        memory: peak of its process in bytes, PyTorch and all
+        memory: peak of its process in bytes, its libraries and all
         size: bytes on disk
         same: of how many sentences the translation is that of every round
         seconds: of each round
@@ -75,125 +89,151 @@ class Row:
     operations: tuple[dict[str, float], dict[str, float]] | None = None
 
 
-_engine: list[Engine] = []
-"""The engine of this process."""
+class Subwords:
+    """Text to subwords and back, for engines that know nothing of text: in this process, and its time counts."""
+
+    def __init__(self, setting: Setting):
+        symbols = [read_dictionary(Path(setting.data, f"dict.{name}.txt")).symbols for name in setting.languages]
+        raw = RawText.of(setting.data)
+        self._tokenizer = Tokenizer(raw.settings(*setting.languages), raw.folder / raw.learned, *symbols)
+
+    def split(self, lines: Sequence[str]) -> list[list[str]]:
+        return [self._tokenizer.pieces(line) for line in lines]
+
+    def join(self, sources: Sequence[list[str]], translations: Sequence[list[str]]) -> list[str]:
+        """Running text; nothing where the source has no word."""
+        return [
+            self._tokenizer.decode(self._tokenizer.numbers(translation, target=True)) if source else ""
+            for source, translation in zip(sources, translations, strict=True)
+        ]
 
 
-class EngineProcess:
-    """An engine in a process of its own, so that its libraries' threads and memory are its own."""
+class TextEngine:
+    """An engine that translates text in a process of its own.
 
-    def __init__(self, name: str, setting: Setting):
-        self.name = name
-        self._process = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
-        self._process.submit(_load, name, setting).result()
+    Args:
+        name: ``model.pt``, fairseq's own search; ``ctranslate2/model.pt``, the same Transformer converted for
+            CTranslate2; or a folder of ``resmlp-mt export``; each with ``:option=value,...``
+        folder: an empty one, for what is converted
+    """
+
+    def __init__(self, name: str, setting: Setting, folder: str):
+        self.name, system = name, System(name)
+        path = system.arch.removeprefix("ctranslate2/")
+        if not os.path.exists(path):
+            raise UserError(f"{name}: no such checkpoint or folder")
+        self._subwords: Subwords | None = None
+        self._build: Callable[[], Any]
+        if os.path.isdir(path):
+            self._build = partial(FolderEngine, path, setting.threads, setting.beam, system.overrides)
+        else:
+            conditions = Conditions(threads=setting.threads, beam=setting.beam)
+            source = Source(system, conditions=conditions, data=setting.data, languages=setting.languages)
+            self._subwords, self._build = Subwords(setting), builder(source, folder)
+        self.size = bytes_on_disk(f"{folder}/converted" if system.is_ctranslate2 else path)
+        self.process = self._start()
+
+    def _start(self) -> EngineProcess:
+        try:
+            return EngineProcess(self._build)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{self.name}: {str(error).splitlines()[0]}") from error
+
+    def first_sentence(self, line: str) -> float:
+        """Seconds from the start of another process until it has translated a sentence."""
+        start = time.perf_counter()
+        process = self._start()
+        process.translate([self._prepared([line])[0]])
+        seconds = time.perf_counter() - start
+        process.close()
+        return seconds
 
     def translate(self, lines: Sequence[str]) -> tuple[list[str], float]:
-        """Translations, and the seconds that they took."""
-        return self._process.submit(_timed, lines).result()
+        """Translations, and the seconds that they took from text to text, without the way between processes."""
+        start = time.perf_counter()
+        sentences = self._prepared(lines)
+        before = time.perf_counter() - start
+        translations, seconds = self.process.translate(sentences)
+        start = time.perf_counter()
+        if self._subwords:
+            translations = self._subwords.join(sentences, translations)
+        return translations, before + seconds + time.perf_counter() - start
+
+    def _prepared(self, lines: Sequence[str]) -> list[Any]:
+        return self._subwords.split(lines) if self._subwords else list(lines)
 
     def operations(self, batches: Sequence[Sequence[str]]) -> dict[str, float]:
         """Seconds by PyTorch operation of translating these, one batch after the other."""
-        return self._process.submit(_operations, batches).result()
-
-    def sizes(self) -> tuple[int, int]:
-        """Bytes: the peak of memory so far, and the model on disk."""
-        return self._process.submit(_sizes).result()
-
-
-def _load(name: str, setting: Setting) -> None:
-    _engine[:] = [build(name, setting)]
-
-
-def _timed(lines: Sequence[str]) -> tuple[list[str], float]:
-    start = time.perf_counter()
-    translations = _engine[0].translate(lines)
-    return translations, time.perf_counter() - start
-
-
-def _operations(batches: Sequence[Sequence[str]]) -> dict[str, float]:
-    return operations(lambda: [_engine[0].translate(batch) for batch in batches], "cpu")
-
-
-def _sizes() -> tuple[int, int]:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, _engine[0].size
-
-
-def first_sentence(name: str, setting: Setting, line: str) -> float:
-    """Seconds from the start of a new process until a sentence is translated."""
-    command = [sys.executable, "-m", __name__, name, json.dumps(asdict(setting)), line]
-    start = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - start
+        return self.process.operations([(self._prepared(lines), None) for lines in batches])
 
 
 def compare(
-    names: Sequence[str],
-    baseline: str,
+    engines: Sequence[TextEngine],
     corpora: Sequence[Corpus],
     setting: Setting,
     rounds: int,
     profile: bool = False,
 ) -> list[Row]:
-    """Every engine translates every corpus once a round, in turns, after a round that is not timed.
+    """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns.
+
+    A round before that does not count. The first engine is what the others are compared with.
 
     Args:
         profile: in the end, also find out where the time goes; CTranslate2's is all outside of PyTorch
     """
-    os.environ["OMP_NUM_THREADS"] = str(setting.threads)  # of the processes that are started now
-    engines = {name: EngineProcess(name, setting) for name in names}
-    first = {name: first_sentence(name, setting, corpora[0].lines[0]) for name in names}
+    first = {engine.name: engine.first_sentence(corpora[0].lines[0]) for engine in engines}
     rows = []
     for corpus in corpora:
-        found = {name: [engine.translate(corpus.lines)[0]] for name, engine in engines.items()}
-        seconds: dict[str, list[float]] = {name: [] for name in names}
-        for _, _, name in turns(list(names), 1, rounds):
-            translations, taken = engines[name].translate(corpus.lines)
-            found[name].append(translations)
-            seconds[name].append(taken)
-        for name, engine in engines.items():
-            alone = [engine.translate([line])[1] for line in corpus.lines[:ALONE]]
-            memory, size = engine.sizes()
-            together, singly = (corpus.lines[:count] for count in PROFILED)
-            spent = (engine.operations([together]), engine.operations([[line] for line in singly])) if profile else None
-            best = found[name][-1]
+        found: dict[str, list[list[str]]] = {engine.name: [] for engine in engines}
+
+        def whole(_: int, engine: TextEngine, corpus: Corpus = corpus, found: Any = found) -> float:
+            translations, seconds = engine.translate(corpus.lines)
+            found[engine.name].append(translations)
+            return seconds
+
+        def alone(number: int, engine: TextEngine, corpus: Corpus = corpus) -> float:
+            return engine.translate([corpus.lines[number]])[1]
+
+        times = measure({engine.name: partial(whole, engine=engine) for engine in engines}, 1, rounds, warmup=1)
+        count = min(ALONE, len(corpus.lines))
+        singly = measure({engine.name: partial(alone, engine=engine) for engine in engines}, count, rounds, warmup=1)
+        for engine in engines:
+            seconds, best = times[engine.name], found[engine.name][-1]
+            together, apart = [corpus.lines[: PROFILED[0]]], [[line] for line in corpus.lines[: PROFILED[1]]]
             rows.append(
                 Row(
-                    engine=name,
+                    engine=engine.name,
                     corpus=corpus.name,
                     sentences=len(best),
-                    rate=Spread.of([len(best) / each for each in seconds[name]]),
-                    ratio=Spread.of(
-                        [theirs / ours for ours, theirs in zip(seconds[name], seconds[baseline], strict=True)]
-                    ),
-                    tokens=sum(len(line.split()) for line in best) / float(np.median(seconds[name])),
+                    rate=per_second(len(best), seconds),
+                    ratio=speed_ratio(seconds, times[engines[0].name]),
+                    tokens=sum(len(line.split()) for line in best) / float(np.median(seconds)),
                     scores=detokenized_scores(best, corpus.references, setting.languages[1])
                     if corpus.references
                     else None,
-                    latency=tuple(np.quantile(alone, (0.5, 0.99)).tolist()),
-                    first=first[name],
-                    memory=memory,
-                    size=size,
-                    same=sum(len(set(each)) == 1 for each in zip(*found[name], strict=True)),
-                    seconds=seconds[name],
-                    operations=spent,
+                    latency=latency(singly[engine.name]),
+                    first=first[engine.name],
+                    memory=engine.process.peak(),
+                    size=engine.size,
+                    same=sum(len(set(each)) == 1 for each in zip(*found[engine.name], strict=True)),
+                    seconds=[each for (each,) in seconds],
+                    operations=(engine.operations(together), engine.operations(apart)) if profile else None,
                 )
             )
     return rows
 
 
-def table(rows: Sequence[Row], baseline: str) -> list[list[str]]:
+def table(rows: Sequence[Row]) -> list[list[str]]:
     """A header and a line a row."""
 
     def score(row: Row, metric: str) -> str:
         return f"{row.scores[metric]['score']:.1f}" if row.scores else ""
 
-    columns: dict[str, Any] = {
+    columns: dict[str, Callable[[Row], str]] = {
         "text": lambda row: row.corpus,
         "engine": lambda row: row.engine,
-        "sentences/s": lambda row: f"{row.rate.median:,.0f} [{row.rate.low:,.0f} - {row.rate.high:,.0f}]",
-        f"times as fast as {baseline}": lambda row: (
-            f"{row.ratio.median:.2f} [{row.ratio.low:.2f} - {row.ratio.high:.2f}]"
-        ),
+        "sentences/s": lambda row: bracketed(row.rate),
+        f"times as fast as {rows[0].engine}": lambda row: bracketed(row.ratio, 2),
         "words/s": lambda row: f"{row.tokens:,.0f}",
         "sacreBLEU": lambda row: score(row, "sacrebleu"),
         "chrF2": lambda row: score(row, "chrf2"),
@@ -219,11 +259,7 @@ def profiles(rows: Sequence[Row]) -> list[list[list[str]]]:
 
 
 def read_corpus(text: str) -> Corpus:
-    """``SOURCE`` or ``SOURCE:REFERENCE``.
-
-    Raises:
-        UserError: a file cannot be read, or they have not as many lines
-    """
+    """``SOURCE`` or ``SOURCE:REFERENCE``, which have as many lines."""
     source, _, reference = text.partition(":")
     lines = list(read_lines(source))
     references = list(read_lines(reference)) if reference else None
@@ -238,6 +274,8 @@ def read_corpus(text: str) -> Corpus:
 
 def run(args: argparse.Namespace) -> None:
     """What ``benchmark translate`` does with its options."""
+    if len(set(args.engine)) < len(args.engine):
+        raise UserError("an --engine is given twice")
     corpora = [read_corpus(text) for text in args.text]
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
     texts = [path for text in args.text for path in text.split(":")]
@@ -250,16 +288,20 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--plot: is of BLEU: give --text SOURCE:REFERENCE")
     if args.plot is not None:
         try:
-            from resmlp_mt.lab.benchmarks.frontier import draw
+            from resmlp_mt.lab.benchmarks.plots import draw_frontier
         except ImportError as error:
             raise UserError("--plot needs matplotlib: pip install matplotlib") from error
     setting = Setting(str(args.data), tuple(args.languages), args.threads, args.beam)
-    baseline = args.engine[0]
     command = shlex.join(["resmlp-mt", "benchmark", "translate", *sys.argv[1:]])
-    date = now()
-    machine = describe(threads=args.threads)
-    rows = compare(args.engine, baseline, corpora, setting, args.rounds, args.profile)
-    lines, spent = table(rows, baseline), profiles(rows)
+    date, machine = now(), describe(threads=args.threads)
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)  # of the processes that are started now
+    with ExitStack() as stack:
+        engines = []
+        for name in args.engine:
+            engines.append(TextEngine(name, setting, stack.enter_context(tempfile.TemporaryDirectory())))
+            stack.callback(engines[-1].process.close)
+        rows = compare(engines, corpora, setting, args.rounds, args.profile)
+    lines, spent = table(rows), profiles(rows)
     print("\n\n".join([text_table(lines, left=2), *map(text_table, spent)]))
     if args.json is not None:
         settings = {**asdict(setting), "rounds": args.rounds}
@@ -270,15 +312,4 @@ def run(args: argparse.Namespace) -> None:
             tables = "\n\n".join(map(markdown_table, [lines, *spent]))
             stream.write(f"Made on {date} by\n\n    {command}\n\n{facts(machine)}.\n\n{tables}\n")
     if args.plot is not None:
-        draw(rows, args.plot)
-
-
-def main() -> None:
-    """For ``first_sentence``: translate one line."""
-    name, setting, line = sys.argv[1:]
-    values = json.loads(setting)
-    print(build(name, Setting(**{**values, "languages": tuple(values["languages"])})).translate([line])[0])
-
-
-if __name__ == "__main__":
-    main()
+        draw_frontier(rows, args.plot)

@@ -1,13 +1,12 @@
 """Sections as a table for the terminal, as JSON and as Markdown."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from resmlp_mt.common.tables import facts, markdown_table, text_table
 from resmlp_mt.lab.benchmarks.comparison import Measurement, Section
 from resmlp_mt.lab.benchmarks.profiling import profile_table
-from resmlp_mt.lab.benchmarks.timing import Spread
+from resmlp_mt.lab.benchmarks.timing import bracketed
 
 EXPLANATION = """\
 Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a
@@ -25,14 +24,6 @@ class Run:
     command: str
     date: str
     sections: list[Section]
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def bracketed(spread: Spread, digits: int = 0) -> str:
-    """``median [low - high]``"""
-    return f"{spread.median:,.{digits}f} [{spread.low:,.{digits}f} - {spread.high:,.{digits}f}]"
 
 
 def table(section: Section) -> list[list[str]]:

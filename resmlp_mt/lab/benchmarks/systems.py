@@ -4,18 +4,19 @@ import ast
 import re
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, BaseFairseqModel
-from fairseq.tasks.translation import TranslationTask
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import LIBRARIES
+from resmlp_mt.data.dictionaries import made_up_dictionary
 from resmlp_mt.lab.models import build_model, training_args
 
 _BOTH_SIDES = (
@@ -68,11 +69,7 @@ class Conditions:
     beam: int = 4
 
     def apply(self) -> None:
-        """Set this process's threads.
-
-        Raises:
-            UserError: the machine has no such device, or no fp16 on it
-        """
+        """Set this process's threads, where the machine has such a device."""
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("--device cuda: this PyTorch sees no GPU")
         if self.fp16 and self.device == "cpu":
@@ -93,9 +90,6 @@ class System:
         name: ``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train. Where nothing is trained ARCH
             may also be a checkpoint, with options that replace its own, as ``--model-overrides`` does. ``ARCH@onednn``
             multiplies fp32 matrices by oneDNN, where others do by BLAS
-
-    Raises:
-        UserError: no such library
     """
 
     name: str
@@ -119,18 +113,20 @@ class System:
         return split_options(self.name.partition(":")[2])
 
     @property
+    def overrides(self) -> dict[str, Any]:
+        """The options as values, by fairseq's names for them."""
+        return dict(map(as_override, self.options))
+
+    @property
     def is_checkpoint(self) -> bool:
         return self.arch.endswith(".pt")
 
+    @property
+    def is_ctranslate2(self) -> bool:
+        return self.arch.partition("/")[0] == "ctranslate2"
+
     def args(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Namespace:
-        """The options of a fairseq-train of this system, architecture applied.
-
-        Args:
-            arguments: further ones of fairseq-train
-
-        Raises:
-            UserError: an architecture without sizes here, or options that fairseq-train refuses
-        """
+        """The options of a fairseq-train of this system, architecture applied."""
         model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
         if model not in SIZE_OPTIONS:
             raise UserError(f"{self.name}: no system: give an architecture of {', '.join(SIZE_OPTIONS)}")
@@ -144,9 +140,7 @@ class System:
 
     def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
         """fairseq's configuration of this system."""
-        config = convert_namespace_to_omegaconf(self.args(size, conditions, arguments))
-        config.generation.beam = conditions.beam
-        return config
+        return convert_namespace_to_omegaconf(self.args(size, conditions, arguments))
 
 
 TINY = Size(width=8, mlp=8, layers=1, heads=1, vocabulary=16)
@@ -173,13 +167,37 @@ def as_override(option: str) -> tuple[str, Any]:
         return name.replace("-", "_"), value
 
 
-def load_model(
-    system: System, size: Size, conditions: Conditions, task: TranslationTask
-) -> tuple[Any, BaseFairseqModel]:
-    """The configuration and the model of a checkpoint, or an untrained one."""
-    if not system.is_checkpoint:
-        config = system.config(size, conditions)
-        return config, build_model(config, task)
-    replaced = dict(map(as_override, system.options))
-    [model], config, _ = checkpoint_utils.load_model_ensemble_and_task([system.arch], replaced, task)
-    return config, model
+@dataclass(frozen=True)
+class Source:
+    """What a model that translates is made from, wherever it is made: an architecture or a checkpoint.
+
+    ``data`` is a folder that fairseq-preprocess made, and ``languages`` are its own where its files do not tell them.
+    Without it the dictionary is made up.
+    """
+
+    system: System
+    size: Size = field(default_factory=Size)
+    conditions: Conditions = field(default_factory=Conditions)
+    data: str | None = None
+    languages: tuple[str, str] | tuple[None, None] = (None, None)
+
+    def task(self) -> TranslationTask:
+        """fairseq's translation with the dictionaries."""
+        if self.data is None:
+            dictionary = made_up_dictionary(self.size.vocabulary)
+            return TranslationTask(TranslationConfig(), dictionary, dictionary)
+        config = System("transformer").config(self.size, self.conditions).task
+        config.data, (config.source_lang, config.target_lang) = self.data, self.languages
+        try:
+            return TranslationTask.setup_task(config)
+        except (UserError, OSError) as error:
+            raise UserError(f"{self.data}: no folder of fairseq-preprocess with one language pair: {error}") from error
+
+    def load(self, **overrides: Any) -> tuple[Any, BaseFairseqModel, TranslationTask]:
+        """The configuration, the model and its task; ``overrides`` replace a checkpoint's options."""
+        task = self.task()
+        if not self.system.is_checkpoint:
+            config = self.system.config(self.size, self.conditions)
+            return config, build_model(config, task), task
+        [model], config, _ = checkpoint_utils.load_model_ensemble_and_task([self.system.arch], overrides, task)
+        return config, model, task

@@ -13,7 +13,7 @@ Times = dict[str, list[list[float]]]
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of a sample and its quartiles."""
+    """The median of a sample and its quartiles, by linear interpolation."""
 
     median: float
     low: float
@@ -21,8 +21,12 @@ class Spread:
 
     @staticmethod
     def of(values: Sequence[float]) -> "Spread":
-        """Quartiles by linear interpolation."""
         return Spread(*np.quantile(values, (0.5, 0.25, 0.75)).tolist())
+
+
+def bracketed(spread: Spread, digits: int = 0) -> str:
+    """``median [low - high]``"""
+    return f"{spread.median:,.{digits}f} [{spread.low:,.{digits}f} - {spread.high:,.{digits}f}]"
 
 
 Name = TypeVar("Name")
@@ -40,23 +44,29 @@ def turns(names: Sequence[Name], pieces: int, rounds: int) -> Iterator[tuple[int
                 yield number, piece, name
 
 
-def measure(work: Mapping[str, Callable[[int], object]], pieces: int, rounds: int, warmup: int) -> Times:
-    """Time every system on the same pieces of work, in turns.
+def timed(work: Callable[[int], object]) -> Callable[[int], float]:
+    """The seconds that a piece of work takes in this process."""
+
+    def seconds(piece: int) -> float:
+        start = timer()
+        work(piece)
+        return timer() - start
+
+    return seconds
+
+
+def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int, warmup: int) -> Times:
+    """Let every system do the same pieces of work, in turns, after rounds that do not count.
 
     Args:
-        work: by system, what does piece number n
-        pieces: how many there are
-        rounds: how often each is timed
-        warmup: rounds before that, not timed
+        work: by system, what does piece number n, and the seconds that this took
     """
     names = list(work)
     for _, piece, name in turns(names, pieces, warmup):
         work[name](piece)
     times: Times = {name: [[0.0] * pieces for _ in range(rounds)] for name in names}
     for number, piece, name in turns(names, pieces, rounds):
-        start = timer()
-        work[name](piece)
-        times[name][number][piece] = timer() - start
+        times[name][number][piece] = work[name](piece)
     return times
 
 
@@ -66,9 +76,11 @@ def per_second(amount: float, times: Sequence[Sequence[float]]) -> Spread:
 
 
 def speed_ratio(times: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]]) -> Spread:
-    """How many times as fast as the baseline, from the times of the same piece in the same round.
-
-    With one piece a ratio a round; with several, a ratio a round of the sums over its pieces, since those that took
-    longer weigh more.
-    """
+    """How many times as fast as the baseline, round by round, all pieces together."""
     return Spread.of([sum(theirs) / sum(ours) for ours, theirs in zip(times, baseline, strict=True)])
+
+
+def latency(times: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Percentiles 50 and 99 of the seconds of a piece, over all rounds."""
+    median, most = np.quantile([each for pieces in times for each in pieces], (0.5, 0.99)).tolist()
+    return median, most

@@ -1,21 +1,30 @@
-"""Training: fairseq's own step on random sentences."""
+"""Training: fairseq's own step on random sentences, by one process and by several together."""
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
+from fairseq.distributed.utils import distributed_init
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
+from torch.utils.benchmark import timer
 
 from resmlp_mt.common.matmul import matmul
 from resmlp_mt.data.dictionaries import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks import memory
 from resmlp_mt.lab.benchmarks.batches import Shape, random_batch
 from resmlp_mt.lab.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
-from resmlp_mt.lab.benchmarks.systems import TINY, Conditions, Size, System
+from resmlp_mt.lab.benchmarks.processes import new_processes, peak
+from resmlp_mt.lab.benchmarks.profiling import operations
+from resmlp_mt.lab.benchmarks.systems import TINY, System
+from resmlp_mt.lab.benchmarks.timing import per_second, speed_ratio, timed, turns
 from resmlp_mt.lab.models import build_model
+
+STEPS = 3
+"""of several processes, that are timed in a row"""
 
 
 class Training:
@@ -25,52 +34,122 @@ class Training:
         arguments: further ones of fairseq-train
     """
 
-    def __init__(self, system: System, size: Size, conditions: Conditions, arguments: Sequence[str] = ()):
-        self.config = system.config(size, conditions, arguments)
-        self.dictionary = made_up_dictionary(size.vocabulary)
+    def __init__(self, system: System, comparison: Comparison, arguments: Sequence[str] = ()):
+        self.config = system.config(comparison.size, comparison.conditions, arguments)
+        self.dictionary = made_up_dictionary(comparison.size.vocabulary)
         task = TranslationTask(self.config.task, self.dictionary, self.dictionary)
         model, criterion = build_model(self.config, task), task.build_criterion(self.config.criterion)
-        self.trainer = Trainer(self.config, task, model, criterion)
-        self.vocabulary, self.library = size.vocabulary, system.library
+        self.trainer, self._library = Trainer(self.config, task, model, criterion), system.library
 
     def step(self, batch: dict[str, Any], _: int = 0) -> None:
         """Train on a batch."""
-        with matmul(self.library):
+        with matmul(self._library):
             self.trainer.train_step([batch])
 
     def flops_per_token(self, shape: Shape, tokens: int) -> float | None:
         """FLOPs a real target token of a step; padding costs what tokens do."""
-        formula = counted(self.config, self.vocabulary)
+        formula = counted(self.config, len(self.dictionary))
         if formula is None:
             return None
         return flops.TRAINING * shape.sentences * formula.forward(shape.length, shape.length) / tokens
 
 
-def train(comparison: Comparison, shapes: Sequence[Shape]) -> Iterator[Measurement]:
-    """Time the training of every system on batches of these shapes."""
+def train(comparison: Comparison) -> Iterator[Measurement]:
+    """Time the training of every system."""
     comparison.conditions.apply()
-    trainings = {each.name: Training(each, comparison.size, comparison.conditions) for each in comparison.systems}
+    trainings = {system.name: Training(system, comparison) for system in comparison.systems}
     rehearsal = partial(two_steps, replace(comparison, size=TINY), System("transformer"), Shape(2, 1))
-    for shape in shapes:
+    device = comparison.conditions.device
+
+    def profile(name: str) -> dict[str, float]:
+        return operations(partial(trainings[name].step, batch), device)
+
+    for shape in comparison.shapes:
         peaks = {}
         if comparison.memory:
             for system in comparison.systems:
-                work = partial(two_steps, comparison, system, shape)
-                peaks[system.name] = memory.peak(work, rehearsal, comparison.conditions)
+                peaks[system.name] = peak(partial(two_steps, comparison, system, shape), rehearsal, device)
         batch = random_batch(shape, comparison.padding, made_up_dictionary(comparison.size.vocabulary))
         tokens = batch["ntokens"]
         yield from compare(
             comparison,
             Workload(str(shape), shape.length, shape.sentences, tokens, 1, tokens),
-            {name: partial(training.step, batch) for name, training in trainings.items()},
+            {name: timed(partial(training.step, batch)) for name, training in trainings.items()},
             {name: training.flops_per_token(shape, tokens) for name, training in trainings.items()},
             peaks,
+            profile,
         )
 
 
 def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
     """The second step has the optimizer's state beside the activations from its beginning."""
-    training = Training(system, comparison.size, comparison.conditions)
+    comparison.conditions.apply()
+    training = Training(system, comparison)
     batch = random_batch(shape, comparison.padding, training.dictionary)
     for _ in range(2):
         training.step(batch)
+
+
+def train_together(comparison: Comparison, processes: int) -> Iterator[Measurement]:
+    """Time the training of every system by one process and by several, each with batches of its own.
+
+    Every round starts processes afresh. The ratio is that of several to one, of the same system; as many processes as
+    there are at best.
+    """
+    for shape in comparison.shapes:
+        batch = random_batch(shape, comparison.padding, made_up_dictionary(comparison.size.vocabulary))
+        for system in comparison.systems:
+            # seconds a batch: several processes do several batches at a time
+            seconds: dict[int, list[list[float]]] = {1: [], processes: []}
+            for _, _, count in turns(list(seconds), 1, comparison.rounds):
+                seconds[count].append([time_steps(comparison, system, shape, count) / count])
+            for count, times in seconds.items():
+                yield Measurement(
+                    f"{system.name}, {count} process{'es' if count > 1 else ''}",
+                    str(shape),
+                    shape.length,
+                    shape.sentences,
+                    batch["ntokens"],
+                    per_second(STEPS * batch["ntokens"], times),
+                    speed_ratio(times, seconds[1]),
+                    flop_ratio=float(count),
+                    flops=None,
+                    memory=None,
+                    latency=None,
+                    seconds=times,
+                )
+
+
+def time_steps(comparison: Comparison, system: System, shape: Shape, processes: int) -> float:
+    """Seconds that so many processes take for their steps together."""
+    with tempfile.TemporaryDirectory() as folder, new_processes(processes) as executor:
+        meeting = f"file://{folder}/meeting"
+        ranks = [
+            executor.submit(_steps, comparison, system, shape, processes, rank, meeting) for rank in range(processes)
+        ]
+        return max(rank.result() for rank in ranks)
+
+
+def _steps(comparison: Comparison, system: System, shape: Shape, processes: int, rank: int, meeting: str) -> float:
+    comparison.conditions.apply()
+    arguments: list[str] = []
+    if processes > 1:
+        on_gpu = comparison.conditions.device == "cuda"
+        # torch's DistributedDataParallel as fairseq calls it takes GPUs only; the other is fairseq's own
+        backends = ("nccl", "pytorch_ddp") if on_gpu else ("gloo", "legacy_ddp")
+        arguments = [
+            "--distributed-world-size", str(processes), "--distributed-rank", str(rank),
+            "--distributed-init-method", meeting, "--distributed-no-spawn",
+            "--distributed-backend", backends[0], "--ddp-backend", backends[1], "--local_rank", str(rank),
+        ]  # fmt: skip
+        if on_gpu:
+            torch.cuda.set_device(rank)
+        distributed_init(system.config(comparison.size, comparison.conditions, arguments))
+    training = Training(system, comparison, arguments)
+    batch = random_batch(shape, comparison.padding, training.dictionary)
+    for _ in range(max(1, comparison.warmup)):  # the first step also connects the processes
+        training.step(batch)
+    start = timer()
+    for _ in range(STEPS):
+        training.step(batch)
+    return timer() - start

@@ -1,6 +1,5 @@
 """Pictures: what is on them, and that nothing is cut off or lies on something else."""
 
-import io
 import itertools
 from dataclasses import replace
 
@@ -11,12 +10,10 @@ import torch
 pytest.importorskip("matplotlib")
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from PIL import Image
 
 from resmlp_mt.lab.analysis import pictures
 from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix
-from resmlp_mt.lab.analysis.sparsity import Sparsity
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity
 
 
 def mixings(layers=2, heads=1, length=9):
@@ -65,9 +62,7 @@ def assert_readable(figure):
         assert not overlap(one, other)
 
 
-SIZES = pytest.mark.parametrize(
-    ("layers", "heads", "length"), [(1, 1, 2), (3, 1, 30), (12, 1, 200), (3, 16, 30), (2, 5, 7)]
-)
+SIZES = pytest.mark.parametrize(("layers", "heads", "length"), [(1, 1, 2), (12, 1, 200), (3, 16, 30), (2, 5, 7)])
 
 
 @SIZES
@@ -139,11 +134,6 @@ def test_zero_is_white_what_is_not_read_grey_and_the_rest_red_or_blue():
     assert (image.norm.vmin, image.norm.vmax) == pytest.approx((-2, 2))
 
 
-def test_the_ends_of_the_scale_are_not_nearly_black():
-    for end in pictures.WEIGHTS(0.0), pictures.WEIGHTS(1.0):
-        assert max(end[:3]) > 0.6
-
-
 def test_heads_are_laid_side_by_side_with_room_for_their_numbers():
     heads = np.arange(5 * 4, dtype=float).reshape(5, 2, 2, 1) + 1
     tiled, corners = pictures._mosaic(heads)
@@ -168,9 +158,3 @@ def test_profiles_that_are_compared_have_one_scale():
     *panels, bar = pictures.profile(found).axes
     assert len({axis.get_ylim() for axis in panels}) == 1
     assert bar.get_ylabel() == "head"
-
-
-def test_a_picture_is_a_png_and_the_same_each_time():
-    first, second = (pictures.png(pictures.overview(mixings())) for _ in range(2))
-    assert first == second
-    assert Image.open(io.BytesIO(first)).format == "PNG"

@@ -4,9 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.lab.analysis.matrices import MixingMatrix
-from resmlp_mt.lab.analysis.profile import profiles
-from resmlp_mt.lab.analysis.sparsity import of_mixing, share_of_small
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, of_mixing, profiles, share_of_small
 
 SIDES = pytest.mark.parametrize("side", ["encoder", "decoder"])
 

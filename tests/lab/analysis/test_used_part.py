@@ -48,34 +48,23 @@ def test_gradients_tell_what_the_training_reached_often(trained):
     assert used_part.by_gradient(trained, mixing_matrices(model_of("", trained))) == {"encoder": 6, "decoder": 8}
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        None,
-        {},
-        {"state": {}},
-        {"state": {0: {"momentum_buffer": torch.ones(3)}}},
-        {"state": {0: {"sum": torch.ones(3)}}},  # of another model
-    ],
-)
-def test_other_optimizers_tell_nothing(trained, state):
-    saved = {**trained, "last_optimizer_state": state}
-    assert used_part.by_gradient(saved, mixing_matrices(model_of("", trained))) is None
+def test_other_optimizers_tell_nothing(trained):
+    mixings = mixing_matrices(model_of("", trained))
+    others = {"momentum_buffer": torch.ones(3)}, {"sum": torch.ones(3)}  # the second is of another model
+    for state in None, {"state": {}}, *({"state": {0: record}} for record in others):
+        assert used_part.by_gradient({**trained, "last_optimizer_state": state}, mixings) == {}
 
 
 def test_a_training_without_a_gradient_tells_nothing(before_training):
     state = {"state": {0: {"sum": torch.zeros(sum(p.numel() for p in untrained().parameters()))}}}
-    saved = checkpoint(before_training, state)
-    assert used_part.by_gradient(saved, mixing_matrices(untrained())) is None
+    assert used_part.by_gradient(checkpoint(before_training, state), mixing_matrices(untrained())) == {}
 
 
 def test_the_best_that_there_is(trained):
     mixings = mixing_matrices(model_of("", trained))
-    few, all_of_them = {"encoder": 6, "decoder": 8}, {"encoder": 64, "decoder": 64}
-    assert used_part.found(few, {"encoder": 11, "decoder": 13}, mixings).lengths == few
-    assert "optimizer" in used_part.found(few, {}, mixings).how
-    assert used_part.found(None, few, mixings).lengths == few
-    assert "--length" in used_part.found(None, few, mixings).how
-    assert used_part.found(None, {}, mixings).lengths == all_of_them
-    assert used_part.given(20, mixings).lengths == {"encoder": 20, "decoder": 20}
-    assert used_part.given(20, [mixing.up_to(9) for mixing in mixings]).lengths == {"encoder": 9, "decoder": 9}
+    few, more = {"encoder": 6, "decoder": 8}, {"encoder": 11, "decoder": 13}
+    assert used_part.used_of(mixings, None, few, more).lengths == few
+    assert used_part.used_of(mixings, None, {}, more).lengths == more
+    assert used_part.used_of(mixings, None, {}, {}).lengths == {"encoder": 64, "decoder": 64}
+    shorter = [mixing.up_to(9) for mixing in mixings if mixing.side == "decoder"]
+    assert used_part.used_of(shorter, 20, few, more).lengths == {"decoder": 9}

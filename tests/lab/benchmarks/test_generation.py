@@ -1,7 +1,9 @@
-"""Every system writes translations of the length that it is told, and no other."""
+"""Every engine writes translations of the length that it is told, alone in its process."""
 
-import importlib.util
+import importlib
+import sys
 from dataclasses import replace
+from functools import partial
 from unittest.mock import MagicMock
 
 import pytest
@@ -12,163 +14,138 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.analysis.flops import ResMLP, Transformer
+from resmlp_mt.lab.benchmarks import generation, processes, training
 from resmlp_mt.lab.benchmarks.batches import Shape
 from resmlp_mt.lab.benchmarks.comparison import Comparison
+from resmlp_mt.lab.benchmarks.engines import CTranslate2Engine
+from resmlp_mt.lab.benchmarks.fairseq_engine import FairseqEngine, builder
 from resmlp_mt.lab.benchmarks.generation import (
     Piece,
-    RealText,
-    build,
     checked,
     flops_per_token,
-    make_task,
     random_piece,
+    real_pieces,
     step_by_step,
 )
-from resmlp_mt.lab.benchmarks.systems import Conditions, Size, System
+from resmlp_mt.lab.benchmarks.processes import EngineProcess
+from resmlp_mt.lab.benchmarks.systems import TINY, Conditions, Size, Source, System
 from resmlp_mt.lab.benchmarks.training import Training
 
 SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
 NAMES = ["transformer", "resmlp_transformer", "lightconv", "fconv", "lstm"]
+MEGABYTE = 1_000_000
 
 
-def comparison(*names):
-    return Comparison(tuple(map(System, names)), baseline=names[0], size=SIZE, memory=False)
+def source(name, **others):
+    return Source(System(name), SIZE, **others)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("sentences", [1, 3])
 def test_outputs_are_as_long_as_told(name, sentences):
-    one = comparison(name)
-    task = make_task(one, None)
-    translator = build(one, System(name), task)
+    engine = FairseqEngine(source(name))
     for length in 2, 9, 5:
-        piece = random_piece(Shape(length, sentences), 0.2, task.source_dictionary)
-        assert translator.prepare(piece)() == [length] * sentences
-    best = translator.generator.generate([], collated(piece, task))[0]
-    assert all(len(beam["tokens"]) == 5 and beam["tokens"][-1] == task.target_dictionary.eos() for beam in best)
-    assert len(best) == 4
+        piece = random_piece(Shape(length, sentences), 0.2, engine.task.source_dictionary)
+        translations = engine.translate(piece.sources, length)
+        assert [len(each) for each in translations] == [length] * sentences
+        assert all(each.index("</s>") == length - 1 for each in translations)
 
 
-def collated(piece, task):
-    from resmlp_mt.lab.benchmarks.batches import batch
+def test_batches_do_not_change_order_or_translations():
+    engine = FairseqEngine(source("resmlp_transformer", conditions=Conditions(beam=2)))
+    engine.generator.max_len_b = 6
+    sentences = random_piece(Shape(9, 5), 0.4, engine.task.source_dictionary).sources[::-1]
+    alone = [engine.translate([each])[0] for each in sentences]
+    engine._batch_size = 2
+    assert engine.translate(sentences[2:] + sentences[:2]) == alone[2:] + alone[:2]
 
-    return batch(piece.sources, piece.sources, task.source_dictionary)
+
+@pytest.fixture
+def ctranslate2(monkeypatch, tmp_path):
+    """Stands in for the package; translates by what its process has loaded."""
+    (tmp_path / "ctranslate2.py").write_text(
+        "import sys\n"
+        "class Result:\n"
+        "    hypotheses = [[name for name in ('torch', 'fairseq') if name in sys.modules]]\n"
+        "class Translator:\n"
+        "    def __init__(self, folder, device, intra_threads, compute_type='float32'):\n"
+        "        self.options = [folder, device, intra_threads, compute_type]\n"
+        "    def translate_batch(self, sentences, **options):\n"
+        "        self.options.append(options)\n"
+        "        return [Result() for _ in sentences]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)  # what is imported now is forgotten afterwards
+    del sys.modules["ctranslate2"]
+
+
+def test_the_process_of_ctranslate2_loads_nothing_else(ctranslate2):
+    process = EngineProcess(partial(CTranslate2Engine, "folder", "cpu", 1, 4, {"compute_type": "int8"}))
+    assert process.translate([["a", "b"], []])[0] == [[], []]
+    assert process.operations([([["a"]], None)]).keys() == {"outside of operations"}
+    assert process.translate([["a"]])[0] == [[]] and 0 < process.peak() < 60 * MEGABYTE
+    engine = CTranslate2Engine("folder", "cpu", 2, 4, {"compute_type": "int8", "max_batch_size": 7, "vmap": "words"})
+    engine.translate([["a"]])
+    engine.translate([["a"]], 5)
+    *built, usual, forced = engine._translator.options
+    assert built == ["folder", "cpu", 2, "int8"]
+    assert usual == {"beam_size": 4, "use_vmap": True, "max_batch_size": 7}
+    assert forced == {**usual, "max_batch_size": 0, "min_decoding_length": 5, "max_decoding_length": 5}
 
 
 @pytest.mark.parametrize("kind", ["float32", "int8"])
-def test_ctranslate2_writes_as_much(kind):
+def test_ctranslate2_is_the_same_transformer(kind, tmp_path):
     pytest.importorskip("ctranslate2")
-    one = comparison("transformer", f"ctranslate2:compute_type={kind}")
-    task = make_task(one, None)
-    translator = build(one, one.systems[1], task)
-    for length in 2, 9:
-        assert translator.prepare(random_piece(Shape(length, 3), 0.2, task.source_dictionary))() == [length] * 3
+    ours = FairseqEngine(source("transformer"))
+    theirs = EngineProcess(builder(source(f"ctranslate2:compute_type={kind}"), str(tmp_path), "transformer"))
+    piece = random_piece(Shape(6, 4), 0.2, ours.task.source_dictionary)
+    expected, found = ours.translate(piece.sources, 6), theirs.translate(piece.sources, 6)[0]
+    assert [len(each) for each in found] == [6] * 4
+    if kind == "float32":  # the last word is </s> for fairseq; before it, that can still change which beam wins
+        assert sum(a[:4] == b[:4] for a, b in zip(expected, found, strict=True)) >= 3
 
 
-def test_ctranslate2_is_the_same_transformer():
+def test_only_a_transformer_can_be_converted(tmp_path):
     pytest.importorskip("ctranslate2")
-    one = comparison("transformer", "ctranslate2:compute_type=float32")
-    task = make_task(one, None)
-    ours, theirs = (build(one, system, task) for system in one.systems)
-    piece = random_piece(Shape(6, 4), 0.2, task.source_dictionary)
-    ours.prepare(piece)()
-    best = [beams[0]["tokens"] for beams in ours.generator.generate([], collated(piece, task))]
-    words = [[task.source_dictionary[index] for index in source[:-1]] for source in piece.sources]
-    results = theirs.translate(words, 6)
-    # the last word aside, which is </s> for fairseq
-    same = [
-        [task.target_dictionary[index] for index in tokens[:4]] == hypothesis[:4]
-        for tokens, hypothesis in zip(best, results, strict=True)
-    ]
-    assert sum(same) >= 3  # the last step can still change which beam wins
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("ctranslate2:compute_type=int3", "Invalid compute type"),
-        ("ctranslate2:nonsense=1", "nonsense"),
-    ],
-)
-def test_a_bad_option_of_ctranslate2_is_one_line(name, message):
-    pytest.importorskip("ctranslate2")
-    one = comparison("transformer", name)
-    with pytest.raises(UserError, match=message) as error:
-        build(one, one.systems[1], make_task(one, None))
-    assert "\n" not in str(error.value)
-
-
-def test_only_a_transformer_can_be_converted():
-    pytest.importorskip("ctranslate2")
-    one = comparison("resmlp_transformer", "ctranslate2:compute_type=float32")
     with pytest.raises(UserError, match=r"of resmlp_transformer: .*not supported"):
-        build(one, one.systems[1], make_task(one, None))
-
-
-def test_too_long_is_one_line():
-    one = comparison("resmlp_transformer:max_source_positions=8,max_target_positions=8")
-    translator = build(one, one.systems[0], make_task(one, None))
-    sources = [torch.tensor([5, 2])]
-    assert translator.prepare(Piece(sources, 8))() == [8]
-    with pytest.raises(UserError, match="9 subwords, but the model has 8 positions"):
-        translator.prepare(Piece(sources, 9))()
+        builder(source("ctranslate2:compute_type=float32"), str(tmp_path), "resmlp_transformer")
 
 
 def test_a_checkpoint_is_a_system(tmp_path):
-    one = comparison("transformer")
-    task = make_task(one, None)
     checkpoint = tmp_path / "trained.pt"
-    trainer = Training(one.systems[0], SIZE, one.conditions).trainer
+    trainer = Training(System("transformer"), Comparison((System("transformer"),), size=SIZE)).trainer
     trainer.consolidate_optimizer()
     trainer.save_checkpoint(str(checkpoint), {"train_iterator": {"epoch": 1}})
-    piece = random_piece(Shape(6, 3), 0.2, task.source_dictionary)
-    names = [str(checkpoint), f"{checkpoint}:max_target_positions=5"]
-    two = comparison(*names)
-    same, shorter = (build(two, system, task) for system in two.systems)
-    assert same.prepare(piece)() == [6] * 3
+    same = FairseqEngine(source(str(checkpoint)))
+    piece = random_piece(Shape(6, 3), 0.2, same.task.source_dictionary)
+    assert [len(each) for each in same.translate(piece.sources, 6)] == [6] * 3
     assert same.formula == Transformer(40, 16, 16, 2, 2)
-    with pytest.raises(UserError, match="6 subwords, but the model has 5"):
-        shorter.prepare(piece)()
-    if importlib.util.find_spec("ctranslate2"):
-        converted = build(two, System("ctranslate2:compute_type=float32"), task)
-        assert converted.prepare(piece)() == [6] * 3
+    with pytest.raises(UserError, match="6 subwords, but the model has 5 positions"):
+        FairseqEngine(source(f"{checkpoint}:max_target_positions=5")).translate(piece.sources, 6)
 
 
 def test_work_that_is_not_done_is_no_measurement():
-    pieces = [Piece([torch.tensor([2])] * 2, length) for length in (3, 4)]
-    work = checked("lazy", [lambda: [3, 3], lambda: [4, 3]], pieces)
-    work(0)
+    pieces = [Piece([["a"]] * 2, length) for length in (3, 4)]
+    work = checked("lazy", lambda sources, length: ([["w"] * length, ["w"] * 3], 0.5), pieces)
+    assert work(0) == 0.5
     with pytest.raises(RuntimeError, match=r"lazy: translations of \[4, 3\] subwords, not 4"):
         work(1)
 
 
 def test_real_sentences_are_batched_by_length(data_bin):
-    one, text = comparison("resmlp_transformer"), RealText(str(data_bin))
-    task = text.task(one)
-    pieces = text.pieces(task, count=5, batch_size=2)
-    assert [[len(source) for source in piece.sources] for piece in pieces] == [[4, 5], [6, 7], [8]]
-    assert [piece.length for piece in pieces] == [6, 8, 9]  # the references' means, 5.5, 7.5 and 9
-    translator = build(one, one.systems[0], task)
-    assert [translator.prepare(piece)() for piece in pieces] == [[6, 6], [8, 8], [9]]
-    assert [len(piece.sources) for piece in text.pieces(task, count=3, batch_size=4)] == [3]
+    engine = FairseqEngine(source("resmlp_transformer", data=str(data_bin)))
+    pieces = real_pieces(engine.task, "test", count=5, batch_size=2)
+    assert [[len(words) for words in piece.sources] for piece in pieces] == [[3, 4], [5, 6], [7]]
+    assert [piece.length for piece in pieces] == [6, 8, 9]  # the references' means with </s>, 5.5, 7.5 and 9
+    assert all(len(each) == piece.length for piece in pieces for each in engine.translate(piece.sources, piece.length))
+    assert [len(piece.sources) for piece in real_pieces(engine.task, "test", count=3, batch_size=4)] == [3]
 
 
-def test_bad_data_is_one_line(data_bin, tmp_path):
-    one = comparison("transformer")
-    with pytest.raises(UserError, match="no folder of fairseq-preprocess") as error:
-        RealText(str(tmp_path / "nowhere")).task(one)
-    assert "\n" not in str(error.value)
-    text = RealText(str(data_bin), "valid")
-    with pytest.raises(UserError, match="Dataset not found: valid"):
-        text.pieces(text.task(one), 4, 2)
-
-
-@pytest.mark.parametrize("name", NAMES[:3])
+@pytest.mark.parametrize("name", NAMES[:2])
 def test_dictionaries_that_are_not_joined_are_one_line(data_bin, name):
     (data_bin / "dict.de.txt").write_text("another 1\n")
-    one = comparison(name)
     with pytest.raises(UserError, match=rf"^{name}: .*joined dictionary") as error:
-        build(one, one.systems[0], RealText(str(data_bin)).task(one))
+        FairseqEngine(source(name, data=str(data_bin)))
     assert "\n" not in str(error.value)
 
 
@@ -177,14 +154,12 @@ def test_dictionaries_that_are_not_joined_are_one_line(data_bin, name):
 def test_flops_of_the_search_are_what_torch_counts(name, beam, monkeypatch):
     monkeypatch.setattr("torch.utils.module_tracker.register_multi_grad_hook", MagicMock())  # no gradients here
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
-    one = replace(comparison(name), conditions=Conditions(beam=beam))
-    task = make_task(one, None)
-    translator = build(one, System(name), task)
-    piece = random_piece(Shape(7, 2), 0.0, task.source_dictionary)
-    work = translator.prepare(piece)
+    engine = FairseqEngine(source(name, conditions=Conditions(beam=beam)))
+    piece = random_piece(Shape(7, 2), 0.0, engine.task.source_dictionary)
     with FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH) as counter, sdpa_kernel(SDPBackend.MATH):
-        work()
-    assert counter.get_total_flops() == pytest.approx(flops_per_token(one, translator.formula, [piece]) * piece.tokens)
+        engine.translate(piece.sources, 7)
+    one = Comparison((System(name),), baseline=name, conditions=Conditions(beam=beam))
+    assert counter.get_total_flops() == pytest.approx(flops_per_token(one, engine.formula, [piece]) * piece.tokens)
 
 
 def test_flops_of_decoding_step_by_step():
@@ -194,8 +169,39 @@ def test_flops_of_decoding_step_by_step():
         steps = sum(2 * (own(n) + 4 * d * m + cross) + 2 * d * v for n in range(1, t + 1))
         assert step_by_step(model(v, d, m, 2, 2), s, t) == steps + 2 * s * 4 * d * d
     formula = Transformer(v, d, m, 2, 2)
-    pieces = [Piece([torch.ones(s), torch.ones(s - 2)], t)]
+    pieces = [Piece([["w"] * (s - 1), ["w"] * (s - 3)], t)]
     expected = 2 * (formula.encoder(s) + 3 * step_by_step(formula, s, t)) / (2 * t)
     one = Comparison((System("transformer"),), conditions=Conditions(beam=3))
     assert flops_per_token(one, formula, pieces) == expected
     assert flops_per_token(one, None, pieces) is None
+
+
+def fill(*megabytes):
+    """Take these amounts, one after the other."""
+    for amount in megabytes:
+        torch.ones(amount * MEGABYTE, dtype=torch.uint8)
+
+
+def test_the_peak_of_a_process_of_its_own():
+    fill(300)  # is this process's, not the other's
+    assert processes.peak(partial(fill, 40, 100, 20), fill, "cpu") == pytest.approx(100 * MEGABYTE, rel=0.1)
+
+
+def test_every_system_has_a_peak(monkeypatch):
+    peaks, done = iter([100, 50, 30, 20]), []
+
+    def peak(work, rehearsal, device, start="forkserver"):
+        done.append(start)
+        work()
+        return next(peaks)
+
+    for module in training, generation:
+        monkeypatch.setattr(module, "peak", peak)
+    comparison = Comparison(
+        (System("resmlp_transformer"), System("transformer")), (Shape(4, 2),), size=TINY, rounds=1, sentences=2
+    )
+    assert [row.memory for row in training.train(comparison)] == [100, 50]
+    build = partial(CTranslate2Engine, "folder", "cpu", 1, 4, {})
+    assert generation.start_of(build) == "spawn" and importlib.import_module(build.func.__module__)
+    assert [row.memory for row in generation.generate(replace(comparison, size=SIZE))] == [30, 20]
+    assert done == ["forkserver"] * 4

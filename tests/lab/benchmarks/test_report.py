@@ -1,7 +1,7 @@
 """What was measured, as tables, a document and pictures."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -65,21 +65,13 @@ def test_texts_have_all_of_it():
     columns = [line.index(word) for line, word in zip(lines[5:7], ("system", "new"), strict=True)]
     assert columns[0] == columns[1]
 
-    run = report.Run("python scripts/benchmark.py all", "2026-01-02", [SECTION])
+    run = report.Run("resmlp-mt benchmark all", "2026-01-02", [SECTION])
     document = report.as_markdown(run, ["plots/a-title.png"])
-    for part in (
-        "    python scripts/benchmark.py all\n",
-        "2026-01-02",
-        "## A title",
-        "width 8",
-        "torch 2",
-        "A note.",
-        "| 8x1 | new | 200 [150 - 250] |",
-        "![A title](plots/a-title.png)",
-    ):
+    row = "| 8x1 | new | 200 [150 - 250] |"
+    for part in "    resmlp-mt benchmark all\n", "## A title", "A note.", row, "![A title](plots/a-title.png)":
         assert part in document
     assert document.endswith("\n")
-    assert json.loads(json.dumps(run.as_json()))["sections"][0]["rows"][0]["rate"]["median"] == 200
+    assert json.loads(json.dumps(asdict(run)))["sections"][0]["rows"][0]["rate"]["median"] == 200
 
 
 @pytest.mark.parametrize("by", ["length", "sentences"])

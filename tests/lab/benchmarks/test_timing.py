@@ -35,7 +35,7 @@ def test_every_system_does_every_piece_in_turn(monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr(timing, "timer", lambda: next(clock))
     done = []
-    work = {name: lambda piece, name=name: done.append((name, piece)) for name in "ab"}
+    work = {name: timing.timed(lambda piece, name=name: done.append((name, piece))) for name in "ab"}
     times = timing.measure(work, pieces=2, rounds=2, warmup=1)
     warm, timed = done[:4], done[4:]
     assert warm == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
