@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -264,26 +264,18 @@ class JsonFile:
 
     Args:
         path: the file; appears with the first ``save``
-        fields: names and types that each value of the mapping must have, as a mapping itself; those that lack one are
-            left out. None: any values
 
     Attributes:
         values: the mapping, as JSON values; change it and ``save``
     """
 
-    def __init__(self, path: PathLike, fields: Mapping[str, type] | None = None):
+    def __init__(self, path: PathLike):
         self._path = path
         self.values: dict[str, Any] = {}
         with contextlib.suppress(OSError):
             if Path(path).is_file():  # a pipe would be waited for
                 self.values = read_object(path, LARGEST_JSON) or {}
-        if fields is not None:
-            self.values = {name: value for name, value in self.values.items() if _has(value, fields)}
 
     def save(self) -> None:
         """Write the file."""
         write_json(self._path, self.values)
-
-
-def _has(value: Any, fields: Mapping[str, type]) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in fields.items())

@@ -84,7 +84,11 @@ class Steps:
             with unfinished_within(folder):
                 steps._file.values["files"] = sorted({*steps._file.values["files"], *BESIDE, *steps._names(outputs)})
                 steps._file.save()
-                yield steps
+                try:
+                    yield steps
+                except BaseException:
+                    steps._forget_missing()
+                    raise
 
     def run(self, step: Step, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do ``work`` unless its outputs are there already, made from the same inputs by the same options.
@@ -133,6 +137,13 @@ class Steps:
                 path.unlink()
         values.update(files=sorted(ours), steps={name: values["steps"][name] for name in self._seen})
         self._file.save()
+
+    def _forget_missing(self) -> None:
+        """What was not made is not ours: a file that a user puts there later is in the way."""
+        names = self._file.values["files"]
+        self._file.values["files"] = [name for name in names if os.path.lexists(self._folder / name)]
+        with contextlib.suppress(UserError):  # a full disk; what ended the run is what is told
+            self._file.save()
 
     def _check(self, outputs: Sequence[Path], inputs: Sequence[Path], overwrite: bool) -> None:
         """See that nothing of a user's would be lost."""

@@ -242,10 +242,3 @@ def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes) -> None
 def test_a_pipe_is_no_record(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
     assert JsonFile(tmp_path / "a.json").values == {}
-
-
-def test_values_of_another_shape_are_left_out(tmp_path: Path) -> None:
-    record = JsonFile(tmp_path / "a.json")
-    record.values = {"good": {"sum": "x", "more": 1}, "number": 5, "lacks": {}, "other": {"sum": 1}, "none": None}
-    record.save()
-    assert JsonFile(tmp_path / "a.json", fields={"sum": str}).values == {"good": {"sum": "x", "more": 1}}

@@ -186,3 +186,12 @@ def test_progress_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch:
         progress.add(1000)
     shown = capsys.readouterr().err
     assert "split train: 100%" in shown and "2000/2000" in shown and "dropped: 2 ratio" in shown
+
+
+def test_what_a_failed_run_did_not_make_is_not_ours(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no text"), Steps.of_folder(tmp_path, [tmp_path / "a"]):
+        raise UserError("no text")
+    (tmp_path / "a").write_text("a user's")
+    with pytest.raises(UserError, match="is not of an earlier preparation"):
+        _make(tmp_path, "a")
+    assert (tmp_path / "a").read_text() == "a user's"
