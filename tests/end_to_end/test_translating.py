@@ -259,7 +259,5 @@ def test_what_cannot_be_loaded_is_told_in_one_line(prepared_and_trained, argumen
 
 
 def test_fewer_layers_can_be_kept(prepared_and_trained):
-    model = ResMLPTransformerModel.from_pretrained(
-        *CHECKPOINT, encoder_layers_to_keep="0", decoder_layers_to_keep="0"
-    )
+    model = ResMLPTransformerModel.from_pretrained(*CHECKPOINT, encoder_layers_to_keep="0", decoder_layers_to_keep="0")
     assert len(model.models[0].encoder.layers) == 1
