@@ -187,6 +187,24 @@ MUTATIONS = [
         "window = window[memory.positions - x.size(0) :]",
         "window = F.pad(window[memory.positions - x.size(0) + 1 :], [0, 0, 0, 0, 1, 0])",
     ),
+    Mutation(
+        "beams share the source of the wrong sentence after reordering",
+        "fairseq_plugin/decoder.py",
+        "sentences = sentences[::beams]",
+        "sentences = sentences[::beams].roll(1)",
+    ),
+    Mutation(
+        "the encoder's output stays where padding was moved away",
+        "fairseq_plugin/encoder.py",
+        "moved = (restore_padding(state.transpose(0, 1), shift, length) for state in states)",
+        "moved = (restore_padding(state.transpose(0, 1), shift * 0, length) for state in states)",
+    ),
+    Mutation(
+        "the average weighs the last checkpoint twice",
+        "fairseq_plugin/checkpoints/averaging.py",
+        "model[name].copy_(total.div_(len(paths)))",
+        "model[name].copy_(total.add_(model[name]).div_(len(paths) + 1))",
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""``from_pretrained``: fairseq's own interface to a trained model, for text treated as its data's was."""
+"""``from_pretrained``: fairseq's own interface to a trained model, with text treated as its data was."""
 
 import os
 from pathlib import Path

@@ -37,14 +37,13 @@ def save(path, *args, legacy=False, **more):
     return path
 
 
-def rewrite(path, change, compression=zipfile.ZIP_STORED, twice=None):
-    """Write a file again with its pickle changed, compressed, or with a part twice."""
+def rewrite(path, change, compression=zipfile.ZIP_STORED):
+    """Write a file again with its pickle changed, or compressed."""
     with zipfile.ZipFile(path) as archive:
         parts = [(info.filename, archive.read(info)) for info in archive.infolist()]
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, data in parts:
-            for _ in range(2 if twice and name.endswith(twice) else 1):
-                archive.writestr(name, change(data) if name.endswith("data.pkl") else data)
+            archive.writestr(name, change(data) if name.endswith("data.pkl") else data)
 
 
 class Program:

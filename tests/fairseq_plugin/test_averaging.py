@@ -1,5 +1,4 @@
 import os
-import resource
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -82,19 +81,11 @@ def test_tied_embeddings_stay_tied(tmp_path):
     paths = []
     for i in range(3):
         embedding = torch.randn(100, 16)
-        model = {"encoder": embedding, "decoder": embedding, "output": embedding.clone(), "transposed": embedding.t()}
+        model = {"encoder": embedding, "decoder": embedding, "transposed": embedding.t()}
         paths.append(save(tmp_path / f"{i}.pt", model))
     model = average_checkpoints(paths)["model"]
-    assert model["encoder"].data_ptr() == model["decoder"].data_ptr() != model["output"].data_ptr()
+    assert model["encoder"].data_ptr() == model["decoder"].data_ptr()
     assert torch.equal(model["transposed"], model["encoder"].t())
-
-
-def test_what_was_tied_only_at_the_end_is_averaged_apart(tmp_path):
-    save(tmp_path / "1.pt", {"a": torch.tensor([1.0]), "b": torch.tensor([3.0])})
-    tied = torch.tensor([5.0])
-    save(tmp_path / "2.pt", {"a": tied, "b": tied})
-    model = average_checkpoints([tmp_path / "1.pt", tmp_path / "2.pt"])["model"]
-    assert (model["a"].item(), model["b"].item()) == (3.0, 4.0)
 
 
 def test_the_same_inputs_give_the_same_bytes(tmp_path, average):
@@ -109,13 +100,7 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path, average):
 
 def test_the_last_checkpoints_by_number(tmp_path):
     names = [f"checkpoint{e}.pt" for e in (1, 2, 9, 10, 11)] + ["checkpoint_2_500.pt", "checkpoint_10_1000.pt"]
-    for name in [
-        *names,
-        "checkpoint_best.pt",
-        "checkpoint_last.pt",
-        "checkpoint.best_loss_1.5.pt",
-        "checkpoint12.pt.tmp",
-    ]:
+    for name in [*names, "checkpoint_best.pt", "checkpoint_last.pt", "checkpoint12.pt.tmp"]:
         (tmp_path / name).touch()
 
     def last(*args):
@@ -129,22 +114,16 @@ def test_the_last_checkpoints_by_number(tmp_path):
         UserError, match=r"6 epoch .* there are 5 \(checkpoint1.pt, checkpoint2.pt, .*checkpoint11.pt\)"
     ):
         last(6, "epoch")
-    with pytest.raises(UserError, match=r"1 update checkpoints up to 3 .* there are 0 \(none\)"):
-        last(1, "update", 3)
-    with pytest.raises(UserError, match="nowhere: no such directory"):
-        last_checkpoints(tmp_path / "nowhere", 1, "epoch")
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"w": torch.ones(2, 3)}, r"2.pt: lacks the parameter b, which .*1.pt has"),
-        ({"w": torch.ones(2, 3), "b": torch.ones(3), "c": torch.ones(1)}, r"2.pt: has the parameter c, which .* lacks"),
-        ({"w": torch.ones(3, 2), "b": torch.ones(3)}, r"2.pt: w is \(3, 2\) .* but \(2, 3\) .* in .*1.pt"),
-        ({"w": torch.ones(2, 3).half(), "b": torch.ones(3)}, r"2.pt: w is .* torch.float16, but .* torch.float32"),
+        ({"w": torch.ones(2, 3)}, r"2.pt: b is not as in .*1.pt"),
+        ({"w": torch.ones(2, 3), "b": torch.ones(3), "c": torch.ones(1)}, r"2.pt: c is not as in .*1.pt"),
+        ({"w": torch.ones(3, 2), "b": torch.ones(3)}, r"2.pt: w is not as in .*1.pt"),
+        ({"w": torch.ones(2, 3).half(), "b": torch.ones(3)}, r"2.pt: w is not as in .*1.pt"),
         ({"w": torch.ones(2, 3), "b": torch.tensor([1.0, float("nan"), 1.0])}, r"2.pt: b is not finite"),
-        ({"w": torch.full((2, 3), float("-inf")), "b": torch.ones(3)}, r"2.pt: w is not finite"),
-        ({"w": torch.ones(2, 3), "b": 1.0}, r"2.pt: not loaded: b is a float, not a tensor"),
     ],
 )
 def test_models_that_do_not_average_are_refused(tmp_path, model, message):
@@ -154,47 +133,16 @@ def test_models_that_do_not_average_are_refused(tmp_path, model, message):
         average_checkpoints([first, second])
 
 
-@pytest.mark.parametrize("order", [["empty.pt", "good.pt"], ["good.pt", "empty.pt"], ["empty.pt"]])
-def test_a_model_without_parameters_does_not_halve_the_other(tmp_path, average, order):
-    save(tmp_path / "empty.pt", {})
-    save(tmp_path / "good.pt", {"w": torch.ones(3)})
-    with pytest.raises(UserError, match=r"empty.pt: not loaded: its model is an empty one"):
-        average("--inputs", *[tmp_path / name for name in order], "--output", tmp_path / "out.pt")
-    assert not (tmp_path / "out.pt").exists()
-
-
-class Smuggled:
-    def __reduce__(self):
-        return os.system, ("touch owned",)
-
-
-def test_a_smuggled_type_is_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    save("bad.pt", {"w": torch.ones(1), "x": Smuggled()})
-    with pytest.raises(UserError, match=r"bad.pt: not loaded: it holds (posix|os).system"):
-        average_checkpoints(["bad.pt"])
-    assert not Path("owned").exists()
-
-
-@pytest.mark.parametrize("kept", [0, 10, 400, -30])
-def test_a_truncated_checkpoint_is_one_line(tmp_path, kept):
-    path = save(tmp_path / "checkpoint1.pt", {"w": torch.ones(500)})
-    path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(UserError, match=r"checkpoint1.pt: not loaded: truncated, or not a checkpoint") as error:
-        average_checkpoints([path])
-    assert "\n" not in str(error.value)
-
-
 def test_files_that_are_no_checkpoints_are_refused(tmp_path, average):
     (tmp_path / "text.pt").write_text("not a checkpoint\n" * 9)
     torch.save({"w": torch.ones(1)}, tmp_path / "weights.pt")
-    torch.save(torch.ones(1), tmp_path / "tensor.pt")
+    save(tmp_path / "empty.pt", {})
     good = save(tmp_path / "good.pt", {"w": torch.ones(1)})
     out = tmp_path / "out.pt"
     for inputs, message in [
         (["text.pt"], "text.pt: not loaded"),
         (["weights.pt"], "weights.pt: not loaded: not a checkpoint of fairseq-train"),
-        (["tensor.pt"], "tensor.pt: not loaded: not a checkpoint of fairseq-train"),
+        (["empty.pt", "good.pt"], "empty.pt: not loaded: not a checkpoint of fairseq-train"),
         (["nowhere.pt"], "nowhere.pt: cannot be read: No such file"),
         (["good.pt", "../" + tmp_path.name + "/good.pt"], "comes twice"),
     ]:
@@ -203,8 +151,7 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path, average):
     before = good.read_bytes()
     with pytest.raises(UserError, match="would be written over the input"):
         average("--inputs", good, "--output", tmp_path / "x" / ".." / "good.pt")
-    assert good.read_bytes() == before
-    assert sorted(os.listdir(tmp_path)) == ["good.pt", "tensor.pt", "text.pt", "weights.pt"]
+    assert good.read_bytes() == before and not out.exists()
 
 
 @pytest.mark.parametrize("name", ["checkpoint1.pt", "checkpoint_1_9.pt", "checkpoint_last.pt", "checkpoint_best.pt"])
@@ -229,31 +176,18 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_disk_that_gets_full_on_the_way_is_one_line(tmp_path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        with pytest.raises(UserError, match=r"out.pt: cannot be written: File too large"):
-            save_checkpoint(state({"w": torch.ones(100_000)}), tmp_path / "out.pt")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert os.listdir(tmp_path) == []
-
-
 @pytest.mark.parametrize(
-    ("args", "message"),
+    "args",
     [
-        (["--inputs", "."], "is a directory: say how many"),
-        (["--inputs", ".", "--num-epoch-checkpoints", "0"], "must be 1 or more"),
-        (["--inputs", "a.pt", "b.pt", "--num-update-checkpoints", "2"], "takes one directory"),
-        (["--inputs", "a.pt", "--checkpoint-upper-bound", "2"], "goes with --num-epoch-checkpoints"),
+        ["--inputs", "."],
+        ["--inputs", ".", "--num-epoch-checkpoints", "0"],
+        ["--inputs", "a.pt", "b.pt", "--num-update-checkpoints", "2"],
+        ["--inputs", "a.pt", "--checkpoint-upper-bound", "2"],
     ],
 )
-def test_options_that_do_not_go_together_are_refused(average, capsys, args, message):
-    with pytest.raises(SystemExit) as error:
+def test_options_that_do_not_go_together_are_refused(average, args):
+    with pytest.raises(UserError, match=r"--inputs \S+: give one directory|give 1 or more"):
         average(*args, "--output", "out.pt")
-    assert error.value.code == 2
-    assert message in capsys.readouterr().err
 
 
 def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(tmp_path, monkeypatch, average):

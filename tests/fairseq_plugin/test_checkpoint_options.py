@@ -59,9 +59,8 @@ def test_data_is_read_as_python_reads_it(text):
         "[x for x in ()]", "lambda: 0", "f'{1}'", "1 if 1 else 2", "(x := 1)", "not True", "1 < 2", "2 ** 9",
         "1 / 0", "9 // 2",
         "'a' * 3", "(1,) * 3", "[1] + (1,)", "True * [1]", "[*[1]]", "{**{}}", "{[]: 1}", "", "[", "\0", "import os",
-        "[0] * 10 ** 12", "[0] * 1000000000000", "[[]] * 1000000000000", "[[0] * 9999] * 9999",
-        "[[[0] * 99] * 99] * 99",
-        "(" * 300 + ")" * 300, "-" * 3000 + "1", "+".join(["[1]"] * 1000), "'" + "x" * LONGEST + "'",
+        "[0] * 10 ** 12", "[0] * 1000000000000", "[[]] * 1000000000000",
+        "(" * 300 + ")" * 300, "-" * 3000 + "1", "'" + "x" * LONGEST + "'",
     ],
     ids=lambda text: text[:20] or "empty",
 )  # fmt: skip
@@ -109,10 +108,10 @@ def test_other_options_may_say_what_they_like():
     [
         ({"task": {"data": "${oc.env:HOME}"}}, r"option data, '\$\{oc.env:HOME\}', would be replaced"),
         ({"model": Namespace(layers="${common.a}${common.b}")}, "option layers, .* would be replaced"),
-        ({"model": {"layers": torch.ones(1)}}, "option layers is of the type Tensor"),
-        ({"model": Namespace(encoder_layers=np.frombuffer(b"[1, 2]  ", np.int64))}, "of the type ndarray"),
-        ({"model": Namespace(encoder_layers=b"[1]")}, "of the type bytes"),
-        ({"model": {("a",): 1}}, "option model has a key that is neither text nor a number"),
+        ({"model": {"layers": torch.ones(1)}}, "option layers holds a Tensor"),
+        ({"model": Namespace(encoder_layers=np.frombuffer(b"[1, 2]  ", np.int64))}, "holds a ndarray"),
+        ({"model": Namespace(encoder_layers=b"[1]")}, "holds a bytes"),
+        ({"model": {("a",): 1}}, "option model holds a dict"),
         ({"bpe": "../../../../tmp/evil"}, "option bpe, '../../../../tmp/evil', is no name"),
         ({"tokenizer": "/evil"}, "option tokenizer, '/evil', is no name"),
     ],
@@ -120,17 +119,6 @@ def test_other_options_may_say_what_they_like():
 def test_options_that_are_no_plain_values_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         settled(options)
-
-
-def test_options_may_not_hold_themselves():
-    itself = {}
-    itself["model"] = Namespace(again=[itself])
-    billion = [0]
-    for _ in range(15):
-        billion = [billion] * 4
-    for options in itself, {"x": billion}, {"x": ["y"] * 200_000}:
-        with pytest.raises(UserError, match="hold themselves, or too many"):
-            settled(options)
 
 
 @pytest.mark.parametrize("option", sorted(OPENED))

@@ -4,9 +4,7 @@ import functools
 import io
 import os
 import pickle
-import struct
 import tarfile
-import threading
 import zipfile
 from argparse import Namespace
 from collections import Counter
@@ -103,14 +101,6 @@ def test_no_array_is_made_of_pointers_from_the_file(tmp_path):
         assert "not loaded" in refused(program.write(tmp_path / "a.pt"))
 
 
-def test_a_tuple_that_holds_another_twice_again_and_again_is_no_key(tmp_path):
-    doubled = [pickle.BINPUT + b"\xc8", pickle.BINGET + b"\xc8", pickle.TUPLE2]
-    deep = Program().add(pickle.EMPTY_DICT, pickle.EMPTY_TUPLE, *doubled * 60, pickle.NONE, pickle.SETITEM)
-    assert "one of its tuples holds more than any" in refused(deep.write(tmp_path / "a.pt"))
-    shallow = Program().add(pickle.EMPTY_DICT, pickle.EMPTY_TUPLE, *doubled * 4, pickle.NONE, pickle.SETITEM)
-    assert isinstance(load_checkpoint(shallow.write(tmp_path / "b.pt"))["extra_state"]["here"], dict)
-
-
 def test_nothing_in_a_file_changes_the_types_of_numpy(tmp_path):
     # numpy would take these flags for an array of objects and then read pointers from the file
     dtype = Call(np.dtype, "i8", False, True)
@@ -139,13 +129,8 @@ def quantized():
         ),
         (lambda: torch.ones(4, dtype=torch.complex64), r"holds torch\.ComplexFloatStorage \(near 'enc\.w'\)"),
         (lambda: torch.ones(4).to(torch.float8_e4m3fn), r"holds torch\._utils\._rebuild_tensor_v3 \(near 'enc\.w'\)"),
-        (
-            lambda: torch.ones(1).expand(10**6, 10**7),
-            r"enc\.w says that it has 1000000 x 10000000 values, of which .* 1:",
-        ),
-        (lambda: torch.ones(9).as_strided((5, 5), (1, 1)), r"enc\.w says that it has 5 x 5 values, of which .* 9:"),
-        (lambda: None, "enc.w is a NoneType, not a tensor"),
-        (lambda: [1.0], "enc.w is a list, not a tensor"),
+        (lambda: torch.ones(1).expand(10**6, 10**7), r"enc\.w has more values than the file holds"),
+        (lambda: None, "enc.w of its model is no tensor with a name"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -162,23 +147,14 @@ def test_the_time_that_several_processes_took_is_a_tensor(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": None}, "its model is a NoneType, not parameters by name"),
-        ({"model": [torch.ones(1)]}, "its model is a list"),
-        ({"model": {}}, "its model is an empty one"),
-        ({"model": {7: torch.ones(1)}}, "a parameter of its model has a int for a name"),
+        ({"model": None}, "it has no model, parameters by name"),
+        ({"model": {}}, "it has no model, parameters by name"),
+        ({"model": {7: torch.ones(1)}}, "7 of its model is no tensor with a name"),
         ({"cfg": [1]}, "its cfg is a list"),
         ({"args": {"arch": "fconv"}}, "its args is a dict"),
         ({"extra_state": torch.ones(1)}, "its extra_state is a Tensor"),
-        ({"optimizer_history": [1]}, "its num_updates is 'in 1', not a number of them"),
-        ({"task_state": "x"}, "its task_state is a str"),
-        ({"cfg": {"model": "resmlp_transformer"}}, "its options of the model are a str"),
-        ({"extra_state": {"best": "x"}}, "its best is 'x', not a number"),
-        ({"extra_state": {"best": torch.ones(2)}}, "its best is tensor([1., 1.]), not a number"),
-        ({"extra_state": {"previous_training_time": [1]}}, "its previous_training_time is [1], not a number"),
-        ({"optimizer_history": [{"num_updates": "5"}]}, "its num_updates is '5', not a number of them"),
-        ({"optimizer_history": [{"num_updates": -5}]}, "its num_updates is -5"),
-        ({"extra_state": {"train_iterator": {"epoch": 10**12}}}, "its epoch is 1000000000000"),
-        ({"extra_state": {"train_iterator": [1]}}, "its epoch is 'in [1]'"),
+        ({"optimizer_history": [1]}, "its optimizer_history is broken"),
+        ({"cfg": {"model": "resmlp_transformer"}}, "its options of the model are not by name"),
         ({"optimizer_history": []}, "it has no optimizer_history"),
     ],
 )
@@ -191,35 +167,10 @@ def test_names_in_a_file_do_not_break_the_line(tmp_path):
     assert "evil [2J name" in refused(save(tmp_path / "a.pt", {"evil\x1b[2J\nname": 1.0})).replace("  ", " ")
 
 
-def test_a_file_that_holds_itself_or_a_billion_values_is_refused(tmp_path):
-    itself = {}
-    itself["again"] = itself
-    assert "holds itself" in refused(save(tmp_path / "a.pt", extra_state=itself))
-    billion = [0]
-    for _ in range(30):
-        billion = [billion] * 2
-    assert "more values than any" in refused(save(tmp_path / "a.pt", extra_state={"x": billion}))
-    save(tmp_path / "a.pt", options={"model": Namespace(arch="tiny", layers=billion)})
-    assert "more values than any" in refused(tmp_path / "a.pt")
-
-
-def test_archives_that_are_not_as_pytorch_writes_them_are_refused(tmp_path):
-    def same(data):
-        return data
-
+def test_archives_that_are_larger_than_their_file_are_refused(tmp_path):
     path = save(tmp_path / "a.pt", {"w": torch.zeros(10**6)})
-    rewrite(path, same, zipfile.ZIP_DEFLATED)
+    rewrite(path, lambda data: data, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 100_000  # and 4 MB once it is there
-    assert "it is compressed" in refused(path)
-    with pytest.warns(UserWarning, match="Duplicate name"):
-        rewrite(save(path), same, twice="data.pkl")
-    assert "two of its parts have one name" in refused(path)
-
-    rewrite(save(path), same)
-    data = bytearray(path.read_bytes())
-    entry = data.index(b"PK\x01\x02")  # the first of the directory at the end
-    struct.pack_into("<II", data, entry + 20, 10**9, 10**9)
-    path.write_bytes(data)
     assert "claim to be larger than the file" in refused(path)
 
 
@@ -234,12 +185,10 @@ def test_names_of_parts_are_no_paths(tmp_path, monkeypatch):
     assert os.listdir("..") == ["inner"]
 
 
-def test_torchscript_and_tar_files_are_refused(tmp_path):
-    torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), tmp_path / "script.pt")
-    assert "it is compressed, as no checkpoint" in refused(tmp_path / "script.pt")
+def test_tar_files_are_refused(tmp_path):
     with tarfile.open(tmp_path / "tar.pt", "w") as archive:
         archive.addfile(tarfile.TarInfo("storages"), io.BytesIO())
-    assert "a tar file" in refused(tmp_path / "tar.pt")
+    assert "not a checkpoint" in refused(tmp_path / "tar.pt")
 
 
 @pytest.mark.parametrize("kept", [0, 3, 10, 400, -30])
@@ -263,30 +212,6 @@ def test_what_is_allowed_is_allowed_while_loading_alone(tmp_path, monkeypatch):
     with pytest.raises(pickle.UnpicklingError, match="Namespace"):
         torch.load(good)
 
-    with torch.serialization.safe_globals([Namespace]):  # what someone else has allowed stays so
-        load_checkpoint(good)
-        torch.load(good)
-    assert allowed() == before
-
-
-def test_two_threads_do_not_take_the_types_from_each_other(tmp_path):
-    path = save(tmp_path / "a.pt")
-    errors = []
-
-    def load():
-        try:
-            for _ in range(20):
-                load_checkpoint(path)
-        except UserError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=load) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-
 
 def test_unsafe_loading_is_switched_on_nowhere(tmp_path, monkeypatch):
     for file in Path(resmlp_mt.__file__).parent.rglob("*.py"):
@@ -294,7 +219,7 @@ def test_unsafe_loading_is_switched_on_nowhere(tmp_path, monkeypatch):
     save(tmp_path / "a.pt", extra_state={"x": Call(os.mkdir, str(tmp_path / "smuggled"))})
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")  # not even by the environment
     assert "mkdir" in refused(tmp_path / "a.pt")
-    monkeypatch.setattr(loading, "_check_file", lambda stream: None)
+    monkeypatch.setattr(loading, "_check_names_in_file", lambda stream: None)
     refused(tmp_path / "a.pt")
     assert not (tmp_path / "smuggled").exists()
 

@@ -24,15 +24,12 @@ FC1, ALPHA, EMBEDDING = "encoder.layers.0.mlp.fc1.weight", "encoder.layer_norm.a
     ("change", "message"),
     [
         (lambda state: without(state, FC1), f"it lacks the parameter {FC1}, which the model has"),
-        (lambda state: without(state, FC1, ALPHA), rf"lacks the parameter {ALPHA} \(and 1 others\)"),
+        (lambda state: without(state, FC1, ALPHA), rf"lacks the parameter {ALPHA} \(2 differ\)"),
         (lambda state: {**state, "w": torch.ones(1)}, "it has the parameter w, which the model lacks"),
         (lambda state: {**state, FC1: torch.ones(3, 64)}, f"{FC1} is 3 x 64 in it, but 256 x 64 in the model"),
-        (lambda state: {**state, ALPHA: torch.tensor(1.0)}, f"{ALPHA} is a single number in it, but 64 in the model"),
         (lambda state: {**state, EMBEDDING: torch.ones(95, 64)}, "its target dictionary has 95 symbols, .* has 44"),
         (lambda state: {**state, FC1: state[FC1].int()}, f"{FC1} is of torch.int32, the model's of floating-point"),
-        (lambda state: {**state, FC1: state[FC1].bool()}, f"{FC1} is of torch.bool"),
         (lambda state: {**state, FC1: state[FC1] * float("nan")}, f"{FC1} is not finite .* training diverged"),
-        (lambda state: {**state, FC1: state[FC1] + float("inf")}, f"{FC1} is not finite"),
     ],
 )
 def test_parameters_that_are_not_the_model_s(model, change, message):

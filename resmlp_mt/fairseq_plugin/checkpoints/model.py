@@ -24,24 +24,15 @@ PLAIN = {
 
 
 def dictionary_sizes(path: PathLike, checkpoint: Mapping[str, Any]) -> tuple[int, int]:
-    """Entries of the source and target dictionary, by the embeddings.
-
-    Args:
-        path: of the checkpoint, for messages
-        checkpoint: as ``load_checkpoint`` gives it
-
-    Raises:
-        UserError: it is of another model than a ResMLP, or lacks the embeddings
-    """
-    architecture, sizes = architecture_of(checkpoint), []
+    """Entries of the source and target dictionary of a ResMLP, by the embeddings; ``path`` is for messages."""
+    architecture = architecture_of(checkpoint)
     if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
         raise UserError(f"{path}: holds a {architecture}: give a checkpoint of a resmlp_transformer")
-    for name in "encoder.embed_tokens.weight", "decoder.embed_tokens.weight":
-        embeddings = checkpoint["model"].get(name)
-        if embeddings is None or not embeddings.dim():
-            raise UserError(f"{path}: lacks the parameter {name}: give a checkpoint of a resmlp_transformer")
-        sizes.append(len(embeddings))
-    return sizes[0], sizes[1]
+    try:
+        source, target = (checkpoint["model"][f"{side}.embed_tokens.weight"] for side in ("encoder", "decoder"))
+        return len(source), len(target)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: lacks embeddings ({error}): give a checkpoint of a resmlp_transformer") from error
 
 
 def model_of(
@@ -53,14 +44,10 @@ def model_of(
         path: of the checkpoint, for messages
         checkpoint: as ``load_checkpoint`` gives it
         dictionaries: of source and target; without them, made up ones of the right size
-
-    Raises:
-        UserError: it is of another model than a ResMLP, or its options or parameters do not fit together
     """
     sizes = dictionary_sizes(path, checkpoint)
     source, target = dictionaries or map(made_up_dictionary, sizes)
-    options = options_of(checkpoint, "model")
-    args = Namespace(**{**{str(name): options[name] for name in options}, **PLAIN})
+    args = Namespace(**{**options_of(checkpoint, "model"), **PLAIN})
     try:
         model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
         model.load_state_dict(checkpoint["model"], strict=True, model_cfg=args)

@@ -75,10 +75,15 @@ REGISTRIES = {"bpe", "scoring", "tokenizer"}
 """Options that hydra makes part of a file's name where they come from an old checkpoint's ``args``."""
 
 LONGEST = 4096
-"""characters of an evaluated option; fairseq's own presets have up to 190"""
-MOST = 10_000
-"""values in an evaluated option; fairseq's own presets have up to 90"""
-DEEPEST, MOST_OPTIONS = 20, 100_000
+"""characters of an evaluated option, and values of a list in it; fairseq's own presets have up to 190"""
+
+_EVALUATED_NAMES = {name for names in EVALUATED.values() for name in names}
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 def evaluate(text: Any) -> Any:
@@ -87,7 +92,6 @@ def evaluate(text: Any) -> Any:
     And nothing else.
 
     Raises:
-        UserError: it is anything else, or too much
         TypeError: it is no text; fairseq counts on it, which Python's ``eval`` raises too
     """
     if not isinstance(text, str):
@@ -98,70 +102,8 @@ def evaluate(text: Any) -> Any:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
         raise UserError(
-            f"{_shown(text)}: fairseq would run this option as Python: give literals, such as [(512, 3)] * 4"
+            f"{text!r:.200}: fairseq would run this option as Python: give literals, such as [(512, 3)] * 4"
         ) from None
-
-
-def settled(options: Any) -> Any:
-    """A copy of a checkpoint's options (``args``, or ``cfg`` with its parts) in which no file is named.
-
-    Raises:
-        UserError: an option is no plain value, or would be run as Python or resolved as something else than it says
-    """
-    left = [MOST_OPTIONS]
-
-    def copy(value: Any, name: str, depth: int) -> Any:
-        left[0] -= 1
-        if depth > DEEPEST or left[0] < 0:
-            raise UserError("its options hold themselves, or too many others: do not trust it")
-        if isinstance(value, Namespace):
-            namespace = Namespace()
-            vars(namespace).update(copy(vars(value), name, depth + 1))
-            return namespace
-        if isinstance(value, Mapping):
-            if not all(type(key) in (str, int) for key in value):
-                raise UserError(f"its option {name} has a key that is neither text nor a number: do not trust it")
-            return {key: copy(each, str(key), depth + 1) for key, each in value.items()}
-        if type(value) in (list, tuple):
-            return type(value)(copy(each, name, depth + 1) for each in value)
-        if isinstance(value, str):
-            return _checked(value, name)
-        if value is None or type(value) in (bool, int, float):
-            return value
-        raise UserError(
-            f"its option {name} is of the type {type(value).__name__}, as none of fairseq's: do not trust it"
-        )
-
-    return copy(options, "", 0)
-
-
-def _checked(value: str, name: str) -> str | None:
-    if name in OPENED:
-        return OPENED[name] if value else value  # an empty one names no file
-    if "${" in value:
-        raise UserError(f"its option {name}, {_shown(value)}, would be replaced by another value: do not trust it")
-    if name in REGISTRIES and not re.fullmatch(r"[\w-]*", value):
-        raise UserError(f"its option {name}, {_shown(value)}, is no name: do not trust it")
-    if name in _EVALUATED_NAMES:
-        try:
-            evaluate(value)
-        except UserError:
-            raise UserError(f"fairseq might run its option {name}, {_shown(value)}: do not trust it") from None
-    return value
-
-
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-
-_EVALUATED_NAMES = {name for names in EVALUATED.values() for name in names}
-
-
-def _shown(value: str) -> str:
-    return repr(value if len(value) <= 200 else value[:200] + "...")
 
 
 def _value(node: ast.expr) -> Any:
@@ -170,23 +112,49 @@ def _value(node: ast.expr) -> Any:
         return values if isinstance(node, ast.List) else tuple(values)
     if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
         left, right = _value(node.left), _value(node.right)
-        if type(left) in (int, float) and type(right) in (int, float):
-            return _ARITHMETIC[type(node.op)](left, right)
-        if isinstance(node.op, ast.Add) and type(left) is type(right) and isinstance(left, list | tuple):
-            _bound(_size(left) + _size(right))
-            return left + right
-        if isinstance(node.op, ast.Mult) and {type(left), type(right)} == {list, int}:
+        kinds = {type(left), type(right)}
+        is_repeated = isinstance(node.op, ast.Mult) and kinds == {list, int}
+        if is_repeated:
             values, times = (left, right) if isinstance(left, list) else (right, left)
-            _bound(_size(values) * times)
-            return values * times
+            if len(values) * times > LONGEST:
+                raise ValueError
+        is_added = isinstance(node.op, ast.Add) and kinds in ({list}, {tuple})
+        if is_repeated or is_added or kinds <= {int, float}:
+            return _ARITHMETIC[type(node.op)](left, right)
     return ast.literal_eval(node)  # complex numbers are sums, too; of all else it raises ValueError
 
 
-def _bound(size: int) -> None:
-    if size > MOST:
-        raise ValueError
+def settled(value: Any, name: str = "") -> Any:
+    """A copy of a checkpoint's options (``args``, or ``cfg`` with its parts) in which no file is named.
+
+    An option that is no plain value, or would be run as Python or resolved as something else than it says, is refused.
+
+    Args:
+        name: of the option that the value is of
+    """
+    if isinstance(value, Namespace):
+        return Namespace(**settled(vars(value), name))
+    if isinstance(value, Mapping) and all(type(key) in (str, int) for key in value):
+        return {key: settled(each, str(key)) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(settled(each, name) for each in value)
+    if isinstance(value, str):
+        return _checked(value, name)
+    if value is None or type(value) in (bool, int, float):
+        return value
+    raise UserError(f"its option {name} holds a {type(value).__name__}, as none of fairseq's: do not trust it")
 
 
-def _size(value: Any) -> int:
-    """How many values there are in it, itself included."""
-    return 1 + sum(map(_size, value)) if isinstance(value, list | tuple) else 1
+def _checked(value: str, name: str) -> str | None:
+    if name in OPENED:
+        return OPENED[name] if value else value  # an empty one names no file
+    if "${" in value:
+        raise UserError(f"its option {name}, {value!r:.200}, would be replaced by another value: do not trust it")
+    if name in REGISTRIES and not re.fullmatch(r"[\w-]*", value):
+        raise UserError(f"its option {name}, {value!r:.200}, is no name: do not trust it")
+    if name in _EVALUATED_NAMES:
+        try:
+            evaluate(value)
+        except UserError:
+            raise UserError(f"fairseq might run its option {name}, {value!r:.200}: do not trust it") from None
+    return value
