@@ -205,6 +205,20 @@ MUTATIONS = [
         "model[name].copy_(total.div_(len(paths)))",
         "model[name].copy_(total.add_(model[name]).div_(len(paths) + 1))",
     ),
+    Mutation(
+        "a sentence without a word is translated",
+        "fairseq_plugin/task.py",
+        "empty = tokens.ne(self.src_dict.pad()).sum(1) <= 1",
+        "empty = tokens.ne(self.src_dict.pad()).sum(1) <= 0",
+        ("tests/end_to_end/test_translating.py",),
+    ),
+    Mutation(
+        "weights that are not finite are saved",
+        "fairseq_plugin/trainer.py",
+        "if not torch.isfinite(weight).all():",
+        "if not torch.isfinite(weight).any():",
+        ("tests/fairseq_plugin",),
+    ),
 ]
 
 
