@@ -225,7 +225,7 @@ MUTATIONS = [
 def is_caught(mutation: Mutation) -> bool:
     """Whether a test fails for the broken model; the next of its tests are asked if those before pass."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in "resmlp_mt", "tests":
+        for name in "resmlp_mt", "tests", "scripts", "examples":
             shutil.copytree(ROOT / name, Path(folder, name))
         shutil.copy(ROOT / "pyproject.toml", folder)
         path = Path(folder, "resmlp_mt", mutation.file)
