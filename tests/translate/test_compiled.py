@@ -161,7 +161,7 @@ def test_a_cache_that_is_not_the_user_s_alone(folder: Path, tmp_path: Path, monk
     place.mkdir()
     place.chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(UserError, match=r"resmlp_mt: others can write there, and what it holds would run: chmod 700"):
+    with pytest.raises(UserError, match=r"resmlp_mt: others can write there what would run: chmod 700"):
         Translator(folder, engine="compiled")
     with pytest.raises(UserError, match=r"^engine compiled and fp32: are for the device cpu, not cuda"):
         Translator(folder, engine="compiled", device="cuda")
