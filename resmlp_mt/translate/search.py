@@ -22,14 +22,13 @@ class SearchOptions:
             0: by the log-probability itself
         max_len_a, max_len_b: most tokens of a translation, without ``</s>``, are ``a S + b`` for S tokens of the
             source, ``</s>`` included; never more than the model's positions
-        attention: keep the cross-attention
     """
 
     beam: int = 4
     length_penalty: float = 1.0
     max_len_a: float = 0.0
     max_len_b: int = 200
-    attention: bool = False
+    attention: bool = False  # keep the cross-attention
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,12 @@ class Hypothesis:
     """A translation that was found.
 
     Attributes:
-        tokens: of the target, without ``</s>``
-        score: by which it is ranked, in natural logarithms
         attention: of each target token and ``</s>`` to each source token and ``</s>``, T x S: the last layer's
             cross-attention, the mean of its heads. None if it was not asked for, or the model has none
     """
 
-    tokens: list[int]
-    score: float
+    tokens: list[int]  # without </s>
+    score: float  # by which it is ranked, in natural logarithms
     attention: Tensor | None = None
 
 
@@ -70,11 +67,7 @@ def search(
     Args:
         model: an ``EncoderDecoder``, or what has an encoder and a decoder like its own
         source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
-        eos: the number of ``</s>``
         candidates: for each sentence the tokens that its translations may have, B x L, ``</s>`` first; None: all
-
-    Raises:
-        ValueError: a sentence has more positions than the model
     """
     decoder, beam = model.decoder, options.beam
     memory, padding = model.encoder(source)
@@ -106,14 +99,8 @@ def search(
             weight = float(step + 1) ** options.length_penalty
             ranked = [total / weight for total in best.totals[:, :beam][ending].tolist()]
             owners = sentences.unsqueeze(1).expand_as(ending)[ending]
-            ended.append(
-                _Ended(
-                    owners.tolist(),
-                    ranked,
-                    tokens[chosen, 1:],
-                    None if attention is None else attention[chosen],
-                )
-            )
+            attended = None if attention is None else attention[chosen]
+            ended.append(_Ended(owners.tolist(), ranked, tokens[chosen, 1:], attended))
             found = found + ending.sum(1)
 
         going_on = (found < beam) & (longest > step)

@@ -26,6 +26,7 @@ GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 KINDS = [
     {},
     {"mixing_relative": True, "mixing_heads": 1},
+    {"decoder_positions": "learned"},
     GATED,
     *({"token_mixing": kind, "mixing_heads": 1} for kind in ("none", "mlp", "conv", "depthwise", "separable")),
 ]
