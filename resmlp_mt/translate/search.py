@@ -45,16 +45,6 @@ class Hypothesis:
     attention: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class _Ended:
-    """Hypotheses that ended in one step: sentence and score of each, its tokens, its attention."""
-
-    sentences: list[int]
-    scores: list[float]
-    tokens: Tensor
-    attention: Tensor | None
-
-
 @torch.inference_mode()
 def search(
     model: Any, source: Tensor, eos: int, options: SearchOptions, candidates: Tensor | None = None
@@ -80,7 +70,8 @@ def search(
     scores = torch.zeros(source.size(0), 1, device=source.device)  # of their beams; one beam before the first step
     tokens = sentences.new_full((source.size(0), 1), eos)  # a row a beam
     attention: Tensor | None = None  # the same rows, x T x S
-    ended: list[_Ended] = []
+    known = lengths.tolist()
+    ended: list[list[Hypothesis]] = [[] for _ in known]
     wanted = Wanted(beam, model.cfg.pad, eos, options.attention)
     follow = following(decoder)
     for step in range(int(longest.max()) + 1):
@@ -97,10 +88,12 @@ def search(
             chosen = best.rows[:, :beam][ending]
             # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
             weight = float(step + 1) ** options.length_penalty
-            ranked = [total / weight for total in best.totals[:, :beam][ending].tolist()]
-            owners = sentences.unsqueeze(1).expand_as(ending)[ending]
+            totals, rows = best.totals[:, :beam][ending].tolist(), tokens[chosen, 1:].tolist()
+            owners = sentences.unsqueeze(1).expand_as(ending)[ending].tolist()
             attended = None if attention is None else attention[chosen]
-            ended.append(_Ended(owners.tolist(), ranked, tokens[chosen, 1:], attended))
+            for number, (owner, row, total) in enumerate(zip(owners, rows, totals, strict=True)):
+                kept = None if attended is None else attended[number, :, : known[owner]]
+                ended[owner].append(Hypothesis(row, total / weight, kept))
             found = found + ending.sum(1)
 
         going_on = (found < beam) & (longest > step)
@@ -116,15 +109,4 @@ def search(
         if attention is not None:
             attention = attention[chosen]
         state.reorder(chosen, left)
-    return _ranked(ended, source.size(0), lengths.tolist())
-
-
-def _ranked(ended: list[_Ended], batch: int, lengths: list[int]) -> list[list[Hypothesis]]:
-    """The hypotheses of each sentence, best first; of equal ones the one that ended first."""
-    found: list[list[Hypothesis]] = [[] for _ in range(batch)]
-    for step in ended:
-        rows = step.tokens.tolist()
-        for number, (sentence, score) in enumerate(zip(step.sentences, step.scores, strict=True)):
-            weights = None if step.attention is None else step.attention[number, :, : lengths[sentence]]
-            found[sentence].append(Hypothesis(rows[number], score, weights))
-    return [sorted(hypotheses, key=lambda each: -each.score) for hypotheses in found]
+    return [sorted(each, key=lambda one: -one.score) for each in ended]  # of equal ones the one that ended first
