@@ -219,6 +219,27 @@ MUTATIONS = [
         "if not torch.isfinite(weight).any():",
         ("tests/fairseq_plugin",),
     ),
+    Mutation(
+        "the search does not give beams the state of those that they continue",
+        "translate/search.py",
+        "state.reorder(chosen, left)",
+        "state.reorder(chosen.sort().values, left)",
+        ("tests/translate/test_search.py",),
+    ),
+    Mutation(
+        "the compiled step takes the positions for fewer",
+        "translate/compiled.py",
+        "GraphState(source, memories, length, scorer)",
+        "GraphState(source, memories, length // 2, scorer)",
+        ("tests/translate/test_compiled.py::test_what_is_compiled_computes_what_every_kind_of_model_does",),
+    ),
+    Mutation(
+        "a weight is exported transposed",
+        "translate/model_folder.py",
+        "parameter.detach().float().contiguous()",
+        '(parameter.t() if "k_proj.weight" in name else parameter).detach().float().contiguous()',
+        ("tests/translate/test_model_folder.py", "tests/export"),
+    ),
 ]
 
 

@@ -71,28 +71,16 @@ Python files of this folder run: read them first.
 
 @dataclass(frozen=True)
 class Card:
-    """What a user says of a model.
+    """What a user says of a model."""
 
-    Attributes:
-        name: the folder's
-        checkpoints: names of those that the model is the average of
-        license: as Hugging Face's hub spells it; None: not told
-        trained_on: the training data, in words; None: not told
-        scores: name, value and signature of each
-    """
-
-    name: str
-    checkpoints: Sequence[str]
-    license: str | None = None
-    trained_on: str | None = None
-    scores: Sequence[tuple[str, float, str]] = ()
+    name: str  # the folder's
+    checkpoints: Sequence[str]  # that the model is the average of
+    license: str | None = None  # as Hugging Face's hub spells it
+    trained_on: str | None = None  # in words
+    scores: Sequence[tuple[str, float, str]] = ()  # name, value and signature of each
 
     def text(self, trained: Trained, model: EncoderDecoder, subwords: str) -> str:
-        """README.md.
-
-        Args:
-            subwords: ``"bpe"`` or ``"sentencepiece"``
-        """
+        """README.md; ``subwords`` are those of ``TextSettings``."""
         cfg = model.cfg
         rows = [f"| {name} | {value} | `{signature}` |" for name, value, signature in self.scores]
         return TEMPLATE.format(
@@ -120,11 +108,7 @@ class Card:
 
 
 def read_scores(path: PathLike) -> list[tuple[str, float, str]]:
-    """Name, value and signature of each score that ``resmlp-mt score --json`` printed.
-
-    Raises:
-        UserError: the file cannot be read or is something else
-    """
+    """Name, value and signature of each score that ``resmlp-mt score --json`` printed."""
     try:
         values: Any = read_object(path, LARGEST)
     except OSError as error:

@@ -46,14 +46,7 @@ def fairseq_scores(model: Any, source: Tensor, previous: Tensor) -> Tensor:
 
 @torch.no_grad()
 def largest_difference(model: Any, ours: EncoderDecoder) -> float:
-    """How far scores are from those of fairseq's model, on random sentences padded on either side.
-
-    Args:
-        model: a ResMLPTransformerModel in fp32 for inference, not folded
-
-    Returns:
-        the largest difference, infinity where one of the two has no number
-    """
+    """How far scores are at most from those of fairseq's model (fp32, not folded); infinity where one is no number."""
     largest = 0.0
     for left_pad_target in False, True:
         for source, previous, real in batches(model, left_pad_target):

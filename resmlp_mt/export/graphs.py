@@ -44,16 +44,15 @@ class DecoderStep(nn.Module):
         self.decoder = model.decoder
 
     def forward(self, previous: Tensor, past: Tensor, *source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of K beams of each of B sentences, whose rows follow one another: R is B K.
+        """One step of R beams, those of a sentence one after another; at first of ``</s>``, with T = 0.
 
         Args:
-            previous: R, the last token of each beam, ``</s>`` in the first step
-            past: L x T x R x C, each beam's own; T is 0 in the first step
-            source: what ``EncoderGraph`` gave, one B for all beams of a sentence
+            previous: the last token of each beam, R
+            past: L x T x R x C
+            source: what ``EncoderGraph`` gave
 
         Returns:
-            log-probabilities R x V; the past of the next step, L x (T + 1) x R x C; the last layer's cross-attention,
-            the mean of its heads, R x S
+            log-probabilities R x V; the longer past; the last layer's cross-attention, the mean of its heads, R x S
         """
         layers = len(self.decoder.layers)
         memories = [Memory(past[number]) for number in range(layers)]
@@ -81,8 +80,7 @@ def kept_channels(model: EncoderDecoder) -> int:
 def write_graphs(folder: Path, model: EncoderDecoder) -> None:
     """Write the graphs of a model in fp32, which is folded by that, into an empty folder.
 
-    Tracing follows one example and keeps the way that it took. So the example is one that needs all there is: several
-    sentences, padding, several beams, and a past; what then depends on sizes is only what is written with them.
+    Tracing keeps the way that its example took, which so has several sentences, padding, several beams, and a past.
     """
     check_graphs(model)
     model.fold_()
@@ -119,11 +117,7 @@ def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: S
 
 
 def add_graphs(folder: Path) -> float:
-    """Write the graphs of a model's folder into its folder ``onnx``, which appears whole or not at all.
-
-    Returns:
-        how far their scores are from PyTorch's; too far is an error
-    """
+    """Write the graphs of a model's folder into its folder ``onnx``; how far their scores are from PyTorch's."""
     for package in "onnx", "onnxruntime":
         if not importlib.util.find_spec(package):
             raise UserError(f"the export needs {package}: pip install onnx onnxruntime")

@@ -50,12 +50,7 @@ def sources() -> dict[str, str]:
 
 
 def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[TextSettings, bytes]:
-    """How the text of a model is treated, and its learned subwords.
-
-    Args:
-        data: the prepared data
-        codes: the file of learned subwords; None: the one that preparing left beside the data
-    """
+    """How the text of a model is treated, and its learned subwords: of ``codes``, or that of the prepared data."""
     raw = RawText.of(data)
     raw.check_languages(*trained.languages)
     if codes is None:
@@ -75,10 +70,8 @@ def check_known(model: nn.Module) -> None:
     """Refuse a model with code that a folder would not have, such as a mixing of the user's own."""
     for module in model.modules():
         if not type(module).__module__.startswith(("resmlp_mt.nn.", "torch.")):
-            raise UserError(
-                f"the model has a {type(module).__name__} of {type(module).__module__}: only models of the package's "
-                "own layers can be exported"
-            )
+            name = f"{type(module).__name__} of {type(module).__module__}"
+            raise UserError(f"the model has a {name}: only models of the package's own layers can be exported")
 
 
 def check_new(out: Path) -> None:
@@ -90,14 +83,7 @@ def check_new(out: Path) -> None:
 def write_hub_folder(
     out: Path, trained: Trained, text: TextSettings, learned: bytes, card: Card, onnx: bool = False
 ) -> float:
-    """Write the folder, which appears whole or not at all, with scores that are fairseq's.
-
-    Args:
-        onnx: with graphs for ONNX Runtime, too
-
-    Returns:
-        the largest difference of a score
-    """
+    """Write the folder (``onnx``: with graphs, too), and tell the largest difference of a score from fairseq's."""
     check_new(out)
     model = trained.model.without_fairseq()
     check_known(model)
@@ -128,9 +114,7 @@ def write_hub_folder(
         ours, _, _ = model_folder.load(new)
         difference = largest_difference(trained.model, ours)
         if not difference <= TOLERANCE:
-            raise UserError(
-                f"{trained.path}: scores of the folder are {difference:.1e} off fairseq's: nothing is written"
-            )
+            raise UserError(f"{trained.path}: scores are {difference:.1e} off fairseq's: nothing is written")
         if onnx:
             add_graphs(new)
     return difference

@@ -27,21 +27,14 @@ def spelled_out(pattern: str) -> str:
 def detokenizer(lang: str, escaped: bool = True) -> Callable[[str], str]:
     """A function from Moses' tokens, with spaces between, to running text.
 
-    Args:
-        lang: two-letter language code
-        escaped: XML special characters of the tokens are escaped (``&apos;``); where they are not, no harm is done
-            unless the text itself holds such entities
+    Where XML special characters are not escaped, ``escaped`` does harm only to text that itself holds ``&apos;``.
     """
     moses = MosesDetokenizer(lang)
     return lambda tokens: moses.detokenize(tokens.split(), return_str=True, unescape=escaped)
 
 
 class PunctuationNormalizer(MosesPunctNormalizer):
-    """``normalize-punctuation.perl`` as sacremoses has it.
-
-    Args:
-        lang: two-letter language code
-    """
+    """``normalize-punctuation.perl`` as sacremoses has it."""
 
     def __init__(self, lang: str):
         super().__init__(lang)
@@ -55,11 +48,7 @@ class PunctuationNormalizer(MosesPunctNormalizer):
 
 
 class Tokenizer(MosesTokenizer):
-    """``tokenizer.perl`` as sacremoses has it.
-
-    Args:
-        lang: two-letter language code
-    """
+    """``tokenizer.perl`` as sacremoses has it."""
 
     def __init__(self, lang: str):
         super().__init__(lang)

@@ -16,37 +16,25 @@ START, PAD, END, UNKNOWN = range(4)
 
 @dataclass(frozen=True)
 class TextSettings:
-    """How text is treated: what ``text.json`` of prepared data says.
+    """How text is treated: what ``text.json`` of prepared data says."""
 
-    Attributes:
-        source_language, target_language: two-letter codes
-        tokenizer: ``"moses"`` or ``"none"``
-        dash_splits, normalize: as those of ``Words``
-        escape: XML special characters are escaped in words
-        subwords: ``"bpe"`` or ``"sentencepiece"``
-    """
-
-    source_language: str
+    source_language: str  # two-letter codes
     target_language: str
-    tokenizer: str = "moses"
-    dash_splits: bool = False
+    tokenizer: str = "moses"  # or "none"
+    dash_splits: bool = False  # as in Words, and the next
     normalize: bool = True
-    escape: bool = False
-    subwords: str = "bpe"
+    escape: bool = False  # XML special characters in words
+    subwords: str = "bpe"  # or "sentencepiece"
 
 
 class Tokenizer:
     """Source text to numbers and numbers to target text.
 
     Args:
-        settings: how text is treated
         learned: file of the learned subwords
         source, target: symbols of the dictionaries, ``SPECIAL`` first
 
-    Raises:
-        ValueError: settings or symbols are not what they must be
-        OSError: the learned subwords cannot be read
-        ModuleNotFoundError: the library that applies them is not installed
+    A wrong setting, symbol or file is a ValueError.
     """
 
     def __init__(
@@ -76,20 +64,13 @@ class Tokenizer:
         self._running_text = running_text(settings.target_language, words, settings.escape)
 
     def pieces(self, text: str, target: bool = False) -> list[str]:
-        """The subwords of one line of text; none if it has no word.
-
-        Args:
-            target: text of the target language
-
-        Raises:
-            ValueError: a word is too long to be split
-        """
+        """The subwords of one line of text; none if it has no word. A word that is too long is a ValueError."""
         words = self._words[target](text.strip())
         check_words(words)
         return self._split(words).split()
 
     def encode(self, text: str, target: bool = False) -> list[int]:
-        """The numbers of one line of text, ``</s>`` last. Arguments and errors are those of ``pieces``."""
+        """The numbers of one line of text, ``</s>`` last; ValueError as of ``pieces``."""
         return self.numbers(self.pieces(text, target), target)
 
     def numbers(self, pieces: Iterable[str], target: bool = False) -> list[int]:

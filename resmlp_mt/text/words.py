@@ -30,8 +30,6 @@ class LineTokenizer:
     """Turns one raw line into words with single spaces between them.
 
     Args:
-        lang: two-letter language code
-        words: how
         escape: escape XML special characters (``&apos;``), as Moses' script does by itself and no corpus of ours is
     """
 
@@ -46,21 +44,12 @@ class LineTokenizer:
 
 
 def running_text(lang: str, words: Words, escape: bool = False) -> Callable[[str], str]:
-    """A function from words with single spaces between to running text.
-
-    Args:
-        lang: two-letter language code
-        words, escape: what ``LineTokenizer`` was told
-    """
+    """A function from words with single spaces between to running text; told what ``LineTokenizer`` was."""
     return detokenizer(lang, escape) if words.tokenizer == "moses" else lambda line: line
 
 
 def check_words(line: str) -> None:
-    """See that a line's words can be split into subwords.
-
-    Raises:
-        ValueError: one has no end
-    """
+    """See that a line's words can be split into subwords; a ValueError if one has no end."""
     longest = max(map(len, line.split()), default=0)
     if longest > LONGEST_WORD:
         raise ValueError(f"a word of {longest:,} letters: at most {LONGEST_WORD:,} can be split into subwords")

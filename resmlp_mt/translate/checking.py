@@ -46,13 +46,7 @@ def difference(
 ) -> float:
     """How far scores of an engine's search are from the model's of the same tokens: of a token, on average.
 
-    Args:
-        engine: what has an encoder and a decoder for ``search``
-        model: scores all positions at once
-        shortlist: search among some target tokens
-
-    Returns:
-        the largest of the sizes compared; nan where a score is no number
+    Returns the largest of the sizes compared; nan where a score is no number.
     """
     found: list[float] = []
     for sizes in compared:

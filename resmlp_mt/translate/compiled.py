@@ -1,9 +1,4 @@
-"""A compiled encoder and a compiled step instead of PyTorch's modules: the same search with fewer calls.
-
-A step of PyTorch's modules is some hundred small operators, of which each takes some microseconds before it computes
-anything; in 8 bits most of them round numbers or scale them. Compiled, neighbours become one loop, and no Python runs
-between them.
-"""
+"""A compiled step of search: neighbouring operators become one loop, and no Python runs between them."""
 
 from itertools import islice
 

@@ -1,8 +1,4 @@
-"""Linear layers in 8-bit integers for a compiled model: PyTorch's compiler makes code for each, with what surrounds it.
-
-``torch._int_mm``, which ``Int8Linear`` calls, takes some microseconds before it computes anything; a step for a single
-sentence has a product of a few rows in each layer, which takes two to four.
-"""
+"""Linear layers in 8-bit integers for a compiled model: PyTorch's compiler makes code for each and its neighbours."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,11 +30,7 @@ def products() -> dict[str, object]:
 
 
 class CompiledInt8Linear(nn.Module):
-    """``Int8Linear`` in operators that the compiler can take apart.
-
-    Args:
-        linear: the layer
-    """
+    """``Int8Linear`` in operators that the compiler can take apart."""
 
     weight: Tensor
     scale: Tensor

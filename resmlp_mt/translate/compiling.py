@@ -52,11 +52,9 @@ def with_graphs(graphs: list[Graph], model: EncoderDecoder, shortlist: bool) -> 
 
 
 def compiled_model(model: EncoderDecoder, precision: str, shortlist: bool) -> Any:
-    """A compiled model with the face of an ``EncoderDecoder``, as far as ``search`` looks at it.
+    """A compiled model for ``search``, of one that is on a CPU, folded and in its precision.
 
     Args:
-        model: on a CPU, folded, in its precision
-        precision: that
         shortlist: the search is among some target tokens, not all
     """
     check_graphs(model)
@@ -111,7 +109,7 @@ def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path
 
 
 def settings(precision: str) -> dict[str, object]:
-    """What PyTorch is told for a model in this precision."""
+    """What PyTorch is told."""
     return SETTINGS | (products() if precision == "int8" and can_compile_products() else {})
 
 
@@ -172,9 +170,7 @@ def own_cache() -> Path:
     except OSError as error:
         raise UserError(f"{cache}: cannot be made: {error.strerror or error}: set XDG_CACHE_HOME") from error
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise UserError(
-            f"{cache}: others can write there, and what it holds would run: chmod 700 or set XDG_CACHE_HOME"
-        )
+        raise UserError(f"{cache}: others can write there what would run: chmod 700 or set XDG_CACHE_HOME")
     return cache
 
 
@@ -189,6 +185,4 @@ def _readable_errors(place: Path) -> Iterator[None]:
     except Exception as error:  # PyTorch's are of many classes
         reason = str(error).strip().split("\n")[0][:200]
         advice = f"remove {place}" if place.is_dir() else "is there a C++ compiler (g++)?"
-        raise UserError(
-            f"engine compiled: PyTorch cannot compile or load the model: {type(error).__name__}: {reason}: {advice}"
-        ) from error
+        raise UserError(f"engine compiled: PyTorch cannot compile or load it: {reason}: {advice}") from error

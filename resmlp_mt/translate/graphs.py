@@ -43,11 +43,7 @@ class EncoderGraph(nn.Module):
 
 
 class GraphEncoder:
-    """Source tokens (B x S, padded on either side) to what the decoder's layers read, and where padding is, B x S'.
-
-    Args:
-        graph: an ``EncoderGraph``, compiled or of ONNX
-    """
+    """Source tokens (B x S, padded on either side) to what the decoder's layers read, and where padding is, B x S'."""
 
     def __init__(self, graph: Graph, model: EncoderDecoder):
         self.graph, self.encoder = graph, model.encoder

@@ -15,16 +15,9 @@ ITERATIONS = 6
 def lexicon(
     pairs: Iterable[tuple[Sequence[int], Sequence[int]]], most: int, iterations: int = ITERATIONS
 ) -> dict[int, list[int]]:
-    """Fit the table to pairs of sentences.
+    """For each source token of pairs of sentences the ``most`` target tokens with the largest t, best first.
 
     Takes about 30 bytes of memory for each source token times target token of a pair.
-
-    Args:
-        pairs: numbers of source tokens and of target tokens
-        most: target tokens to keep of each source token
-
-    Returns:
-        of each source token that was seen, the target tokens with the largest t, best first
     """
     blocks: list[NDArray[np.int64]] = []
     widths: list[NDArray[np.int64]] = []

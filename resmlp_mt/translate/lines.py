@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
@@ -24,23 +23,15 @@ WINDOW_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with every line, on whichever machine.
-
-    Attributes:
-        folder: the model's
-        checksum: of the files in it
-        name: what the input is called in messages
-        scores: the score stands first in a line, before a tab
-        json: instead, a line of JSON for each line of input, with everything in it
-    """
+    """What is done with every line, on whichever machine."""
 
     folder: str
-    checksum: str
-    name: str
+    checksum: str  # of the files in it
+    name: str  # of the input, in messages
     options: Options
     engine: EngineOptions
-    scores: bool = False
-    json: bool = False
+    scores: bool = False  # the score stands first in a line, before a tab
+    json: bool = False  # instead, a line of JSON for each line of input, with everything in it
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -91,8 +82,7 @@ class LineTranslator:
             yield json.dumps({"source_tokens": sources[0], "translations": values}, ensure_ascii=False)
             return
         for each in translations:
-            columns = [f"{each.score:.4f}"] if self._work.scores else []
-            columns.append(each.text)
+            columns = [f"{each.score:.4f}", each.text] if self._work.scores else [each.text]
             if each.alignment is not None:
                 columns.append(" ".join(links(each.alignment)))
             yield "\t".join(columns)
@@ -123,15 +113,8 @@ def windows(lines: Iterable[bytes], done: int = 0) -> Iterator[Window]:
 class GrowingFile:
     """A file that grows beside its name and gets the name when it is whole; one that was broken off goes on.
 
-    Until then it is ``FILE.partial``, always of whole lines, and ``FILE.partial.json`` tells how far it is and of which
-    input. Use in a ``with`` statement.
-
-    Args:
-        identity: what decides what is written: one that was begun with another one does not go on
-        resume: go on where there is a ``.partial``
-
-    Attributes:
-        lines: of input that are done
+    Until then it is ``FILE.partial``, always of whole lines, and ``FILE.partial.json`` tells how many lines of which
+    input are done. ``identity`` is what decides the output: a file that was begun with another one does not go on.
     """
 
     def __init__(self, path: PathLike, identity: dict[str, Any], resume: bool):
@@ -194,10 +177,7 @@ class GrowingFile:
     def __enter__(self) -> "GrowingFile":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        record = Path(f"{self._partial}.json")
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._file, self._writing():
             if kind is None:
                 if os.path.lexists(self._path):
@@ -207,7 +187,7 @@ class GrowingFile:
                 return
             else:
                 self._partial.unlink(missing_ok=True)  # nothing is lost
-            record.unlink(missing_ok=True)
+            Path(f"{self._partial}.json").unlink(missing_ok=True)
 
 
 class Stdout:
@@ -232,10 +212,9 @@ def translate_file(
     mapped: Callable[[Callable[[], LineTranslator], Iterable[Window]], Iterator[bytes]],
     done: Callable[[int], None],
 ) -> None:
-    """Translate a file, or standard input.
+    """Translate a file (None: standard input) into another (None: standard output).
 
     Args:
-        path, out: None: standard input, standard output
         resume: go on with what an interrupted run left of ``out``
         mapped: what makes a ``LineTranslator`` and applies it to windows, in order
         done: called with the number of lines each time that some more are out

@@ -1,7 +1,4 @@
-"""A folder that holds a trained model, and the text that it translates, without fairseq.
-
-It is what ``resmlp-mt export`` makes, and what Hugging Face's transformers read.
-"""
+"""A folder that holds a trained model, without fairseq: what ``resmlp-mt export`` makes and transformers reads."""
 
 import hashlib
 import json
@@ -45,12 +42,8 @@ def place_of(folder: PathLike) -> Path:
 
 
 def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
-    """Read a folder.
-
-    Returns:
-        the model, in evaluation mode and fp32; what makes numbers of text and text of numbers; what
-        ``generation_config.json`` says (``num_beams``, ``length_penalty``, ``max_length``; transformers leaves out
-        what it takes for the default)
+    """The model, in evaluation mode and fp32; its tokenizer; what ``generation_config.json`` says (``num_beams``,
+    ``length_penalty``, ``max_length``; transformers leaves out what it takes for the default).
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -77,7 +70,6 @@ def write(
     Args:
         learned: content of the file of learned subwords
         symbols: of the source and the target dictionary, fairseq's own first
-        generation: what ``generation_config.json`` is to say
         more: by file name, what JSON files say besides
     """
     folder, more = Path(folder), more or {}
@@ -105,9 +97,8 @@ def checksum(folder: PathLike) -> str:
                 while block := file.read(1 << 20):
                     total.update(block)
         except OSError as error:
-            raise UserError(
-                f"{path}: cannot be read: {error.strerror}: name a folder that resmlp-mt export made"
-            ) from error
+            told = f"cannot be read: {error.strerror}: name a folder that resmlp-mt export made"
+            raise UserError(f"{path}: {told}") from error
         total.update(name.encode())
     return total.hexdigest()
 
@@ -123,9 +114,7 @@ def _config(folder: Path) -> ModelConfig:
     values = _json(folder / CONFIG)
     if values.get("model_type") != MODEL_TYPE:
         kind = f"{values.get('model_type')!r:.40}"
-        raise UserError(
-            f"{folder / CONFIG}: its model_type is {kind}, not {MODEL_TYPE!r}: name a folder of resmlp-mt export"
-        )
+        raise UserError(f"{folder / CONFIG}: its model_type is {kind}: name a folder of resmlp-mt export")
     try:
         return ModelConfig.of(values.get(SIZES))
     except ValueError as error:

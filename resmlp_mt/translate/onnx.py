@@ -1,8 +1,4 @@
-"""An exported model's ONNX graphs in the place of PyTorch's modules: the same search, with less time between operators.
-
-A step of PyTorch's modules is some hundred small operators, each of which takes some microseconds before it computes
-anything. ONNX Runtime has less of that, which gains most with few sentences at a time.
-"""
+"""A model's ONNX graphs in the place of PyTorch's modules: the same search, with less time between operators."""
 
 import importlib.util
 from pathlib import Path
@@ -33,13 +29,7 @@ class StackedMemory(Memory):
 
 
 class OnnxModel:
-    """The graphs of a model with the face of an ``EncoderDecoder``, as far as ``search`` looks at it.
-
-    Args:
-        place: the folder with what ``resmlp-mt export onnx`` wrote
-        model: the same in PyTorch, with whose scores those of the graphs are compared
-        threads: of the processor
-    """
+    """The graphs that ``resmlp-mt export onnx`` wrote, for ``search``, compared with the same model in PyTorch."""
 
     def __init__(self, place: Path, model: EncoderDecoder, threads: int):
         self.cfg = model.cfg
@@ -53,10 +43,7 @@ class OnnxModel:
             reason = str(error).strip().split("\n")[0][:200]
             raise UserError(f"{place}: cannot be used: {reason}: write it again by resmlp-mt export onnx") from error
         if not found <= TOLERANCE:  # nor is nan
-            raise UserError(
-                f"{place}: not the graphs of this model (a log-probability is {found:.1e} off): write them again by "
-                "resmlp-mt export onnx"
-            )
+            raise UserError(f"{place}: not the graphs of this model: write them again by resmlp-mt export onnx")
 
 
 class OnnxGraph:
@@ -89,10 +76,8 @@ class OnnxDecoder:
         return GraphState(source, [StackedMemory(torch.zeros(self.layers, 0, len(padding), self.channels))])
 
     def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor]]:
-        """The last token of each row (BK x 1) to the scores of the next; as that of ``encoder_decoder.Decoder``.
-
-        Returns:
-            log-probabilities, BK x 1 x V; the last layer's cross-attention, the mean of its heads, 1 x BK x 1 x S
+        """The last token of each row (BK x 1) to log-probabilities of the next, BK x 1 x V, and the last layer's
+        cross-attention, the mean of its heads, 1 x BK x 1 x S.
         """
         (memory,) = state.memories
         self.check_positions(state.length + 1)

@@ -1,7 +1,4 @@
-"""Linear layers for inference on a CPU whose weights oneDNN has laid out for its products once, not at every call.
-
-That gains most with few rows, as in the search for one sentence, where most of the work is to read the weights.
-"""
+"""Linear layers for inference on a CPU whose weights oneDNN has laid out for its products once, not at every call."""
 
 from collections.abc import Collection
 
@@ -17,11 +14,8 @@ megabyte, and keeps it."""
 
 
 def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
-    """Lay out the weights of the linear layers of a model, in place, as far as oneDNN multiplies by them on this CPU.
-
-    Args:
-        model: on a CPU; for inference alone from then on, and not to be copied
-        leave: names of layers within their parents that stay as they are
+    """Lay out the weights of a model's linear layers, but those named in ``leave``, as far as oneDNN multiplies by them
+    on this CPU; in place, for inference alone from then on, and not to be copied.
     """
     types = set()
     if torch.backends.mkldnn.is_available():

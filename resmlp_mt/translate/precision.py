@@ -1,8 +1,4 @@
-"""Inference on a CPU with fewer bits than training: bfloat16, or 8-bit integers where there is no bfloat16.
-
-Only linear layers over channels change, which are most of the arithmetic. Scores then differ from those of fp32 by more
-than its rounding; what that does to BLEU has to be measured.
-"""
+"""Inference on a CPU with fewer bits than training, in the linear layers over channels: most of the arithmetic."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -16,14 +12,10 @@ logger = logging.getLogger(__name__)
 
 
 def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = ()) -> None:
-    """Convert a folded model to the precision of inference, in place.
+    """Convert a folded model in fp32 on a CPU to one of ``options.PRECISIONS``, in place; ``fp32`` leaves any as it is.
 
     Args:
-        model: in fp32, on a CPU; ``fp32`` leaves any model as it is, on a GPU or in float16 too
-        precision: one of ``options.PRECISIONS``
         leave: names of layers within their parents that stay as they are
-
-    A ValueError tells of a model that is on a GPU or not in fp32.
     """
     if precision == "fp32":
         return
@@ -54,9 +46,6 @@ class BFloat16Linear(nn.Module):
     """A linear layer computed in bfloat16 between activations in fp32.
 
     (In bfloat16 the small products of attention and mixing would be slower, and the sum of the branches worse.)
-
-    Args:
-        linear: the trained layer
     """
 
     weight: Tensor
@@ -77,9 +66,6 @@ class Int8Linear(nn.Module):
     """A linear layer computed in 8-bit integers: one scale for each output, and one, found as it comes, for each input.
 
     PyTorch's own dynamic quantization has one scale for the whole batch, so that a sentence would depend on the others.
-
-    Args:
-        linear: the trained layer
     """
 
     weight: Tensor

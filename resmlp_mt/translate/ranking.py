@@ -32,33 +32,22 @@ class Continuations(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Of a step.
+    """Of a step."""
 
-    Attributes:
-        beam: K, from this step on
-        pad, eos: the numbers of padding and of ``</s>``
-        attention: keep the cross-attention
-    """
-
-    beam: int
+    beam: int  # K, from this step on
     pad: int
     eos: int
-    attention: bool = False
+    attention: bool = False  # keep the cross-attention
 
 
 def continuations(
     decoder: Any, tokens: Tensor, state: Any, scores: Tensor, wanted: Wanted
 ) -> tuple[Continuations, Tensor | None]:
-    """Take a step and rank what may follow.
+    """Take a step and rank what may follow; also the last layer's cross-attention H x BK x 1 x S, or None.
 
     Args:
-        decoder: ``encoder_decoder.Decoder``, or one like it
         tokens: the beams so far, BK x T, ``</s>`` first
-        state: the decoder's, before the step, which it learns of
         scores: log-probabilities of the beams, B x K; B x 1 before the first step
-
-    Returns:
-        the continuations; the last layer's cross-attention H x BK x 1 x S, or None
     """
     last = len(state.memories) - 1
     logits, attentions = decoder.step(tokens[:, -1:], state, (last,) if wanted.attention else ())
@@ -80,9 +69,7 @@ def ranked(
     """The best continuations of each sentence.
 
     Args:
-        logits: BK x V
-        scores: of the beams, B x K
-        barred: ``barred_places``, V
+        logits, scores, barred: BK x V; of the beams, B x K; ``barred_places``, V
         numbers: of the tokens that are scored, B x V, ``</s>`` first; None: all in their order
         first: it is the first step, where K is 1
     """
@@ -103,9 +90,7 @@ def ranked(
 def barred_places(places: Tensor, wanted: Wanted, candidates: bool, first: bool) -> Tensor:
     """What is added to log-probabilities: minus infinity to padding, and to ``</s>`` at first; 0 to others. V numbers.
 
-    Args:
-        places: 0 to V - 1
-        candidates: ``</s>`` is the first of them, and padding has the score minus infinity by itself
+    With candidates ``</s>`` is the first of them, and padding has the score minus infinity by itself.
     """
     wrong = torch.zeros_like(places, dtype=torch.bool) if candidates else places == wanted.pad
     if first:

@@ -22,14 +22,13 @@ class SearchOptions:
             0: by the log-probability itself
         max_len_a, max_len_b: most tokens of a translation, without ``</s>``, are ``a S + b`` for S tokens of the
             source, ``</s>`` included; never more than the model's positions
-        attention: keep the cross-attention
     """
 
     beam: int = 4
     length_penalty: float = 1.0
     max_len_a: float = 0.0
     max_len_b: int = 200
-    attention: bool = False
+    attention: bool = False  # keep the cross-attention
 
 
 @dataclass(frozen=True)
@@ -37,25 +36,13 @@ class Hypothesis:
     """A translation that was found.
 
     Attributes:
-        tokens: of the target, without ``</s>``
-        score: by which it is ranked, in natural logarithms
         attention: of each target token and ``</s>`` to each source token and ``</s>``, T x S: the last layer's
             cross-attention, the mean of its heads. None if it was not asked for, or the model has none
     """
 
-    tokens: list[int]
-    score: float
+    tokens: list[int]  # without </s>
+    score: float  # by which it is ranked, in natural logarithms
     attention: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """Hypotheses that ended in one step: sentence and score of each, its tokens, its attention."""
-
-    sentences: list[int]
-    scores: list[float]
-    tokens: Tensor
-    attention: Tensor | None
 
 
 @torch.inference_mode()
@@ -70,11 +57,7 @@ def search(
     Args:
         model: an ``EncoderDecoder``, or what has an encoder and a decoder like its own
         source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
-        eos: the number of ``</s>``
         candidates: for each sentence the tokens that its translations may have, B x L, ``</s>`` first; None: all
-
-    Raises:
-        ValueError: a sentence has more positions than the model
     """
     decoder, beam = model.decoder, options.beam
     memory, padding = model.encoder(source)
@@ -87,7 +70,8 @@ def search(
     scores = torch.zeros(source.size(0), 1, device=source.device)  # of their beams; one beam before the first step
     tokens = sentences.new_full((source.size(0), 1), eos)  # a row a beam
     attention: Tensor | None = None  # the same rows, x T x S
-    ended: list[_Ended] = []
+    known = lengths.tolist()
+    ended: list[list[Hypothesis]] = [[] for _ in known]
     wanted = Wanted(beam, model.cfg.pad, eos, options.attention)
     follow = following(decoder)
     for step in range(int(longest.max()) + 1):
@@ -104,16 +88,12 @@ def search(
             chosen = best.rows[:, :beam][ending]
             # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
             weight = float(step + 1) ** options.length_penalty
-            ranked = [total / weight for total in best.totals[:, :beam][ending].tolist()]
-            owners = sentences.unsqueeze(1).expand_as(ending)[ending]
-            ended.append(
-                _Ended(
-                    owners.tolist(),
-                    ranked,
-                    tokens[chosen, 1:],
-                    None if attention is None else attention[chosen],
-                )
-            )
+            totals, rows = best.totals[:, :beam][ending].tolist(), tokens[chosen, 1:].tolist()
+            owners = sentences.unsqueeze(1).expand_as(ending)[ending].tolist()
+            attended = None if attention is None else attention[chosen]
+            for number, (owner, row, total) in enumerate(zip(owners, rows, totals, strict=True)):
+                kept = None if attended is None else attended[number, :, : known[owner]]
+                ended[owner].append(Hypothesis(row, total / weight, kept))
             found = found + ending.sum(1)
 
         going_on = (found < beam) & (longest > step)
@@ -129,15 +109,4 @@ def search(
         if attention is not None:
             attention = attention[chosen]
         state.reorder(chosen, left)
-    return _ranked(ended, source.size(0), lengths.tolist())
-
-
-def _ranked(ended: list[_Ended], batch: int, lengths: list[int]) -> list[list[Hypothesis]]:
-    """The hypotheses of each sentence, best first; of equal ones the one that ended first."""
-    found: list[list[Hypothesis]] = [[] for _ in range(batch)]
-    for step in ended:
-        rows = step.tokens.tolist()
-        for number, (sentence, score) in enumerate(zip(step.sentences, step.scores, strict=True)):
-            weights = None if step.attention is None else step.attention[number, :, : lengths[sentence]]
-            found[sentence].append(Hypothesis(rows[number], score, weights))
-    return [sorted(hypotheses, key=lambda each: -each.score) for hypotheses in found]
+    return [sorted(each, key=lambda one: -one.score) for each in ended]  # of equal ones the one that ended first

@@ -29,7 +29,6 @@ class Shortlist:
     Args:
         always: numbers of the target tokens that every sentence may have; ``</s>`` and ``<unk>`` are added
         of_source: by the number of a source token, those that a sentence with it may have besides
-        source_symbols, target_symbols: entries of the dictionaries
     """
 
     def __init__(
@@ -43,14 +42,7 @@ class Shortlist:
         self._always[[END, UNKNOWN, *always]] = True
 
     def candidates(self, source: Tensor) -> Tensor:
-        """The target tokens that each sentence may have.
-
-        Args:
-            source: tokens, B x S
-
-        Returns:
-            B x L: in each row rising numbers, then padding
-        """
+        """Of each sentence the target tokens it may have, ``B x S -> B x L``: rising numbers, then padding."""
         chosen = self._always.repeat(len(source), 1)
         chosen.scatter_(1, self._of_source[source.cpu()].flatten(1), True)
         chosen[:, :END] = False  # no translation has <s> or padding
@@ -81,10 +73,7 @@ def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str])
 def shortlist_lines(
     tokenizer: Tokenizer, always: Sequence[int], of_source: Mapping[int, Sequence[int]]
 ) -> Iterator[str]:
-    """The lines of the file; what every sentence may have is not said again.
-
-    Besides, a sentence may have its own source tokens (names, numbers), where the target dictionary has them too.
-    """
+    """The lines of the file. A source token (a name, a number) also goes with itself in the target dictionary."""
     target = tokenizer.target
     known, has = {target[number] for number in always}, set(target)
     yield f"{ALWAYS}\t{' '.join(target[number] for number in always)}"
@@ -104,11 +93,7 @@ def shortlist_of(folder: Path, source: Sequence[str], target: Sequence[str]) -> 
 def encoded(
     tokenizer: Tokenizer, pairs: Iterable[tuple[str, ...]], limits: tuple[int, int]
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Pairs of running text as numbers, ``</s>`` last; without those that have no word on one side, or one too long.
-
-    Args:
-        limits: positions that the model has on each side; it sees no longer pair, whose table could fill the memory
-    """
+    """Pairs of running text as numbers, ``</s>`` last; without those of which a side is empty or over its limit."""
     for source, target in pairs:
         with contextlib.suppress(ValueError):
             numbers = tokenizer.encode(source), tokenizer.encode(target, target=True)

@@ -1,8 +1,7 @@
 """The best of the scores of a sentence's beams: ``torch.topk``'s, found among the best blocks of scores.
 
-``topk`` compares one number after another with the best so far; the largest number of each block is found by vector
-instructions. The k blocks whose largest numbers are largest have the k best numbers, and most scores are in none of
-them. On a CPU this takes half of the time for 16,000 scores.
+The k blocks whose largest numbers are largest have the k best numbers. On a CPU this takes half of the time for 16,000
+scores.
 """
 
 import torch
@@ -15,15 +14,9 @@ LEAST = 4 * BLOCK
 
 
 def topk(x: Tensor, sentences: int, k: int, blocks: bool = True) -> tuple[Tensor, Tensor]:
-    """The k largest of the scores of a sentence, largest first, and their places; all of them, where there are fewer.
+    """The k largest of the scores of each of B sentences (BK x V, no nan), and their places among its K V: B x k twice.
 
-    Args:
-        x: BK x V scores of the K beams of B sentences, without nan
-        sentences: B
-        blocks: look at blocks, as far as that gains; k is then no more than twice the beams
-
-    Returns:
-        B x k, and the places among the K V of a sentence, B x k
+    All of them, where there are fewer. With ``blocks``, k is no more than twice the beams.
     """
     rows, width = x.shape
     beams = rows // sentences

@@ -30,10 +30,8 @@ class Translation:
     """A translation of a text.
 
     Attributes:
-        text: running text
         score: by which translations are ranked, in natural logarithms; 0 for a text without a word
-        tokens: its T subwords
-        source_tokens: the S subwords of what was translated
+        tokens, source_tokens: its T subwords, and the S subwords of what was translated
         alignment: T x S+1, for each token the weights of the source's tokens and, last, of ``</s>``: the last layer's
             cross-attention, the mean of its heads. None if it was not asked for, or the model has none
     """
@@ -47,7 +45,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text made ready: its subwords, and the numbers of each part that is translated by itself, ``</s>`` last."""
+    """A text's subwords, and the numbers of each part that is translated by itself, ``</s>`` last."""
 
     pieces: list[str]
     parts: list[list[int]]
@@ -59,12 +57,10 @@ class Translator:
     Args:
         folder: made by ``resmlp-mt export``, or a name on Hugging Face's hub that is in the local cache
         threads: of the processor, for the whole process; None: as many as PyTorch takes
-        device: where the model is, as PyTorch names it (``"cpu"``, ``"cuda"``)
+        device: as PyTorch names it (``"cpu"``, ``"cuda"``)
         precision: ``"fp32"``, or on a CPU ``"bf16"`` or ``"int8"``, which are faster and nearly as good
-        engine: ``"pytorch"``, or on a CPU in fp32 ``"onnx"``: ONNX Runtime with the graphs that ``resmlp-mt export
-            onnx`` has written into the folder ``onnx`` of this one; all target tokens are scored. ``"compiled"``: on a
-            CPU in any precision what PyTorch compiles for this processor, the first time for some minutes and with a
-            C++ compiler, and keeps in ``~/.cache/resmlp_mt`` (or ``$XDG_CACHE_HOME``)
+        engine: ``"pytorch"``, or on a CPU ``"compiled"`` (for this processor, by PyTorch and a C++ compiler, for some
+            minutes the first time) or, in fp32, ``"onnx"`` (the graphs that ``resmlp-mt export onnx`` has written)
     """
 
     def __init__(
@@ -103,14 +99,9 @@ class Translator:
             pack_(self.model, leave)
 
     def translate(self, texts: Any, **options: Any) -> Any:
-        """Translate texts of a sentence or a few.
+        """Translate one text or any number of them, each of a sentence or a few; ``options`` are fields of ``Options``.
 
-        What comes out for a text does not depend on the others. One without a word has an empty translation. A text
-        that is too long or none, or a wrong option, is a ``UserError`` before any work.
-
-        Args:
-            texts: one ``str`` or any number of them
-            options: fields of ``Options``
+        What comes out for a text does not depend on the others. One without a word has an empty translation.
 
         Returns:
             the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1, in
@@ -183,12 +174,13 @@ class Translator:
 
     def _joined(self, text: Encoded, parts: Sequence[Hypothesis], how: SearchOptions) -> Translation:
         """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
-        tokens = [token for part in parts for token in part.tokens]
         lengths = [len(part.tokens) + 1 for part in parts]
         total = sum(part.score * length**how.length_penalty for part, length in zip(parts, lengths, strict=True))
+        tokens: list[int] = []
         weights: list[list[float]] = []
         start = 0
         for numbers, part in zip(text.parts, parts, strict=True):
+            tokens += part.tokens
             end = start + len(numbers) - 1
             if part.attention is not None:
                 before, behind = [0.0] * start, [0.0] * (len(text.pieces) - end)
@@ -204,17 +196,12 @@ class Translator:
         )
 
     def mixing_rows(self, positions: int) -> list[Tensor | None]:
-        """Which earlier positions each position of a translation reads, where a Transformer has self-attention.
-
-        These are the matrices A, the same for every text. What a band (``--mixing-band``) adds is not among them.
-
-        Args:
-            positions: T, tokens of the translation
+        """Which earlier positions each of T positions of a translation reads, where a Transformer has self-attention.
 
         Returns:
-            of each layer of the decoder the matrices A, H x T x T for H heads: row t holds the weights of positions 0
-            to t; position 0 is that of ``</s>``, which is read first, so that row t makes token t. None: a layer
-            without such a matrix
+            of each layer of the decoder the matrices A (without a band's part), H x T x T for H heads, the same for
+            every text: row t holds the weights of positions 0 to t, of which 0 is that of ``</s>``, which is read
+            first. None: a layer without such a matrix
         """
         limit = self.model.decoder.limit
         if not 0 <= positions <= limit:

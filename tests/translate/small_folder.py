@@ -15,7 +15,14 @@ SYMBOLS = [*SPECIAL, *CHARACTERS, *(f"{character}@@" for character in CHARACTERS
 CODES = b"#version: 0.2\nt h\ni n</w>\ne r\nth e</w>\n"
 
 
-def make(folder: Path, seed: int = 0, ending: float = 3.0, more: int = 0, **options: object) -> Path:
+def make(
+    folder: Path,
+    seed: int = 0,
+    ending: float = 3.0,
+    more: int = 0,
+    decoder_positions: str = "none",
+    **options: object,
+) -> Path:
     """Write a folder.
 
     Args:
@@ -35,6 +42,7 @@ def make(folder: Path, seed: int = 0, ending: float = 3.0, more: int = 0, **opti
         decoder_layers=2,
         decoder_input_dim=32,
         decoder_output_dim=32,
+        decoder_positions=decoder_positions,
     )
     torch.manual_seed(seed)
     model = EncoderDecoder(cfg)

@@ -26,6 +26,7 @@ GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 KINDS = [
     {},
     {"mixing_relative": True, "mixing_heads": 1},
+    {"decoder_positions": "learned"},
     GATED,
     *({"token_mixing": kind, "mixing_heads": 1} for kind in ("none", "mlp", "conv", "depthwise", "separable")),
 ]
@@ -161,7 +162,7 @@ def test_a_cache_that_is_not_the_user_s_alone(folder: Path, tmp_path: Path, monk
     place.mkdir()
     place.chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(UserError, match=r"resmlp_mt: others can write there, and what it holds would run: chmod 700"):
+    with pytest.raises(UserError, match=r"resmlp_mt: others can write there what would run: chmod 700"):
         Translator(folder, engine="compiled")
     with pytest.raises(UserError, match=r"^engine compiled and fp32: are for the device cpu, not cuda"):
         Translator(folder, engine="compiled", device="cuda")

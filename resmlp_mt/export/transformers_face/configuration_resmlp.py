@@ -9,12 +9,7 @@ from resmlp_mt.nn.config import ModelConfig
 
 
 class ResMLPConfig(PretrainedConfig):
-    """``config.json``.
-
-    Args:
-        sizes: the entries of a ``ModelConfig``
-        use_cache: keep the past in step-by-step decoding
-    """
+    """``config.json``; ``sizes`` are the entries of a ``ModelConfig``."""
 
     model_type = "resmlp_mt"
     keys_to_ignore_at_inference = ["past_key_values"]

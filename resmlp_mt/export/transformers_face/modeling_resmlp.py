@@ -27,11 +27,7 @@ class ResMLPEncoder(Encoder):
     def forward(  # type: ignore[override]
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
     ) -> BaseModelOutput:
-        """``B x S -> B x S x C``, padded on either side.
-
-        Args:
-            attention_mask: 0 at padding; None: wherever the padding token is
-        """
+        """``B x S -> B x S x C``, padded on either side; the mask is 0 there (None: where the padding token is)."""
         if attention_mask is not None:
             input_ids = input_ids.masked_fill(attention_mask == 0, self.pad)
         _, shift = self.shift_left(input_ids)
@@ -122,10 +118,9 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
 
         Args:
             input_ids: B x S, each sentence with ``</s>`` at its end, padded on either side
-            attention_mask: B x S, 0 at padding; None: wherever ``input_ids`` has the padding token
+            attention_mask: that of the encoder
             decoder_input_ids: B x T, ``</s>`` first; with a cache those that are new. None: from the labels
-            encoder_outputs: what the encoder gave for ``input_ids``
-            past_key_values: what the call before gave
+            encoder_outputs, past_key_values: what the encoder and the call before gave
             labels: B x T, with ``</s>`` at their end; -100 and padding count nothing
             use_cache: give ``past_key_values``; by default unless there are labels
             output_attentions: give the cross-attentions, each layer's B x H x T x S
@@ -133,9 +128,6 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
 
         Returns:
             logits B x T x V, the loss if there are labels, and so on
-
-        Raises:
-            ValueError: more positions than the model has, or no decoder inputs
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask)

@@ -15,12 +15,7 @@ FILES = {"source_file": "source_symbols.txt", "target_file": "target_symbols.txt
 class ResMLPTokenizer(PreTrainedTokenizer):
     """Source text in, target text out; ``text_target=...`` takes target text in.
 
-    ``text`` is the tokenizer that does it, with settings and dictionaries.
-
-    Args:
-        source_file, target_file: the dictionaries, a symbol a line
-        learned_file: the learned subwords
-        settings: the entries of ``TextSettings``; others are transformers' own
+    ``settings`` are the entries of ``TextSettings``, and transformers' own.
     """
 
     vocab_files_names = FILES

@@ -18,35 +18,20 @@ from resmlp_mt.fairseq_plugin.checkpoints.model import dictionary_sizes, model_o
 
 @dataclass(frozen=True)
 class Trained:
-    """What a checkpoint holds.
+    """What a checkpoint holds."""
 
-    Attributes:
-        path: of the checkpoint, of several the last
-        architecture: the name of its ``--arch``
-        model: not folded, in fp32 and for inference
-        languages: of source and target
-        dictionaries: files of source and target
-        updates: of its training
-    """
-
-    path: Path
+    path: Path  # of several checkpoints the last
     architecture: str
-    model: ResMLPTransformerModel
+    model: ResMLPTransformerModel  # not folded, in fp32 and for inference
     languages: tuple[str, str]
     dictionaries: tuple[Path, Path]
     updates: int
 
 
 def load(paths: Sequence[PathLike], data: PathLike) -> Trained:
-    """Load a ResMLP.
+    """Load a checkpoint, or the average of several, with the dictionaries of the folder ``data``.
 
-    Args:
-        paths: a checkpoint of fairseq-train, or several of one model, which are averaged
-        data: the folder with the dictionaries. (What the checkpoint says of it opens nothing.)
-
-    Raises:
-        UserError: the checkpoint cannot be loaded or is of another model; nothing tells its languages; ``data`` does
-            not hold its dictionaries
+    (What the checkpoint says of that folder opens nothing.)
     """
     path = paths[-1]
     state = load_checkpoint(path) if len(paths) == 1 else average_checkpoints(paths)
@@ -84,8 +69,6 @@ def _find(data: PathLike, languages: tuple[str, str], sizes: tuple[int, ...]) ->
         file = Path(data, f"dict.{language}.txt")
         entries = len(read_dictionary(file))
         if entries != size:
-            raise UserError(
-                f"{file}: has {entries} entries, the model has {size}: give the training's own dictionaries"
-            )
+            raise UserError(f"{file}: has {entries} entries, the model {size}: give the training's own dictionaries")
         found.append(file)
     return found[0], found[1]
