@@ -16,12 +16,9 @@ RANKED = len(Continuations._fields)
 
 
 class CompiledDecoder:
-    """One step of K beams of each of B sentences, as ``encoder_decoder.Decoder`` has it.
+    """One step of K beams of each of B sentences, by compiled ``StepGraph``s: the first step, and one that has a past.
 
-    Args:
-        first, later: of a ``StepGraph`` each, compiled: the first step, and one that has a past
-        model: what has not been compiled is computed by its decoder
-        shortlist: whether a ``StepGraph`` scores some target tokens, not all
+    What has not been compiled is computed by the model's decoder.
     """
 
     def __init__(self, first: Graph, later: Graph, model: EncoderDecoder, shortlist: bool):
@@ -69,9 +66,7 @@ class CompiledDecoder:
 class StepGraph(nn.Module):
     """A step of the decoder, and the ranking of what may follow, as a function of tensors alone.
 
-    Args:
-        shortlist: it scores some target tokens, not all
-        first: without a past
+    With ``shortlist`` it scores some target tokens, not all; as ``first`` it has no past.
     """
 
     barred: Tensor
@@ -84,16 +79,10 @@ class StepGraph(nn.Module):
         self.register_buffer("barred", barred_places(places, self.wanted, False, first))
 
     def forward(self, tokens: Tensor, *known: Tensor) -> list[Tensor]:
-        """A position of each beam.
+        """The last token of each beam (BK x 1) to what ``Continuations`` has and each layer's memory, two tensors.
 
-        Args:
-            tokens: the last of each beam, BK x 1
-            known: the scores of the beams, B x K, at first B x 1; any K numbers, for the K of the next step; any T, for
-                the T positions so far; what ``EncoderGraph`` gave; what ``CandidateScorer`` has, if there is a
-                shortlist; the two tensors of each layer's memory, if there is a past
-
-        Returns:
-            what ``Continuations`` has, and the two tensors of each layer's longer memory
+        ``known`` is: the scores of the beams, B x K; any K numbers, for the K of the next step; any T, for the T
+        positions so far; what ``EncoderGraph`` gave; the ``CandidateScorer``, if any; the memories, if there is a past.
         """
         left = iter(known)
         scores, beam, length = next(left), next(left).size(0), next(left).size(0)

@@ -1,7 +1,4 @@
-"""A model compiled for this processor by PyTorch (``torch.export`` and AOTInductor), once, and kept.
-
-Compiled code is kept in the user's own cache, never in a model's folder: it runs as soon as it is loaded.
-"""
+"""A model compiled for this processor by PyTorch, once, and kept in the user's own cache: what is loaded runs."""
 
 import contextlib
 import copy

@@ -30,11 +30,7 @@ class EncoderGraph(nn.Module):
         self.encoder, self.layers = model.encoder, model.decoder.layers
 
     def forward(self, tokens: Tensor) -> list[Tensor]:
-        """``B x S``, each sentence from the first position on, to a ``Source`` of all layers.
-
-        Returns:
-            keys and values, L x B x H x S x D, and the mask, B x H x 1 x S
-        """
+        """``B x S``, padded at the end, to keys and values, L x B x H x S x D, and the mask, B x H x 1 x S."""
         padding = tokens.eq(self.encoder.pad)
         encoded = self.encoder.encode(self.encoder.embed(tokens), padding)[-1]
         made: list[Source] = [layer.source(encoded) for layer in self.layers]
@@ -55,14 +51,10 @@ class GraphEncoder:
 
 @dataclass
 class GraphState:
-    """What is kept between two steps of a graph: as ``State``, but the source of all layers as ``EncoderGraph`` has it.
-
-    Attributes:
-        memories: of the layers, or one of all
-    """
+    """What is kept between two steps of a graph: as ``State``, but the source of all layers in the tensors of one."""
 
     source: tuple[Tensor, ...]
-    memories: list[Any]
+    memories: list[Any]  # of the layers, or one of all
     length: int = 0
     candidates: CandidateScorer | None = None
 

@@ -157,10 +157,8 @@ class GrowingFile:
         for _, line in zip(range(self.lines), lines, strict=False):  # in this order: no line more is read
             self._input.update(line + b"\n")
         if self.lines and self._input.hexdigest() != self._record.values["input"]:
-            raise UserError(
-                f"{name}: its first {self.lines:,} lines are not those that {self._partial} was made of: give the same "
-                f"input, or remove that file and {self._partial.name}.json"
-            )
+            told = f"its first {self.lines:,} lines are not those that {self._partial} was made of"
+            raise UserError(f"{name}: {told}: give the same input, or remove that file and {self._partial.name}.json")
 
     def add(self, window: Window, output: bytes) -> None:
         """Write the output of some more lines, and then that they are done."""
@@ -191,7 +189,7 @@ class GrowingFile:
 
 
 class Stdout:
-    """A stream of bytes, standard output, in the place of a ``GrowingFile``."""
+    """Standard output in the place of a ``GrowingFile``."""
 
     lines = 0
 

@@ -42,9 +42,7 @@ def place_of(folder: PathLike) -> Path:
 
 
 def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
-    """The model, in evaluation mode and fp32; its tokenizer; what ``generation_config.json`` says (``num_beams``,
-    ``length_penalty``, ``max_length``; transformers leaves out what it takes for the default).
-    """
+    """The model, in evaluation mode and fp32; its tokenizer; what ``generation_config.json`` says of the search."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder: name one that resmlp-mt export made")

@@ -11,24 +11,14 @@ from resmlp_mt.translate.topk import topk
 
 
 class Continuations(NamedTuple):
-    """The best 2K continuations of each of B sentences, best first; K of them at least do not end.
+    """The best 2K continuations of each of B sentences, best first; K of them at least do not end."""
 
-    Attributes:
-        totals: log-probabilities from the first token on, B x 2K
-        rows: which of the BK beams each continues, B x 2K
-        symbols: the tokens, B x 2K
-        ends: whether they are ``</s>`` and possible, B x 2K
-        kept: of those that go on the best K, in their order; B x K numbers below 2K. Where there are fewer, others
-            follow, which end
-        if_ended: log-probabilities of the beams before this step with ``</s>`` behind them, B x K
-    """
-
-    totals: Tensor
-    rows: Tensor
-    symbols: Tensor
-    ends: Tensor
-    kept: Tensor
-    if_ended: Tensor
+    totals: Tensor  # log-probabilities from the first token on, B x 2K
+    rows: Tensor  # which of the BK beams each continues, B x 2K
+    symbols: Tensor  # the tokens, B x 2K
+    ends: Tensor  # whether they are </s> and possible, B x 2K
+    kept: Tensor  # the best K that go on, in their order, B x K numbers below 2K; where there are fewer, others behind
+    if_ended: Tensor  # log-probabilities of the beams before this step with </s> behind them, B x K
 
 
 class Wanted(NamedTuple):

@@ -1,7 +1,4 @@
-"""Beam search over an encoder-decoder in pure PyTorch, with the translations and scores of fairseq's.
-
-A step does everything for all sentences at once, and a sentence that is finished leaves the batch.
-"""
+"""Beam search over an encoder-decoder in pure PyTorch, with the translations and scores of fairseq's."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,15 +14,12 @@ class SearchOptions:
     """How translations are searched for; the defaults are those of fairseq-generate, but for the beam.
 
     Attributes:
-        beam: translations that are followed at a time, and found in the end
-        length_penalty: a translation of T tokens, ``</s>`` included, is ranked by its log-probability / T ** this;
-            0: by the log-probability itself
         max_len_a, max_len_b: most tokens of a translation, without ``</s>``, are ``a S + b`` for S tokens of the
             source, ``</s>`` included; never more than the model's positions
     """
 
-    beam: int = 4
-    length_penalty: float = 1.0
+    beam: int = 4  # translations that are followed at a time, and found in the end
+    length_penalty: float = 1.0  # T tokens, with </s>, are ranked by their log-probability / T ** this
     max_len_a: float = 0.0
     max_len_b: int = 200
     attention: bool = False  # keep the cross-attention
@@ -33,26 +27,21 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation that was found.
-
-    Attributes:
-        attention: of each target token and ``</s>`` to each source token and ``</s>``, T x S: the last layer's
-            cross-attention, the mean of its heads. None if it was not asked for, or the model has none
-    """
+    """A translation that was found."""
 
     tokens: list[int]  # without </s>
     score: float  # by which it is ranked, in natural logarithms
-    attention: Tensor | None = None
+    attention: Tensor | None = None  # the last layer's, mean of heads, T x S, </s> among both; if asked for and there
 
 
 @torch.inference_mode()
 def search(
     model: Any, source: Tensor, eos: int, options: SearchOptions, candidates: Tensor | None = None
 ) -> list[list[Hypothesis]]:
-    """Translate a batch.
+    """Translate a batch: ``beam`` hypotheses of each sentence, best first.
 
-    A sentence ends with ``beam`` hypotheses, best first. As in fairseq, they end in the order in which ``</s>`` is
-    among the best ``beam`` continuations, and the first step may not be ``</s>``.
+    As in fairseq, they end in the order in which ``</s>`` is among the best ``beam`` continuations, and the first step
+    may not be ``</s>``. A sentence that is finished leaves the batch.
 
     Args:
         model: an ``EncoderDecoder``, or what has an encoder and a decoder like its own

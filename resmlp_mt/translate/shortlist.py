@@ -120,10 +120,9 @@ def make_shortlist(
     always: int,
     overwrite: bool,
 ) -> None:
-    """Write a folder's shortlist, and print what it has.
+    """Write a folder's shortlist, counted in the first lines of ``train``, and print what it has.
 
     Args:
-        train, valid: files of source and target; of the first, to count in, the first ``lines``
         per_token: target tokens to keep for each source token
         always: frequent target tokens that every sentence may have
     """

@@ -131,10 +131,8 @@ class Translator:
             raise UserError(str(error)) from error
         most = self.model.encoder.limit - 1
         if len(pieces) > most and too_long == "error":
-            raise UserError(
-                f"{len(pieces)} tokens, but the model takes {most}: split the text, or choose too_long split or "
-                "truncate"
-            )
+            told = "split the text, or choose too_long split or truncate"
+            raise UserError(f"{len(pieces)} tokens, but the model takes {most}: {told}")
         if too_long == "truncate":
             pieces = pieces[:most]
         parts = split(pieces, most, self.tokenizer.settings.subwords) if pieces else ()
@@ -142,14 +140,10 @@ class Translator:
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
+        beam = options.beam or max(self.generation.get("num_beams", 4), options.n_best)
         penalty = options.length_penalty
-        how = SearchOptions(
-            beam=options.beam or max(self.generation.get("num_beams", 4), options.n_best),
-            length_penalty=self.generation.get("length_penalty", 1.0) if penalty is None else penalty,
-            max_len_a=options.max_len_a,
-            max_len_b=options.max_len_b,
-            attention=options.alignment,
-        )
+        penalty = self.generation.get("length_penalty", 1.0) if penalty is None else penalty
+        how = SearchOptions(beam, penalty, options.max_len_a, options.max_len_b, options.alignment)
         parts = [part for text in texts for part in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
@@ -159,10 +153,8 @@ class Translator:
             candidates = None if shortlist is None else shortlist.candidates(source)
             for number, hypotheses in zip(batch, search(self._searched, source, END, how, candidates), strict=True):
                 if len(hypotheses) < options.n_best:
-                    raise UserError(
-                        f"n_best {options.n_best}: a text has only {len(hypotheses)} translations of so few tokens"
-                        ": give a smaller n_best or a larger max_len_b"
-                    )
+                    told = f"a text has only {len(hypotheses)} translations of so few tokens"
+                    raise UserError(f"n_best {options.n_best}: {told}: give a smaller n_best or a larger max_len_b")
                 found[number] = hypotheses[: options.n_best]
         left = iter(found)
         return [
