@@ -16,6 +16,7 @@ from .dropout import Dropout
 from .memory import Memory
 from .mixing_kinds import TOKEN_MIXINGS
 from .padding import zero_padding
+from .recompute import recompute_in_backward
 from .token_mixing import Mixing
 
 
@@ -85,8 +86,12 @@ class ChannelMLPBranch(ResidualBranch):
 
     def forward(self, x: Tensor) -> Tensor:
         """``T x B x C -> T x B x C``"""
-        hidden = self.activation_dropout(self.activation_fn(self.fc1(self.pre_affine(x))))
-        return self.end(x, self.fc2(hidden))
+        hidden = recompute_in_backward(self.fc1, self.pre_affine, x)
+        return self.end(x, recompute_in_backward(self.narrow, self.activation_fn, hidden))
+
+    def narrow(self, hidden: Tensor) -> Tensor:
+        """``T x B x C' -> T x B x C``"""
+        return self.fc2(self.activation_dropout(hidden))
 
     def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         return fold_around_(pre, [self.fc1], self.fc2, post)
