@@ -37,10 +37,9 @@ class TokenMixing(Mixing):
 
     Args:
         max_positions: N; A is N x N (H x N x N with heads), b has N entries (H x N)
-        heads: H
         relative: add to A a term that depends on the distance alone, ``A[i,j] + r[j-i]``
         causal: A is lower-triangular ("Sequence-to-sequence ResMLP")
-        dropout: probability that an entry of A is left out in a training step (Wu et al. 2019, section 3, of kernels)
+        dropout: of entries of A (Wu et al. 2019, section 3, of kernels)
     """
 
     scale: Tensor
