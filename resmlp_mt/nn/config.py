@@ -15,11 +15,10 @@ FROM_1: dict[str, Any] = {"fits": lambda value: value >= 1, "expected": "1 or mo
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field of ``LayerConfig`` that a user sets.
+    """A field that a user sets, maybe with another ``name`` on the command line.
 
-    Args:
-        more: ``name``, on the command line, if that is another one; ``choices``; ``fits``, whether a value is possible,
-            and ``expected``, which ones are, in words; ``mixings``: the kinds of mixing that it is for
+    It has ``choices``, or ``fits`` says whether a value is possible and ``expected``, in words, which ones are;
+    ``mixings`` are the kinds of mixing that it is for.
     """
     return field(default=default, metadata={"help": help, **more})
 

@@ -161,8 +161,7 @@ class Decoder(Stack):
 
         Returns the input of the first layer, the output of each, and last what ``project`` reads, B x T x C'.
         """
-        states: list[Tensor] = [x]
-        attentions: Attentions = []
+        states, attentions = [x], []
         for number, layer in enumerate(self.layers):
             x, weights = layer(x, encoded, padding, number in attend)
             states.append(x)
