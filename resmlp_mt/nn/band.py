@@ -12,11 +12,7 @@ from .dropout import Dropout
 class Band(nn.Module):
     """For each head of a position, weights of the positions around it, ``W x_t + c``, all zero at first.
 
-    Args:
-        dim: channels C
-        heads: H
-        reach: k; weights are for the k positions before, the position itself and, unless causal, the k behind
-        dropout: probability that a weight is left out in a training step
+    They are for the ``reach`` positions before, the position itself and, unless causal, as many behind.
     """
 
     def __init__(self, dim: int, heads: int, reach: int, causal: bool, dropout: float = 0.0):
@@ -28,12 +24,7 @@ class Band(nn.Module):
         nn.init.zeros_(self.predict.bias)
 
     def rows(self, x: Tensor, length: int) -> Tensor:
-        """Rows of the band's matrix, of each sentence its own: B x H x S x T.
-
-        Args:
-            x: the positions that read, the last ones of T, S x B x C
-            length: T
-        """
+        """Rows of the band's matrix for the last S of T positions (``length``): ``S x B x C -> B x H x S x T``."""
         steps = x.size(0)
         weights = self.dropout(self.predict(x)).unflatten(-1, (self.heads, self.window)).permute(1, 2, 0, 3)
         # Row after row is one place longer than the matrix is wide: so each one's weights are a place further right.

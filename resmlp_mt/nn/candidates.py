@@ -12,18 +12,12 @@ class CandidateScorer(NamedTuple):
 
     Weights are most of what a step reads, so those of sentences that are finished are not taken out one by one, but
     once they are a quarter of all.
-
-    Attributes:
-        numbers: B x L, with padding at the end
-        weights: rows of the output projection, B' x L x C, B of them in use
-        mask: added to scores, B' x 1 x L: 0, at padding minus infinity
-        used: B, which of the B' are in use
     """
 
-    numbers: Tensor
-    weights: Tensor
-    mask: Tensor
-    used: Tensor
+    numbers: Tensor  # B x L, with padding at the end
+    weights: Tensor  # rows of the output projection, B' x L x C, B of them in use
+    mask: Tensor  # added to scores, B' x 1 x L: 0, at padding minus infinity
+    used: Tensor  # B, which of the B' are in use
 
     @classmethod
     def of(cls, numbers: Tensor, projection: Tensor, pad: int) -> "CandidateScorer":

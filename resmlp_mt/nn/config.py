@@ -15,35 +15,24 @@ FROM_1: dict[str, Any] = {"fits": lambda value: value >= 1, "expected": "1 or mo
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field of ``LayerConfig`` that a user sets.
+    """A field that a user sets, maybe with another ``name`` on the command line.
 
-    Args:
-        more: ``name``, on the command line, if that is another one; ``choices``; ``fits``, whether a value is possible,
-            and ``expected``, which ones are, in words; ``mixings``: the kinds of mixing that it is for
+    It has ``choices``, or ``fits`` says whether a value is possible and ``expected``, in words, which ones are;
+    ``mixings`` are the kinds of mixing that it is for.
     """
     return field(default=default, metadata={"help": help, **more})
 
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """The sizes and kinds of a layer.
+    """The sizes and kinds of a layer."""
 
-    Attributes:
-        dim: channels C
-        hidden_dim: channels between W1 and W2, 4 C in the paper
-        positions: N, of the mixing's matrices
-        causal: no position reads a later one; for a decoder
-        source_dim: channels C' of the encoder, for a decoder; 0: no cross-attention
-        attention_heads: of the cross-attention
-        dropout, attention_dropout, activation_dropout: probabilities
-    """
-
-    dim: int
-    hidden_dim: int
-    positions: int
-    causal: bool = False
-    source_dim: int = 0
-    attention_heads: int = 1
+    dim: int  # channels C
+    hidden_dim: int  # channels between W1 and W2, 4 C in the paper
+    positions: int  # N, of the mixing's matrices
+    causal: bool = False  # no position reads a later one; for a decoder
+    source_dim: int = 0  # channels C' of the encoder, for a decoder; 0: no cross-attention
+    attention_heads: int = 1  # of the cross-attention
     dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
@@ -126,35 +115,24 @@ def problem(values: dict[str, Any]) -> str | None:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The sizes and kinds of an encoder-decoder.
+    """The sizes and kinds of an encoder-decoder."""
 
-    Attributes:
-        source_symbols, target_symbols: entries of the dictionaries
-        decoder_input_dim, decoder_output_dim: channels of the target embeddings and before the output projection
-        pad: the number of padding in both dictionaries
-        scale_embeddings: by the square root of the channels (Vaswani et al. 2017, section 3.4)
-        share_all_embeddings, share_output_embeddings: of source, target and output; of target and output
-        encoder_positions, decoder_positions: positional embeddings added to the tokens': none, sinusoidal or learned
-        adaptive_cutoffs: an adaptive softmax (Grave et al. 2017) with these; (): one over all symbols
-        adaptive_factor: by how much each of its clusters has fewer channels than the one before
-    """
-
-    source_symbols: int
+    source_symbols: int  # entries of the dictionary
     target_symbols: int
     encoder: LayerConfig
     decoder: LayerConfig
     encoder_layers: int
     decoder_layers: int
-    decoder_input_dim: int
-    decoder_output_dim: int
-    pad: int = 1
-    scale_embeddings: bool = True
-    share_all_embeddings: bool = False
-    share_output_embeddings: bool = False
-    encoder_positions: str = "none"
+    decoder_input_dim: int  # channels of the target embeddings
+    decoder_output_dim: int  # channels before the output projection
+    pad: int = 1  # the number of padding in both dictionaries
+    scale_embeddings: bool = True  # by the square root of the channels (Vaswani et al. 2017, section 3.4)
+    share_all_embeddings: bool = False  # of source, target and output
+    share_output_embeddings: bool = False  # of target and output
+    encoder_positions: str = "none"  # positional embeddings added to the tokens': none, sinusoidal or learned
     decoder_positions: str = "none"
-    adaptive_cutoffs: tuple[int, ...] = ()
-    adaptive_factor: float = 4.0
+    adaptive_cutoffs: tuple[int, ...] = ()  # of an adaptive softmax (Grave et al. 2017); (): one over all symbols
+    adaptive_factor: float = 4.0  # by how much each of its clusters has fewer channels than the one before
 
     @classmethod
     def of(cls, values: Any) -> "ModelConfig":

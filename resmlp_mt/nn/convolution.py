@@ -12,7 +12,6 @@ class Convolution(Mixing):
     """``y_t = sum over k of x_{t+k-before} K_k + b``, zero beyond both ends of the sentence; centred, or causal.
 
     Args:
-        dim: channels C
         size: positions that an output reads, K; odd
         causal: the last of them is its own; otherwise the one in the middle
         depthwise: ``K_k`` scales each channel (K x C), instead of mixing them (K x C x C, inputs then outputs)

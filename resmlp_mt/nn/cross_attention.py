@@ -9,16 +9,11 @@ from .dropout import Dropout
 
 
 class Source(NamedTuple):
-    """What a layer's attention reads of B sentences, made once for all steps and beams.
+    """What a layer's attention reads of B sentences, made once for all steps and beams."""
 
-    Attributes:
-        keys, values: B x H x S x D, for H heads of D channels
-        mask: B x H x 1 x S, added to scores: 0, at padding minus infinity; None without padding
-    """
-
-    keys: Tensor
-    values: Tensor
-    mask: Tensor | None
+    keys: Tensor  # B x H x S x D, for H heads of D channels
+    values: Tensor  # the same
+    mask: Tensor | None  # B x H x 1 x S, added to scores: 0, at padding minus infinity; None without padding
 
     def reorder(self, sentences: Tensor) -> "Source":
         """The sentences of ``sentences`` (B')."""
@@ -26,12 +21,7 @@ class Source(NamedTuple):
 
 
 class CrossAttention(nn.Module):
-    """Multi-head attention (Vaswani et al. 2017, section 3.2.2), with fairseq's names and starting values.
-
-    Args:
-        dim, source_dim: channels of the target, C, and of the source, C'
-        heads: H; D is C / H
-    """
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2), with fairseq's names and starting values."""
 
     def __init__(self, dim: int, source_dim: int, heads: int, dropout: float = 0.0):
         super().__init__()

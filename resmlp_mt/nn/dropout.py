@@ -14,9 +14,6 @@ class Dropout(nn.Module):
     """Zero each entry with probability p and divide the others by 1 - p (Srivastava et al. 2014).
 
     On a CPU p is rounded to a multiple of 2^-16, and what is kept is divided by exactly the share that is kept.
-
-    Args:
-        p: probability of an entry to be dropped
     """
 
     def __init__(self, p: float):

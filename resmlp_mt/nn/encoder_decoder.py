@@ -23,27 +23,15 @@ Attentions = list[Tensor | None]
 
 @dataclass
 class State:
-    """What step-by-step decoding keeps between two steps.
+    """What step-by-step decoding keeps between two steps, of B sentences with K beams each, one after another."""
 
-    Attributes:
-        sources: of each layer, what its cross-attention reads of B sentences
-        memories: of each layer, what its mixing remembers of BK rows, the K beams of a sentence one after another
-        length: positions so far
-        candidates: the target tokens that are scored; None: all
-    """
-
-    sources: list[Source | None]
-    memories: list[Any]
-    length: int = 0
-    candidates: CandidateScorer | None = None
+    sources: list[Source | None]  # of each layer, what its cross-attention reads of B sentences
+    memories: list[Any]  # of each layer, what its mixing remembers of BK rows
+    length: int = 0  # positions so far
+    candidates: CandidateScorer | None = None  # the target tokens that are scored; None: all
 
     def reorder(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Give each beam the state of the beam that it continues.
-
-        Args:
-            rows: B'K, indexes the BK rows
-            sentences: B', indexes the B sentences; None: they are the same in the same order
-        """
+        """Give each beam the state of the one it continues; B'K ``rows`` of BK, B' ``sentences`` of B (None: all)."""
         for memory in self.memories:
             memory.reorder(rows)
         if sentences is not None:
@@ -149,12 +137,9 @@ class Decoder(Stack):
             nn.init.normal_(self.output_projection.weight, std=out**-0.5)
 
     def start(self, encoded: Tensor | None, padding: Tensor | None, candidates: Tensor | None = None) -> State:
-        """The state before the first step.
+        """The state before the first step, for what the encoder gave, S x B x C and B x S.
 
-        Args:
-            encoded, padding: the encoder's, S x B x C and B x S; None: no cross-attention, no padding
-            candidates: for each sentence the target tokens that are scored, B x L, padded; None: all. (A model with an
-                adaptive softmax scores all.)
+        ``candidates`` (B x L, padded) are the target tokens that are scored; an adaptive softmax scores all.
         """
         scorer = None
         if candidates is not None:
@@ -172,18 +157,11 @@ class Decoder(Stack):
     def decode(
         self, x: Tensor, encoded: Tensor | None, padding: Tensor | None, attend: Collection[int] = ()
     ) -> tuple[list[Tensor], Attentions]:
-        """All positions at once up to the projection to the vocabulary.
+        """All positions at once, from embeddings, T x B x C, and the cross-attention of the layers of ``attend``.
 
-        Args:
-            x: embeddings of sentences that begin at the first position, T x B x C
-            encoded, padding: as ``start`` has them
-            attend: layers whose cross-attention is returned
-
-        Returns:
-            the input of the first layer and the output of each, T x B x C, and last what is projected, B x T x C
+        Returns the input of the first layer, the output of each, and last what ``project`` reads, B x T x C'.
         """
-        states: list[Tensor] = [x]
-        attentions: Attentions = []
+        states, attentions = [x], []
         for number, layer in enumerate(self.layers):
             x, weights = layer(x, encoded, padding, number in attend)
             states.append(x)
@@ -200,12 +178,9 @@ class Decoder(Stack):
         return self.finish(x), attentions
 
     def step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
-        """Scores of the positions that follow those of the steps before, BK x T x V, or x L of the state's candidates.
+        """Scores of the next positions, ``BK x T -> BK x T x V`` or x L of the candidates; the state goes on.
 
-        Args:
-            tokens: BK x T, without padding; the K rows of a sentence one after another
-            state: that of the steps before, which learns of this one
-            attend: layers whose cross-attention is returned
+        Tokens have no padding; ``attend`` are the layers whose cross-attention is returned.
         """
         x, attentions = self.decode_step(tokens, state, attend)
         return (self.project(x) if state.candidates is None else state.candidates.scores(x)), attentions

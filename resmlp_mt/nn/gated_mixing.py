@@ -18,10 +18,7 @@ class GatedTokenMixing(TokenMixing):
     """``W_out (sigmoid(W_gate x) * (A W_value x + b))``, with A and b as those of ``TokenMixing``.
 
     Beside a relative term A starts at zero: at first what a position reads depends on the distance alone.
-
-    Args:
-        dim: channels C
-        band: k; beside A each position reads the k before it and the k behind by weights of its own (``Band``)
+    ``band`` is the reach of a ``Band`` beside A; 0: none.
     """
 
     def __init__(

@@ -37,8 +37,7 @@ class Memory:
 def product(rows: Tensor, x: Tensor) -> Tensor:
     """Rows of a matrix over positions times positions, ``T x B x C -> S x B x C``.
 
-    Args:
-        rows: S x T, for all channels; H x S x T, for each of H groups of channels; B x H x S x T, of each sentence
+    Rows are S x T; H x S x T, for each of H groups of channels; or B x H x S x T, of each sentence.
     """
     length, batch, channels = x.shape
     if rows.dim() == 2:

@@ -14,9 +14,6 @@ class MLPTokenMixing(Mixing):
 
     The hidden units belong to positions, E to each. U and V are E matrices N x N each, of which a sentence of T
     positions reads the first T x T. If causal they are lower-triangular.
-
-    Args:
-        max_positions, expansion: N, E
     """
 
     def __init__(self, max_positions: int, expansion: int, causal: bool = False):

@@ -18,11 +18,7 @@ def roll_rows(x: Tensor, shift: Tensor) -> Tensor:
 
 
 def restore_padding(x: Tensor, shift: Tensor | None, length: int) -> Tensor:
-    """``B x T' [x C] -> B x T [x C]``, every position where its token came from; T is ``length``.
-
-    Args:
-        shift: by how much each sentence was moved to the left, B; None: nothing was moved
-    """
+    """``B x T' [x C] -> B x T [x C]``, back to where tokens came from by ``shift`` places (B); T is ``length``."""
     if shift is None:
         return x
     missing = length - x.size(1)

@@ -14,9 +14,6 @@ class PagedMemory(Memory):
     """A buffer, P x W x C, with a row for each beam and position, and of each beam the list of its rows, B x T.
 
     The buffer doubles when it is full. Beams that change places exchange their lists.
-
-    Args:
-        tensors: the buffer and the lists; none: nothing yet
     """
 
     FIRST = 16  # positions of the first buffer

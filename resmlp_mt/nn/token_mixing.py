@@ -37,10 +37,9 @@ class TokenMixing(Mixing):
 
     Args:
         max_positions: N; A is N x N (H x N x N with heads), b has N entries (H x N)
-        heads: H
         relative: add to A a term that depends on the distance alone, ``A[i,j] + r[j-i]``
         causal: A is lower-triangular ("Sequence-to-sequence ResMLP")
-        dropout: probability that an entry of A is left out in a training step (Wu et al. 2019, section 3, of kernels)
+        dropout: of entries of A (Wu et al. 2019, section 3, of kernels)
     """
 
     scale: Tensor
@@ -120,11 +119,9 @@ class TokenMixing(Mixing):
 
 
 def by_distance(relative: Tensor, positions: int, start: int, end: int) -> Tensor:
-    """The matrix whose entry (i, j) is that of ``j - i``: its rows ``start`` to ``end``, ``... x S x T``.
+    """Rows ``start`` to ``end`` of the matrix whose entry (i, j) is that of ``j - i``, ``... x S x T``.
 
-    Args:
-        relative: ``... x 2N-1``, for distances from 1 - N to N - 1, or ``... x N``, up to 0, with zeros beyond
-        positions: N
+    ``relative`` is ``... x 2N-1``, for distances from 1 - N to N - 1, or ``... x N``, up to 0, with zeros beyond.
     """
     last = positions + end - start - 1
     values = F.pad(relative[..., positions - end : last], [0, max(last - relative.size(-1), 0)])
