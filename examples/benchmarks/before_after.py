@@ -56,8 +56,9 @@ def export(checkout: Path, args: argparse.Namespace, folder: Path) -> Path:
         # the commands had another place in older checkouts
         place = "cli" if (checkout / "resmlp_mt" / "cli").exists() else "commands"
         run = f"from resmlp_mt.{place} import main; main()"
-        options = ["export", args.checkpoint, "--data", args.data, "--out", folder, "--onnx"]
-        subprocess.run([sys.executable, "-c", run, *map(str, options)], env=environment(checkout), check=True)
+        options = ["export", args.checkpoint.resolve(), "--data", args.data.resolve(), "--out", folder, "--onnx"]
+        command = [sys.executable, "-c", run, *map(str, options)]
+        subprocess.run(command, env=environment(checkout), cwd=checkout, check=True)
     return folder
 
 
