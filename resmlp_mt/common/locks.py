@@ -2,6 +2,7 @@
 
 import errno
 import time
+from pathlib import Path
 from typing import IO, Any
 
 import portalocker
@@ -34,3 +35,18 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
             if time.monotonic() >= end:
                 raise UserError(refusal) from error
         time.sleep(PAUSE)
+
+
+def lock_folder(folder: Path, refusal: str, patience: float = 0.0) -> IO[str]:
+    """Make a folder if it is missing and lock its ``.lock``, which is returned open; arguments as those of ``lock``."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / ".lock", "a")  # noqa: SIM115 (closed by the caller)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    try:
+        lock(file, refusal, patience)
+    except UserError:
+        file.close()
+        raise
+    return file

@@ -12,7 +12,7 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import UNFINISHED, JsonFile, check_outputs, unfinished_within
-from resmlp_mt.common.locks import lock
+from resmlp_mt.common.locks import lock_folder
 from resmlp_mt.data.checksums import sha256_of
 
 RULES = 4  # raise it with every change of this package that changes what some step writes
@@ -72,13 +72,8 @@ class Steps:
             overwrite: files that are not on record may be written over
         """
         cls(folder)._check(outputs, inputs, overwrite)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            file = open(folder / ".lock", "a")  # noqa: SIM115 (closed below)
-        except OSError as error:
-            raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
-        with file:
-            lock(file, f"{folder}: another run is preparing it: wait for it, or choose another folder", PATIENCE)
+        refusal = f"{folder}: another run is preparing it: wait for it, or choose another folder"
+        with lock_folder(folder, refusal, PATIENCE):
             steps = cls(folder)
             steps._check(outputs, inputs, overwrite)  # again: another run may have ended in between
             with unfinished_within(folder):

@@ -13,13 +13,10 @@ from omegaconf.errors import MissingMandatoryValue
 from resmlp_mt.common.errors import UserError, interrupted, reader_gone
 from resmlp_mt.common.files import atomic_write
 
+NO_MEMORY = "not enough memory: lower --max-tokens, --batch-size or --beam, or make the model smaller"
 MISTAKES: list[tuple[type[Exception], str, str]] = [
-    (MemoryError, "", "not enough memory: lower --max-tokens, --batch-size or --beam, or make the model smaller"),
-    (
-        RuntimeError,
-        "can't allocate memory|out of memory",
-        "not enough memory: lower --max-tokens, --batch-size or --beam, or make the model smaller ({text})",
-    ),
+    (MemoryError, "", NO_MEMORY),
+    (RuntimeError, "can't allocate memory|out of memory", f"{NO_MEMORY} ({{text}})"),
     # data and checkpoints, with or without the number of an error
     (OSError, "", "{text}: check the path, its permissions and the room on the disk"),
     (

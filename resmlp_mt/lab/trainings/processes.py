@@ -12,7 +12,7 @@ import psutil
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
-from resmlp_mt.common.locks import lock
+from resmlp_mt.common.locks import lock_folder
 
 PAUSE = 3.0  # seconds after which a command's processor time is told again
 BEAT = 0.2  # seconds between two looks at a command
@@ -27,17 +27,7 @@ def locked(folder: Path) -> IO[str]:
 
     The lock is held as long as anybody has the file open: also by a command that has outlived its killed parent.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / ".lock", "w")  # noqa: SIM115 (closed by the caller)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    try:
-        lock(file, f"{folder}: another run, or a training left over from one, works here: let it end")
-    except UserError:
-        file.close()
-        raise
-    return file
+    return lock_folder(folder, f"{folder}: another run, or a training left over from one, works here: let it end")
 
 
 def run(
