@@ -1,0 +1,123 @@
+"""The documents: short, links that lead somewhere, and figures that stand in committed files.
+
+A marker before a table, ``<!-- FILE NAME -->``, says where its figures are: FILE beside the document, NAME in it. Without a
+NAME, FILE is the JSON of a table of variants.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from resmlp_mt.lab.benchmarks.comparison import Measurement, Section
+from resmlp_mt.lab.benchmarks.report import Run, as_markdown
+from resmlp_mt.lab.benchmarks.timing import Spread
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+LOG = EXAMPLES / "LOG.md"
+READMES = [ROOT / "README.md", *sorted(EXAMPLES.glob("*/README.md"))]
+DOCUMENTS = [*READMES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/wmt14_en_de/PREPARING.md"))]
+MARKER = re.compile(r"<!-- (?P<file>\S+?)(?: (?P<name>[^\n]+))? -->")
+DECIMAL = re.compile(r"(?<![\d.,])\d+\.\d+(?![\d.]*\d)")
+PROVENANCE = {"command", "commit", "date", "machine"}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def marked_tables():
+    for document in [*READMES, LOG]:
+        lines = document.read_text(encoding="utf-8").split("\n")
+        for number, line in enumerate(lines):
+            if marker := MARKER.fullmatch(line):
+                end = next(end for end in range(number + 1, len(lines)) if not lines[end].startswith("|"))
+                rows = [cells(row) for row in lines[number + 1 : end] if not re.fullmatch(r"[| -]+", row)]
+                place = f"{name_of(document)}:{number + 1}"
+                yield pytest.param(document.parent / marker["file"], marker["name"], rows, id=place)
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip().replace("**", "") for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+def variants(file: Path) -> list[list[str]]:
+    """The rows of a table of variants, from what the command has written."""
+    rows = []
+    for row in json.loads(file.read_text(encoding="utf-8"))["figures"]:
+        training, scores = row["training"], []
+        for metric in "sacrebleu", "chrf2":
+            differs = row["bootstrap"] is not None and row["bootstrap"][metric]["p_value"] < 0.05
+            scores.append(f"{row['scores'][metric]['score']:.1f}{'*' if differs else ''}")
+        numbers = f"{training['parameters']:,}", f"{training['words_per_second']:,.0f}"
+        minutes = f"{row['processor_seconds'] / 60:.1f} min"
+        rows.append([row["name"], f"{training['perplexity']:.2f}", *scores, *numbers, minutes])
+    return rows
+
+
+@pytest.mark.parametrize(("file", "name", "rows"), list(marked_tables()))
+def test_a_table_is_that_of_its_file(file, name, rows):
+    if name is None:
+        assert rows[1:] == variants(file)
+        return
+    table = json.loads(file.read_text(encoding="utf-8"))[name]
+    assert table.keys() >= PROVENANCE and all(table[key] for key in PROVENANCE)
+    assert rows == [[rows[0][0], *table["columns"]], *([row, *values] for row, values in table["rows"].items())]
+
+
+def test_every_table_of_results_is_shown():
+    shown = {(param.values[0].resolve(), param.values[1]) for param in marked_tables()}
+    for file in EXAMPLES.glob("*/results.json"):
+        assert {(file, name) for name in json.loads(file.read_text(encoding="utf-8"))} <= shown
+
+
+def prose(document: Path) -> str:
+    """What is neither a command nor a table nor a link's address."""
+    text = re.sub(r"```.*?```|^\|.*$|`[^`]*`|\]\([^)]*\)", " ", document.read_text(encoding="utf-8"), flags=re.S | re.M)
+    return re.sub(r"[Pp]ython [\d. to]+|(torch|timm|arXiv|transformers|scikit-learn|Tested are) [\d.]+( and [\d.]+)?", " ", text)
+
+
+@pytest.mark.parametrize("document", READMES, ids=name_of)
+def test_a_figure_in_a_sentence_stands_in_a_committed_file(document):
+    linked = [(document.parent / link).resolve() for link in re.findall(r"\]\((?!http)([^)#]+)", document.read_text(encoding="utf-8"))]
+    files = {document.parent / "results.json", *(path.parent / "results.json" for path in linked), *linked}
+    tables = [file for file in files if file.suffix == ".json" and file.exists()]
+    known = set(DECIMAL.findall(" ".join(file.read_text(encoding="utf-8") for file in tables)))
+    assert [number for number in DECIMAL.findall(prose(document)) if number not in known] == []
+
+
+def test_documents_are_short():
+    lines = {name_of(readme): readme.read_text(encoding="utf-8").count("\n") for readme in READMES}
+    assert lines.pop("README.md") <= 150
+    assert max(lines.values()) <= 90, lines
+    words = (word for document in DOCUMENTS for word in document.read_text(encoding="utf-8").split())
+    assert sum(bool(re.search(r"\w", word)) for word in words) <= 15_000
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, LOG], ids=name_of)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", document.read_text(encoding="utf-8")):
+        path, _, anchor = target.partition("#")
+        file = (document.parent / path) if path else document
+        assert file.exists(), target
+        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M) if anchor else []
+        assert not anchor or anchor in [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings], target
+
+
+def benchmark(path: Path) -> Run:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    for section in found["sections"]:
+        for row in section["rows"]:
+            row |= {"rate": Spread(**row["rate"]), "ratio": Spread(**row["ratio"])}
+        section["rows"] = [Measurement(**row) for row in section["rows"]]
+    return Run(found["command"], found["date"], [Section(**section) for section in found["sections"]])
+
+
+@pytest.mark.parametrize(
+    ("file", "document"), [("benchmarks/benchmarks.json", "log/benchmarks-2026-11-21.md"), ("log/training.json", "log/training.md")]
+)
+def test_benchmarks_are_those_of_their_file(file, document):
+    text = (EXAMPLES / document).read_text(encoding="utf-8")
+    assert as_markdown(benchmark(EXAMPLES / file), re.findall(r"!\[.*\]\((.*)\)", text)) == text
