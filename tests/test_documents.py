@@ -1,7 +1,7 @@
 """The documents: short, links that lead somewhere, and figures that stand in committed files.
 
-A marker before a table, ``<!-- FILE NAME -->``, says where its figures are: FILE beside the document, NAME in it. Without a
-NAME, FILE is the JSON of a table of variants.
+A marker before a table, ``<!-- FILE NAME -->``, says where its figures are: FILE beside the document, NAME in it.
+Without a NAME, FILE is the JSON of a table of variants.
 """
 
 import json
@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 LOG = EXAMPLES / "LOG.md"
 READMES = [ROOT / "README.md", *sorted(EXAMPLES.glob("*/README.md"))]
-DOCUMENTS = [*READMES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/wmt14_en_de/PREPARING.md"))]
+DOCUMENTS = [
+    *READMES,
+    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "examples/wmt14_en_de/PREPARING.md")),
+]
 MARKER = re.compile(r"<!-- (?P<file>\S+?)(?: (?P<name>[^\n]+))? -->")
 DECIMAL = re.compile(r"(?<![\d.,])\d+\.\d+(?![\d.]*\d)")
 PROVENANCE = {"command", "commit", "date", "machine"}
@@ -76,12 +79,17 @@ def test_every_table_of_results_is_shown():
 def prose(document: Path) -> str:
     """What is neither a command nor a table nor a link's address."""
     text = re.sub(r"```.*?```|^\|.*$|`[^`]*`|\]\([^)]*\)", " ", document.read_text(encoding="utf-8"), flags=re.S | re.M)
-    return re.sub(r"[Pp]ython [\d. to]+|(torch|timm|arXiv|transformers|scikit-learn|Tested are) [\d.]+( and [\d.]+)?", " ", text)
+    return re.sub(
+        r"[Pp]ython [\d. to]+|(torch|timm|arXiv|transformers|scikit-learn|Tested are) [\d.]+( and [\d.]+)?", " ", text
+    )
 
 
 @pytest.mark.parametrize("document", READMES, ids=name_of)
 def test_a_figure_in_a_sentence_stands_in_a_committed_file(document):
-    linked = [(document.parent / link).resolve() for link in re.findall(r"\]\((?!http)([^)#]+)", document.read_text(encoding="utf-8"))]
+    linked = [
+        (document.parent / link).resolve()
+        for link in re.findall(r"\]\((?!http)([^)#]+)", document.read_text(encoding="utf-8"))
+    ]
     files = {document.parent / "results.json", *(path.parent / "results.json" for path in linked), *linked}
     tables = [file for file in files if file.suffix == ".json" and file.exists()]
     known = set(DECIMAL.findall(" ".join(file.read_text(encoding="utf-8") for file in tables)))
@@ -103,7 +111,9 @@ def test_links_lead_somewhere(document):
         file = (document.parent / path) if path else document
         assert file.exists(), target
         headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M) if anchor else []
-        assert not anchor or anchor in [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings], target
+        assert not anchor or anchor in [
+            re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
+        ], target
 
 
 def benchmark(path: Path) -> Run:
@@ -116,7 +126,8 @@ def benchmark(path: Path) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("file", "document"), [("benchmarks/benchmarks.json", "log/benchmarks-2026-11-21.md"), ("log/training.json", "log/training.md")]
+    ("file", "document"),
+    [("benchmarks/benchmarks.json", "log/benchmarks-2026-11-21.md"), ("log/training.json", "log/training.md")],
 )
 def test_benchmarks_are_those_of_their_file(file, document):
     text = (EXAMPLES / document).read_text(encoding="utf-8")
