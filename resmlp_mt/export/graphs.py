@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder
 from resmlp_mt.nn import EncoderDecoder
+from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.memory import Memory
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate import model_folder
@@ -83,7 +84,7 @@ def write_graphs(folder: Path, model: EncoderDecoder) -> None:
     Tracing keeps the way that its example took, which so has several sentences, padding, several beams, and a past.
     """
     check_graphs(model)
-    model.fold_()
+    fold_(model)
     source = torch.full((2, 5), END)
     source[0, 3:] = model.cfg.pad
     encoder = EncoderGraph(model)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .dropout import Dropout
+from .elementwise import Dropout
 
 
 class Source(NamedTuple):

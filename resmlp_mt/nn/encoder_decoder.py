@@ -3,22 +3,61 @@
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .affine import NORMS
-from .candidates import CandidateScorer
 from .config import LayerConfig, ModelConfig
 from .cross_attention import Source
-from .dropout import Dropout
+from .elementwise import Dropout
 from .layers import DecoderLayer, EncoderLayer, ResidualBranch
-from .padding import restore_padding, roll_rows, zero_padding
-from .paged_memory import PagedMemory
-from .positions import POSITIONS
+from .memory import PagedMemory
+from .positions import POSITIONS, restore_padding, roll_rows, zero_padding
 
 Attentions = list[Tensor | None]
 """Of each layer the cross-attention of each head, H x B x T x S; None where it was not asked for."""
+
+
+class CandidateScorer(NamedTuple):
+    """Target tokens of B sentences, and what scores them.
+
+    Weights are most of what a step reads, so those of sentences that are finished are not taken out one by one, but
+    once they are a quarter of all.
+    """
+
+    numbers: Tensor  # B x L, with padding at the end
+    weights: Tensor  # rows of the output projection, B' x L x C, B of them in use
+    mask: Tensor  # added to scores, B' x 1 x L: 0, at padding minus infinity
+    used: Tensor  # B, which of the B' are in use
+
+    @classmethod
+    def of(cls, numbers: Tensor, projection: Tensor, pad: int) -> "CandidateScorer":
+        """What scores these tokens (B x L, padded) by the rows of an output projection, V x C."""
+        mask = torch.zeros(numbers.shape, dtype=projection.dtype, device=numbers.device)
+        mask = mask.masked_fill(numbers.eq(pad), float("-inf")).unsqueeze(1)
+        used = torch.arange(len(numbers), device=numbers.device)
+        return cls(numbers, F.embedding(numbers, projection), mask, used)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """``BK x T x C -> BK x T x L``, the K rows of a sentence one after another."""
+        used, sentences = self.used.size(0), self.weights.size(0)
+        rows = x.reshape(used, -1, x.size(2))
+        all_used = used == sentences
+        if not all_used:
+            rows = rows.new_zeros(sentences, rows.size(1), rows.size(2)).index_copy(0, self.used, rows)
+        y = torch.baddbmm(self.mask, rows, self.weights.transpose(1, 2))
+        return (y if all_used else y[self.used]).view(x.size(0), x.size(1), -1)
+
+    def reorder(self, sentences: Tensor) -> "CandidateScorer":
+        """The sentences of ``sentences`` (B'')."""
+        numbers, used = self.numbers[sentences], self.used[sentences]
+        if 4 * len(used) > 3 * len(self.weights):
+            return CandidateScorer(numbers, self.weights, self.mask, used)
+        kept = torch.arange(len(used), device=used.device)
+        return CandidateScorer(numbers, self.weights[used], self.mask[used], kept)
 
 
 @dataclass
@@ -141,11 +180,14 @@ class Decoder(Stack):
 
         ``candidates`` (B x L, padded) are the target tokens that are scored; an adaptive softmax scores all.
         """
-        scorer = None
-        if candidates is not None:
-            scorer = CandidateScorer.of(candidates, self.output_projection.weight, self.pad)
         sources = [layer.source(encoded, padding) for layer in self.layers]
-        return State(sources, [PagedMemory() for _ in self.layers], 0, scorer)
+        return State(sources, [PagedMemory() for _ in self.layers], 0, self.scorer(candidates))
+
+    def scorer(self, candidates: Tensor | None) -> CandidateScorer | None:
+        """What scores these target tokens, B x L."""
+        if candidates is None:
+            return None
+        return CandidateScorer.of(candidates, self.output_projection.weight, self.pad)
 
     def forward(self, tokens: Tensor, encoded: Tensor, padding: Tensor | None = None) -> Tensor:
         """Scores of all positions at once, ``B x T -> B x T x V``; ``</s>`` comes first, padded on either side."""
@@ -205,10 +247,6 @@ class EncoderDecoder(nn.Module):
         self.cfg = cfg
         self.encoder, self.decoder = Encoder(cfg), Decoder(cfg)
         share_(self, cfg)
-
-    def fold_(self) -> None:
-        """Fold every branch for inference, in place."""
-        fold_(self)
 
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
         """``B x S, B x T -> B x T x V``: scores of what follows each of the previous tokens, all at once.

@@ -8,15 +8,13 @@ Activations are T x B x C.
 
 from torch import Tensor, nn
 
-from .activation import ACTIVATIONS
 from .affine import NORMS, Aff, fold_around_
 from .config import LayerConfig
 from .cross_attention import CrossAttention, Source
-from .dropout import Dropout
+from .elementwise import ACTIVATIONS, Dropout, recompute_input
 from .memory import Memory
 from .mixing_kinds import TOKEN_MIXINGS
-from .padding import zero_padding
-from .recompute import recompute_input
+from .positions import zero_padding
 from .token_mixing import Mixing
 
 
@@ -97,14 +95,19 @@ class ChannelMLPBranch(ResidualBranch):
         return fold_around_(pre, [self.fc1], self.fc2, post)
 
 
-class EncoderLayer(nn.Module):
-    """Token mixing, then a channel MLP (Touvron et al. 2021, equations 2 and 3)."""
+class Layer(nn.Module):
+    """The branches of a layer: token mixing, cross-attention, channel MLP; of the first two there may be none."""
 
     def __init__(self, cfg: LayerConfig):
         super().__init__()
         mixing = TOKEN_MIXINGS[cfg.token_mixing](cfg)
         self.mixing = None if mixing is None else TokenMixingBranch(mixing, cfg)
+        self.cross_attention = CrossAttentionBranch(cfg) if cfg.source_dim else None
         self.mlp = ChannelMLPBranch(cfg)
+
+
+class EncoderLayer(Layer):
+    """Token mixing, then a channel MLP (Touvron et al. 2021, equations 2 and 3)."""
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; ``padding`` (T x B), if any, is true at padded positions."""
@@ -113,15 +116,8 @@ class EncoderLayer(nn.Module):
         return self.mlp(x)
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(Layer):
     """Causal token mixing, cross-attention, channel MLP ("Sequence-to-sequence ResMLP")."""
-
-    def __init__(self, cfg: LayerConfig):
-        super().__init__()
-        mixing = TOKEN_MIXINGS[cfg.token_mixing](cfg)
-        self.mixing = None if mixing is None else TokenMixingBranch(mixing, cfg)
-        self.cross_attention = CrossAttentionBranch(cfg) if cfg.source_dim else None
-        self.mlp = ChannelMLPBranch(cfg)
 
     def source(self, encoded: Tensor | None, padding: Tensor | None = None) -> Source | None:
         """What the cross-attention reads of the encoder's S x B x C', with padding (B x S) true at padded positions."""

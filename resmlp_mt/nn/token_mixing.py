@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .affine import Aff, split
-from .dropout import Dropout
+from .elementwise import Dropout
 from .memory import Memory
 
 

@@ -5,9 +5,8 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.nn.candidates import CandidateScorer
-from resmlp_mt.nn.encoder_decoder import EncoderDecoder
-from resmlp_mt.nn.paged_memory import PagedMemory
+from resmlp_mt.nn.encoder_decoder import CandidateScorer, EncoderDecoder
+from resmlp_mt.nn.memory import PagedMemory
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.graphs import Graph, GraphState
 from resmlp_mt.translate.ranking import Continuations, Wanted, barred_places, continuations, ranked
@@ -27,10 +26,8 @@ class CompiledDecoder:
 
     def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
         """The state before the first step, of what ``GraphEncoder`` gave; as that of ``Decoder``."""
-        scorer = None
-        if candidates is not None:
-            scorer = CandidateScorer.of(candidates, self.decoder.output_projection.weight, self.decoder.pad)
-        return GraphState(source, [PagedMemory() for _ in self.decoder.layers], 0, scorer)
+        memories = [PagedMemory() for _ in self.decoder.layers]
+        return GraphState(source, memories, 0, self.decoder.scorer(candidates))
 
     def continuations(
         self, tokens: Tensor, state: GraphState, scores: Tensor, wanted: Wanted

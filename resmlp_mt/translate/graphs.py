@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import EncoderDecoder
-from resmlp_mt.nn.candidates import CandidateScorer
 from resmlp_mt.nn.cross_attention import Source
-from resmlp_mt.nn.encoder_decoder import State
+from resmlp_mt.nn.encoder_decoder import CandidateScorer, State
 
 Graph = Callable[[list[Tensor]], list[Tensor]]
 

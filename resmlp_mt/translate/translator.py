@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from resmlp_mt.common.allocator import keep_freed_memory
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
+from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.compiling import compiled_model
@@ -79,7 +80,7 @@ class Translator:
             self.shortlist = shortlist_of(place, self.tokenizer.source, self.tokenizer.target)
         if threads is not None:
             torch.set_num_threads(threads)
-        model.fold_()
+        fold_(model)
         try:
             self.model = model.to(device)
             torch.ones((), device=device).item()  # "meta" computes nothing

@@ -11,6 +11,7 @@ from translate.small_folder import POSITIONS, SYMBOLS, make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate import compiling
 from resmlp_mt.translate.checking import COMPARED, difference
@@ -83,7 +84,7 @@ def test_a_text_that_is_too_long_is_an_error(compiled: Translator) -> None:
 
 def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(folder: Path) -> None:
     model, _, _ = load(folder)
-    model.fold_()
+    fold_(model)
     lower_precision_(model, "int8", ("output_projection",))
     both = compiled_model(model, "int8", shortlist=True)
     generator = torch.Generator().manual_seed(3)
@@ -124,7 +125,7 @@ def test_a_wide_beam_has_less_to_choose_from_at_first(folder: Path, compiled: Tr
 
 def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled: Translator, cache: Path) -> None:
     model, _, _ = load(folder)
-    model.fold_()
+    fold_(model)
     name = compiling.name_of(model, "fp32", False)
     assert sorted(path.name for path in (cache / name).iterdir()) == ["encoder.pt2", "first.pt2", "later.pt2"]
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
