@@ -9,7 +9,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate.search import Hypothesis, SearchOptions, search
+from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.search import Hypothesis, search
 
 
 class Sizes(NamedTuple):
@@ -51,7 +52,7 @@ def difference(
     found: list[float] = []
     for sizes in compared:
         source, candidates = random_sentences(model.cfg, sizes, shortlist)
-        options = SearchOptions(beam=sizes.beam, length_penalty=0.0, max_len_b=sizes.steps)
+        options = Options(beam=sizes.beam, length_penalty=0.0, max_len_b=sizes.steps)
         hypotheses = search(engine, source, END, options, candidates)
         owners = torch.tensor([row for row, each in enumerate(hypotheses) for _ in each])
         every = [one for each in hypotheses for one in each]

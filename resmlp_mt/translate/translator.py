@@ -1,7 +1,8 @@
 """Text to text with a model's folder: ``Translator(folder).translate(texts)``, without fairseq."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,14 +15,13 @@ from resmlp_mt.common.files import PathLike
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate.compiling import compiled_model
-from resmlp_mt.translate.model_folder import load, place_of
-from resmlp_mt.translate.onnx import FOLDER, OnnxModel
+from resmlp_mt.translate.compiled import compiled_model
+from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
+from resmlp_mt.translate.model_folder import SHORTLIST, load, place_of
 from resmlp_mt.translate.options import EngineOptions, Options
-from resmlp_mt.translate.packing import pack_
-from resmlp_mt.translate.precision import lower_precision_
-from resmlp_mt.translate.search import Hypothesis, SearchOptions, search
-from resmlp_mt.translate.shortlist import shortlist_of
+from resmlp_mt.translate.precision import lower_precision_, pack_
+from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
+from resmlp_mt.translate.shortlist import read_shortlist
 
 SENTENCE_ENDS = ".!?…;:"
 
@@ -76,8 +76,8 @@ class Translator:
         place = place_of(folder)
         model, self.tokenizer, self.generation = load(place)
         self.shortlist = None
-        if not model.cfg.adaptive_cutoffs and engine != "onnx":
-            self.shortlist = shortlist_of(place, self.tokenizer.source, self.tokenizer.target)
+        if not model.cfg.adaptive_cutoffs and engine != "onnx" and os.path.lexists(place / SHORTLIST):
+            self.shortlist = read_shortlist(place / SHORTLIST, self.tokenizer.source, self.tokenizer.target)
         if threads is not None:
             torch.set_num_threads(threads)
         fold_(model)
@@ -85,7 +85,7 @@ class Translator:
             self.model = model.to(device)
             torch.ones((), device=device).item()  # "meta" computes nothing
         except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
-            raise UserError(f"device {device}: {str(error).splitlines()[0]}") from error
+            raise UserError(f"device {device}: {reason(error)}") from error
         self.device = next(model.parameters()).device
         leave = () if self.shortlist is None else ("output_projection",)  # whose rows are taken
         lower_precision_(self.model, precision, leave)
@@ -141,10 +141,10 @@ class Translator:
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
-        beam = options.beam or max(self.generation.get("num_beams", 4), options.n_best)
+        beam = options.beam or max(self.generation.get("num_beams", BEAM), options.n_best)
         penalty = options.length_penalty
-        penalty = self.generation.get("length_penalty", 1.0) if penalty is None else penalty
-        how = SearchOptions(beam, penalty, options.max_len_a, options.max_len_b, options.alignment)
+        penalty = self.generation.get("length_penalty", PENALTY) if penalty is None else penalty
+        options = replace(options, beam=beam, length_penalty=penalty)
         parts = [part for text in texts for part in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
@@ -152,23 +152,23 @@ class Translator:
             rows = [torch.tensor(parts[number]) for number in batch]
             source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
             candidates = None if shortlist is None else shortlist.candidates(source)
-            for number, hypotheses in zip(batch, search(self._searched, source, END, how, candidates), strict=True):
+            for number, hypotheses in zip(batch, search(self._searched, source, END, options, candidates), strict=True):
                 if len(hypotheses) < options.n_best:
                     told = f"a text has only {len(hypotheses)} translations of so few tokens"
                     raise UserError(f"n_best {options.n_best}: {told}: give a smaller n_best or a larger max_len_b")
                 found[number] = hypotheses[: options.n_best]
         left = iter(found)
         return [
-            [self._joined(text, each, how) for each in zip(*(next(left) for _ in text.parts), strict=True)]
+            [self._joined(text, each, penalty) for each in zip(*(next(left) for _ in text.parts), strict=True)]
             if text.parts
             else options.n_best * [Translation("", 0.0, [], [], [] if options.alignment else None)]
             for text in texts
         ]
 
-    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], how: SearchOptions) -> Translation:
+    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], penalty: float) -> Translation:
         """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
         lengths = [len(part.tokens) + 1 for part in parts]
-        total = sum(part.score * length**how.length_penalty for part, length in zip(parts, lengths, strict=True))
+        total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
         tokens: list[int] = []
         weights: list[list[float]] = []
         start = 0
@@ -182,7 +182,7 @@ class Translator:
             start = end
         return Translation(
             self.tokenizer.decode(tokens),
-            total / sum(lengths) ** how.length_penalty,
+            total / sum(lengths) ** penalty,
             self.tokenizer.target_pieces(tokens),
             text.pieces,
             None if parts[0].attention is None else weights,

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from resmlp_mt.translate.compiled_int8 import CompiledInt8Linear, can_compile_products, with_compiled_products_
-from resmlp_mt.translate.precision import Int8Linear
+from resmlp_mt.translate.precision import CompiledInt8Linear, Int8Linear, can_compile_products, with_compiled_products_
 
 pytestmark = pytest.mark.skipif(
     not can_compile_products(), reason="the layers are not used on this processor, where sums of 16 bits overflow"

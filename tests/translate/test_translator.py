@@ -11,7 +11,7 @@ from translate.small_folder import POSITIONS, make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.packing import PackedLinear
+from resmlp_mt.translate.precision import PackedLinear
 from resmlp_mt.translate.translator import Translation, batches, split
 
 TEXTS = [
@@ -269,7 +269,7 @@ class Forbidden:
 
 sys.meta_path.insert(0, Forbidden())
 from resmlp_mt import Translator
-from resmlp_mt.translate.packing import PackedLinear
+from resmlp_mt.translate.precision import PackedLinear
 from resmlp_mt.cli import main
 
 print(Translator(sys.argv[1]).translate("A man.").text)
