@@ -26,7 +26,14 @@ from resmlp_mt.nn.memory import PagedMemory
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.checking import Sizes, difference, random_sentences
 from resmlp_mt.translate.graphs import EncoderGraph, Graph, GraphEncoder, GraphState, check_graphs, reason
-from resmlp_mt.translate.precision import can_compile_products, products, shape_of_packed, with_compiled_products_
+from resmlp_mt.translate.precision import (
+    CompiledInt8Linear,
+    Int8Linear,
+    can_compile_products,
+    products,
+    replace_,
+    shape_of_packed,
+)
 from resmlp_mt.translate.search import Continuations, Wanted, barred_places, continuations, following, ranked
 
 RANKED = len(Continuations._fields)
@@ -93,7 +100,7 @@ def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path
     """Write what ``NAMES`` has, compiled, into a folder."""
     if can_compile_products():
         model = copy.deepcopy(model)
-        with_compiled_products_(model)
+        replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
     parts = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     calls: dict[str, tuple[Tensor, ...]] = {}
 

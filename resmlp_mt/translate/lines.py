@@ -67,11 +67,9 @@ class LineTranslator:
         for number, line in enumerate(window.lines, start=window.first):
             try:
                 encoded.append(self._translator.encode(line.removesuffix(b"\r").decode(), work.options.too_long))
-            except UnicodeDecodeError as error:
-                told = f"not UTF-8 ({error.reason}): convert the text, for example with iconv"
+            except ValueError as error:
+                told = "not UTF-8: convert it by iconv" if isinstance(error, UnicodeDecodeError) else error
                 raise UserError(f"{work.name}:{number}: {told}") from error
-            except UserError as error:
-                raise UserError(f"{work.name}:{number}: {error}") from error
         found = self._translator.translate_encoded(encoded, work.options)
         return "".join(f"{row}\n" for translations in found for row in self._rows(translations)).encode()
 

@@ -57,45 +57,34 @@ class Translator:
 
     Args:
         folder: made by ``resmlp-mt export``, or a name on Hugging Face's hub that is in the local cache
-        threads: of the processor, for the whole process; None: as many as PyTorch takes
-        device: as PyTorch names it (``"cpu"``, ``"cuda"``)
-        precision: ``"fp32"``, or on a CPU ``"bf16"`` or ``"int8"``, which are faster and nearly as good
-        engine: ``"pytorch"``, or on a CPU ``"compiled"`` (for this processor, by PyTorch and a C++ compiler, for some
-            minutes the first time) or, in fp32, ``"onnx"`` (the graphs that ``resmlp-mt export onnx`` has written)
+        options: ``threads``, ``device``, ``precision`` and ``engine``, fields of ``EngineOptions``
     """
 
-    def __init__(
-        self,
-        folder: PathLike,
-        threads: int | None = None,
-        device: str = "cpu",
-        precision: str = "fp32",
-        engine: str = "pytorch",
-    ) -> None:
-        EngineOptions(threads, device, precision, engine)
+    def __init__(self, folder: PathLike, **options: Any) -> None:
+        how = EngineOptions(**options)
         place = place_of(folder)
         model, self.tokenizer, self.generation = load(place)
         self.shortlist = None
-        if not model.cfg.adaptive_cutoffs and engine != "onnx" and os.path.lexists(place / SHORTLIST):
+        if not model.cfg.adaptive_cutoffs and how.engine != "onnx" and os.path.lexists(place / SHORTLIST):
             self.shortlist = read_shortlist(place / SHORTLIST, self.tokenizer.source, self.tokenizer.target)
-        if threads is not None:
-            torch.set_num_threads(threads)
+        if how.threads is not None:
+            torch.set_num_threads(how.threads)
         fold_(model)
         try:
-            self.model = model.to(device)
-            torch.ones((), device=device).item()  # "meta" computes nothing
+            self.model = model.to(how.device)
+            torch.ones((), device=how.device).item()  # "meta" computes nothing
         except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
-            raise UserError(f"device {device}: {reason(error)}") from error
+            raise UserError(f"device {how.device}: {reason(error)}") from error
         self.device = next(model.parameters()).device
         leave = () if self.shortlist is None else ("output_projection",)  # whose rows are taken
-        lower_precision_(self.model, precision, leave)
+        lower_precision_(self.model, how.precision, leave)
         if self.device.type == "cpu":
             keep_freed_memory()
         self._searched: Any = self.model
-        if engine == "onnx":
+        if how.engine == "onnx":
             self._searched = OnnxModel(place / FOLDER, self.model, torch.get_num_threads())
-        elif engine == "compiled":
-            self._searched = compiled_model(self.model, precision, self.shortlist is not None)
+        elif how.engine == "compiled":
+            self._searched = compiled_model(self.model, how.precision, self.shortlist is not None)
         elif self.device.type == "cpu":
             pack_(self.model, leave)
 

@@ -131,7 +131,7 @@ LONG = "The hen in there is a man. " * 5
 @pytest.mark.parametrize(
     ("given", "arguments", "message"),
     [
-        (b"A man.\nthe \xff hen\n", [], "standard input:2: not UTF-8 (invalid start byte): convert the text"),
+        (b"A man.\nthe \xff hen\n", [], "standard input:2: not UTF-8: convert it by iconv"),
         (text_of(["A man.", LONG]), [], "standard input:2: 85 tokens, but the model takes 23: split the text, or "),
         (b"", ["--input", "none"], "none: no such file"),
         (b"", ["--resume"], "--resume: goes on with an output file: give --output"),
@@ -155,7 +155,7 @@ def test_mistakes(
 
 
 def test_a_folder_that_is_none(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "name a folder that resmlp-mt export made" in failure(run, capsys, model=tmp_path)
+    assert "config.json: cannot be read: " in failure(run, capsys, model=tmp_path)
 
 
 @pytest.mark.parametrize("too_long", ["split", "truncate"])

@@ -171,8 +171,6 @@ def test_wrong_settings(folder: Path, options: dict, message: str) -> None:
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         Translator(tmp_path / "none")
-    with pytest.raises(UserError, match="folder None: give the path of a folder"):
-        Translator(None)  # type: ignore[arg-type]
 
 
 def test_too_long_a_text_is_cut(translator: Translator) -> None:
