@@ -45,10 +45,7 @@ def random_sentences(cfg: ModelConfig, sizes: Sizes, shortlist: bool) -> tuple[T
 def difference(
     engine: Any, model: EncoderDecoder, shortlist: bool = False, compared: Sequence[Sizes] = COMPARED
 ) -> float:
-    """How far scores of an engine's search are from the model's of the same tokens: of a token, on average.
-
-    Returns the largest of the sizes compared; nan where a score is no number.
-    """
+    """How far an engine's scores are from the model's: of a token on average, at most of all sizes; nan if one is."""
     found: list[float] = []
     for sizes in compared:
         source, candidates = random_sentences(model.cfg, sizes, shortlist)

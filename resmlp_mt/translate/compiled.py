@@ -1,7 +1,6 @@
 """A model compiled for this processor by PyTorch, once, and kept in the user's own cache: what is loaded runs."""
 
 import contextlib
-import copy
 import hashlib
 import os
 import sys
@@ -26,20 +25,12 @@ from resmlp_mt.nn.memory import PagedMemory
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.checking import Sizes, difference, random_sentences
 from resmlp_mt.translate.graphs import EncoderGraph, Graph, GraphEncoder, GraphState, check_graphs, reason
-from resmlp_mt.translate.precision import (
-    CompiledInt8Linear,
-    Int8Linear,
-    can_compile_products,
-    products,
-    replace_,
-    shape_of_packed,
-)
+from resmlp_mt.translate.precision import compilable, products, shape_of_packed
 from resmlp_mt.translate.search import Continuations, Wanted, barred_places, continuations, following, ranked
 
 RANKED = len(Continuations._fields)
 NAMES = "encoder", "first", "later"
-TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "int8": 0.1}
-"""Of log-probabilities, on average: a number near the middle between two may be rounded to the other one."""
+TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "int8": 0.1}  # of log-probabilities, on average: roundings may differ
 LONGEST_WAIT = 3600.0  # seconds, for another process that compiles the same
 SETTINGS: dict[str, object] = {
     "cpp.dynamic_threads": True,  # as many as PyTorch has when it runs
@@ -58,11 +49,7 @@ def with_graphs(graphs: list[Graph], model: EncoderDecoder, shortlist: bool) -> 
 
 
 def compiled_model(model: EncoderDecoder, precision: str, shortlist: bool) -> Any:
-    """A compiled model for ``search``, of one that is on a CPU, folded and in its precision.
-
-    Args:
-        shortlist: the search is among some target tokens, not all
-    """
+    """A compiled model for ``search``, among some target tokens if ``shortlist``; of one that is folded, on a CPU."""
     check_graphs(model)
     place = own_cache() / name_of(model, precision, shortlist)
     try:
@@ -98,9 +85,7 @@ def _loaded(model: EncoderDecoder, shortlist: bool, place: Path) -> Any:
 
 def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -> None:
     """Write what ``NAMES`` has, compiled, into a folder."""
-    if can_compile_products():
-        model = copy.deepcopy(model)
-        replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
+    model = compilable(model)
     parts = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     calls: dict[str, tuple[Tensor, ...]] = {}
 
@@ -117,13 +102,8 @@ def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path
         for name, graph in zip(NAMES, parts, strict=True):
             program = exported(graph, *(example[name] for example in examples))
             torch._inductor.aoti_compile_and_package(
-                program, package_path=str(place / f"{name}.pt2"), inductor_configs=settings(precision)
+                program, package_path=str(place / f"{name}.pt2"), inductor_configs=SETTINGS | products(precision)
             )
-
-
-def settings(precision: str) -> dict[str, object]:
-    """What PyTorch is told."""
-    return SETTINGS | (products() if precision == "int8" and can_compile_products() else {})
 
 
 def exported(graph: nn.Module, one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> ExportedProgram:
@@ -154,7 +134,7 @@ def call_all(model: Any, sizes: Sizes, shortlist: bool) -> None:
 
 def name_of(model: EncoderDecoder, precision: str, shortlist: bool) -> str:
     """Of all that compiled code depends on: weights, sizes, precision, this code, PyTorch and the processor."""
-    known = model, model.cfg, shortlist, settings(precision), torch.__version__, processor()
+    known = model, model.cfg, shortlist, SETTINGS | products(precision), torch.__version__, processor()
     digest = hashlib.sha256(" ".join(map(str, known)).encode())
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):  # some are not in the state_dict
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

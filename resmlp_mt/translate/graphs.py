@@ -19,8 +19,7 @@ from resmlp_mt.translate.checking import COMPARED, difference
 Graph = Callable[[list[Tensor]], list[Tensor]]
 FOLDER = "onnx"  # in a model's folder
 ENCODER, STEP = "encoder.onnx", "decoder_step.onnx"
-TOLERANCE = 1e-3
-"""Of a token's log-probability. In fp32 they differ by about 1e-5; a mistake makes more of it than this."""
+TOLERANCE = 1e-3  # of a token's log-probability; in fp32 they differ by about 1e-5
 
 
 def reason(error: BaseException) -> str:
@@ -143,9 +142,7 @@ class OnnxDecoder:
         return GraphState(source, [StackedMemory(torch.zeros(self.layers, 0, len(padding), self.channels))])
 
     def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor]]:
-        """The last token of each row (BK x 1) to log-probabilities of the next, BK x 1 x V, and the last layer's
-        cross-attention, the mean of its heads, 1 x BK x 1 x S.
-        """
+        """The last token of each row, BK x 1, to log-probabilities, BK x 1 x V, and attention, 1 x BK x 1 x S."""
         (memory,) = state.memories
         self.check_positions(state.length + 1)
         scores, memory.kept, weights = self.graph([tokens[:, 0], memory.kept, *state.source])

@@ -1,5 +1,6 @@
 """Inference on a CPU with fewer bits than training, in the linear layers over channels: most of the arithmetic."""
 
+import copy
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,7 @@ from torch import Tensor, nn
 
 logger = logging.getLogger(__name__)
 ROWS = 32
-"""Beyond so many, rows are filled up to a multiple of it: oneDNN makes a kernel for each number of rows, of half a
-megabyte, and keeps it."""
+"""Beyond so many, rows are filled up to a multiple of it: oneDNN keeps a kernel of half a megabyte for each number."""
 OFFSET = 128
 """The compiler multiplies unsigned numbers by signed ones: what is added to the rows is taken out of the product."""
 
@@ -20,8 +20,7 @@ OFFSET = 128
 def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = ()) -> None:
     """Convert a folded model in fp32 on a CPU to one of ``options.PRECISIONS``, in place; ``fp32`` leaves any as it is.
 
-    Args:
-        leave: names of layers within their parents that stay as they are
+    Layers whose name within their parent is in ``leave`` stay as they are.
     """
     if precision == "fp32":
         return
@@ -43,7 +42,7 @@ def replace_(model: nn.Module, chosen: Callable[[str, nn.Module], bool], make: C
 
 
 def warn_without_bfloat16(instead: str = "") -> None:
-    """Tell that bfloat16 gains nothing, where the processor has no arithmetic for it; and what may."""
+    """Tell that bfloat16 gains nothing, where the processor has no arithmetic for it; and what may instead."""
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32%s", instead)
 
@@ -161,8 +160,18 @@ def can_compile_products() -> bool:
     return torch.cpu._is_vnni_supported()
 
 
-def products() -> dict[str, object]:
-    """What the compiler is told, so that it makes this code, for as many threads as PyTorch has now."""
+def compilable(model: Any) -> Any:
+    """The model in operators that PyTorch's compiler can take apart: a copy, where that gains anything."""
+    if can_compile_products():
+        model = copy.deepcopy(model)
+        replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
+    return model
+
+
+def products(precision: str) -> dict[str, object]:
+    """What the compiler is told, so that it makes code for such layers, for as many threads as PyTorch has now."""
+    if precision != "int8" or not can_compile_products():
+        return {}
     return {
         "cpp.threads": torch.get_num_threads(),
         "freezing": True,  # packed weights are constants

@@ -116,9 +116,7 @@ def make_shortlist(
 ) -> None:
     """Write a folder's shortlist, counted in the first lines of ``train``, and print what it has.
 
-    Args:
-        per_token: target tokens to keep for each source token
-        always: frequent target tokens that every sentence may have
+    It has ``per_token`` target tokens for each source token, and ``always`` frequent ones for every sentence.
     """
     path = folder / SHORTLIST
     model, tokenizer, _ = load(folder)
@@ -145,18 +143,13 @@ def make_shortlist(
         print(f"a sentence has {size:.0f} target tokens of {len(tokenizer.target):,} on average")
 
 
-ITERATIONS = 6
-
-
 def lexicon(
-    pairs: Iterable[tuple[Sequence[int], Sequence[int]]], most: int, iterations: int = ITERATIONS
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]], most: int, iterations: int = 6
 ) -> dict[int, list[int]]:
     """For each source token of pairs of sentences the ``most`` target tokens with the largest t, best first.
 
-    This is IBM Model 1 (Brown et al. 1993, section 4.1), fitted by EM: one table t(target token | source token). A
-    translation's token comes from each source token of its sentence with equal probability, ``</s>`` among them, which
-    stands for none; order plays no part.
-
+    This is IBM Model 1 (Brown et al. 1993, section 4.1), fitted by EM: a translation's token comes from each source
+    token of its sentence with equal probability, ``</s>`` among them, which stands for none; order plays no part.
     Takes about 30 bytes of memory for each source token times target token of a pair.
     """
     blocks: list[NDArray[np.int64]] = []

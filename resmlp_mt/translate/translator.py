@@ -32,15 +32,14 @@ class Translation:
 
     Attributes:
         score: by which translations are ranked, in natural logarithms; 0 for a text without a word
-        tokens, source_tokens: its T subwords, and the S subwords of what was translated
         alignment: T x S+1, for each token the weights of the source's tokens and, last, of ``</s>``: the last layer's
             cross-attention, the mean of its heads. None if it was not asked for, or the model has none
     """
 
     text: str
     score: float
-    tokens: list[str]
-    source_tokens: list[str]
+    tokens: list[str]  # T subwords
+    source_tokens: list[str]  # S subwords
     alignment: list[list[float]] | None = None
 
 
@@ -93,9 +92,8 @@ class Translator:
 
         What comes out for a text does not depend on the others. One without a word has an empty translation.
 
-        Returns:
-            the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1, in
-            the place of each a list of so many, best first
+        Returns the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1,
+        in the place of each a list of so many, best first.
         """
         if isinstance(texts, str):
             return self.translate([texts], **options)[0]
@@ -180,10 +178,8 @@ class Translator:
     def mixing_rows(self, positions: int) -> list[Tensor | None]:
         """Which earlier positions each of T positions of a translation reads, where a Transformer has self-attention.
 
-        Returns:
-            of each layer of the decoder the matrices A (without a band's part), H x T x T for H heads, the same for
-            every text: row t holds the weights of positions 0 to t, of which 0 is that of ``</s>``, which is read
-            first. None: a layer without such a matrix
+        Returns of each layer of the decoder the matrices A (without a band's part), H x T x T, the same for every
+        text: row t holds the weights of positions 0 to t, ``</s>`` first. None: a layer without such a matrix.
         """
         limit = self.model.decoder.limit
         if not 0 <= positions <= limit:

@@ -19,7 +19,7 @@ from resmlp_mt.cli import main
 from resmlp_mt.common import progress
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate import lines as line_by_line
-from resmlp_mt.translate.lines import GrowingFile, LineTranslator, Stdout, Window, Work, windows
+from resmlp_mt.translate.lines import GrowingFile, LineTranslator, Window, Work, windows
 from resmlp_mt.translate.options import EngineOptions, Options
 
 TEXTS = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!"]
@@ -302,9 +302,6 @@ def test_output_is_out_as_soon_as_it_is_made(tmp_path: Path) -> None:
         file.add(Window(1, [b"a"]), b"b\n")
         assert (tmp_path / "out.partial").read_bytes() == b"b\n"
         assert json.loads((tmp_path / "out.partial.json").read_text())["lines"] == 1
-    with open(tmp_path / "stream", "wb") as stream:
-        Stdout(stream).add(Window(1, [b"a"]), b"b\n")
-        assert (tmp_path / "stream").read_bytes() == b"b\n"
 
 
 def test_progress_tells_how_much_is_left(
