@@ -83,21 +83,18 @@ class LayerConfig:
     )
 
 
+# The fields that a user sets, by their names on the command line.
 OPTIONS: dict[str, Field] = {
     each.metadata.get("name", each.name): each for each in fields(LayerConfig) if "help" in each.metadata
 }
-"""The fields of ``LayerConfig`` that a user sets, by their names on the command line."""
-
-
-def is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of the type of a field; a whole number is also a float, but no bool is a number."""
-    return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
 
 
 def expected(each: Field, value: Any) -> str | None:
     """What a field may be, in words, where the value is something else."""
     about: Any = FROM_0 | each.metadata
-    if not is_of(value, get_origin(each.type) or each.type):
+    kind: Any = get_origin(each.type) or each.type
+    kinds = (int, float) if kind is float else kind
+    if not isinstance(value, kinds) or isinstance(value, bool) != (kind is bool):  # no bool is a number
         return f"something like {each.default!r}"
     if "choices" in about and value not in about["choices"]:
         return f"one of {', '.join(about['choices'])}"

@@ -26,10 +26,7 @@ _VALUES = 1 << 16  # PyTorch draws 64 bits for every entry; 16 are enough: 4 to 
 
 
 class Dropout(nn.Module):
-    """Zero each entry with probability p and divide the others by 1 - p (Srivastava et al. 2014).
-
-    On a CPU p is rounded to a multiple of 2^-16, and what is kept is divided by exactly the share that is kept.
-    """
+    """Zero each entry with probability p, on a CPU a multiple of 2^-16, and divide the others by 1 - p."""
 
     def __init__(self, p: float):
         super().__init__()

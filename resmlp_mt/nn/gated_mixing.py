@@ -4,6 +4,8 @@ No position is compared with another. The projections and the gate are LightConv
 the gate's place: behind the mixing, where gMLP has it (Liu et al. 2021, section 3.1).
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -46,24 +48,15 @@ class GatedTokenMixing(TokenMixing):
     ``band`` is the reach of a ``Band`` beside A; 0: none.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        max_positions: int,
-        heads: int = 1,
-        relative: bool = False,
-        causal: bool = False,
-        dropout: float = 0.0,
-        band: int = 0,
-    ):
-        super().__init__(max_positions, heads, relative, causal, dropout)
-        if relative:
+    def __init__(self, dim: int, max_positions: int, band: int = 0, **matrix: Any):
+        super().__init__(max_positions, **matrix)
+        if self.relative is not None:
             nn.init.zeros_(self.weight)
         self.value_gate, self.out_proj = nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)
         for linear in self.value_gate, self.out_proj:
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
-        self.band = Band(dim, heads, band, causal, dropout) if band > 0 else None
+        self.band = Band(dim, self.heads, band, self.causal, self.dropout.p) if band > 0 else None
 
     def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
         """``S x B x C -> S x B x C``; the values are remembered. ``padding`` is T x B."""

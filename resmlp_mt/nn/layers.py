@@ -1,10 +1,4 @@
-"""The encoder layer and the decoder layer, made of residual branches.
-
-Every branch is ``x + dropout(Aff(f(Aff(x))))``; what differs is f: token mixing, cross-attention or a channel MLP
-(Touvron et al. 2021, section 2 and "Sequence-to-sequence ResMLP"). ``norm="layernorm"`` has a LayerNorm instead of the
-first Aff; the second, which is the LayerScale, stays. For inference f takes in what it can of both (``fold_``).
-Activations are T x B x C.
-"""
+"""The encoder layer and the decoder layer, made of residual branches (Touvron et al. 2021, section 2). T x B x C."""
 
 from torch import Tensor, nn
 
@@ -19,7 +13,7 @@ from .token_mixing import Mixing
 
 
 class ResidualBranch(nn.Module):
-    """The frame of a branch: an Aff or another norm before it, an Aff with LayerScale at its end, dropout."""
+    """``x + dropout(Aff(f(Aff(x))))``: the first Aff may be another norm, the second is the LayerScale."""
 
     def __init__(self, cfg: LayerConfig):
         super().__init__()
@@ -28,16 +22,16 @@ class ResidualBranch(nn.Module):
         self.dropout = Dropout(cfg.dropout)
 
     def end(self, x: Tensor, y: Tensor) -> Tensor:
-        """``x + dropout(Aff(y))``, T x B x C all"""
+        """``x + dropout(Aff(y))``"""
         return x + self.dropout(self.post_affine(y))
 
     def fold_(self) -> None:
-        """Fold both Aff, in place and only once."""
+        """Let f take in what it can exactly of both Aff, in place and only once."""
         if isinstance(self.post_affine, Aff):
             self.pre_affine, self.post_affine = self.folded(self.pre_affine, self.post_affine)
 
     def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        """Let f take in what it can exactly of the norm before and the Aff behind; returns what is left of them."""
+        """What is left of both."""
         raise NotImplementedError
 
 

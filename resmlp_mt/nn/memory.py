@@ -30,7 +30,7 @@ class Memory:
         return product(rows, self.all())
 
     def reorder(self, order: Tensor) -> None:
-        """Give each beam what the beam that it continues remembers; ``order`` (B') indexes the batch."""
+        """Give each beam what the one that it continues remembers; ``order`` is B'."""
         if self.kept is not None:
             self.kept = self.kept.index_select(1, order)
 

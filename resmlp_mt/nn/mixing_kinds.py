@@ -66,13 +66,10 @@ class MLPTokenMixing(Mixing):
 
 
 class Convolution(Mixing):
-    """``y_t = sum over k of x_{t+k-before} K_k + b``, zero beyond both ends of the sentence; centred, or causal.
+    """``y_t = sum over k of x_{t+k-before} K_k + b`` (Touvron et al. 2021, table 3), zero beyond the sentence's ends.
 
-    Args:
-        size: positions that an output reads, K; odd
-        causal: the last of them is its own; otherwise the one in the middle
-        depthwise: ``K_k`` scales each channel (K x C), instead of mixing them (K x C x C, inputs then outputs)
-        separable: depthwise, then a linear layer over channels
+    Of the ``size`` positions that an output reads its own is the middle one, or the last if causal. ``depthwise``:
+    ``K_k`` scales each channel, instead of mixing them; ``separable``: then a linear layer over channels.
     """
 
     def __init__(self, dim: int, size: int, causal: bool, depthwise: bool = False, separable: bool = False):
@@ -85,7 +82,7 @@ class Convolution(Mixing):
         self.pointwise = nn.Linear(dim, dim) if separable else nn.Identity()
 
     def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
-        """``S x B x C -> S x B x C``; the inputs are remembered, and the last of them read; x is zero at padding."""
+        """``S x B x C -> S x B x C``; the inputs are remembered; x is zero at padding."""
         memory.remember(x)
         window = F.pad(memory.all(), [0, 0, 0, 0, self.before, self.size - 1 - self.before])
         window = window[memory.positions - x.size(0) :]
@@ -96,14 +93,15 @@ class Convolution(Mixing):
         return self.pointwise(y)
 
 
-def of_a_matrix(cfg: Any) -> tuple[int, int, bool, bool, float]:
-    """The arguments of a ``TokenMixing``."""
-    return cfg.positions, cfg.mixing_heads, cfg.mixing_relative, cfg.causal, cfg.mixing_dropout
+def of_a_matrix(cfg: Any) -> dict[str, Any]:
+    """The arguments of a ``TokenMixing`` but for its positions."""
+    names = {"heads": cfg.mixing_heads, "relative": cfg.mixing_relative, "dropout": cfg.mixing_dropout}
+    return {**names, "causal": cfg.causal}
 
 
 TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
-    "linear": lambda cfg: TokenMixing(*of_a_matrix(cfg)),
-    "gated": lambda cfg: GatedTokenMixing(cfg.dim, *of_a_matrix(cfg), cfg.mixing_band),
+    "linear": lambda cfg: TokenMixing(cfg.positions, **of_a_matrix(cfg)),
+    "gated": lambda cfg: GatedTokenMixing(cfg.dim, cfg.positions, cfg.mixing_band, **of_a_matrix(cfg)),
     "none": lambda cfg: None,
     "mlp": lambda cfg: MLPTokenMixing(cfg.positions, cfg.mixing_expansion, cfg.causal),
     "conv": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal),
