@@ -50,13 +50,13 @@ MUTATIONS = [
     ),
     Mutation(
         "the band reads the wrong neighbours",
-        "nn/band.py",
+        "nn/gated_mixing.py",
         "[..., self.before : self.before + length]",
         "[..., self.before - 1 : self.before - 1 + length]",
     ),
     Mutation(
         "the band's weights are not of the position itself",
-        "nn/band.py",
+        "nn/gated_mixing.py",
         "self.dropout(self.predict(x)).unflatten",
         "self.dropout(self.predict(x.roll(1, 0))).unflatten",
     ),
@@ -74,7 +74,7 @@ MUTATIONS = [
     ),
     Mutation(
         "rows of the past are not reordered",
-        "nn/paged_memory.py",
+        "nn/memory.py",
         "self.tensors[1].index_select(0, order)",
         "self.tensors[1][: order.numel()]",
     ),
@@ -90,7 +90,7 @@ MUTATIONS = [
         "offset = torch.addcmul(self.offset[end - steps : end, None], row_sums, self.row_sum_scale)",
         "offset = self.offset[end - steps : end, None] + 0 * row_sums",
     ),
-    Mutation("dropout does not scale", "nn/dropout.py", " / (kept / _VALUES)", ""),
+    Mutation("dropout does not scale", "nn/elementwise.py", " / (kept / _VALUES)", ""),
     Mutation(
         "the gradient of alpha is halved",
         "nn/affine.py",
@@ -117,19 +117,19 @@ MUTATIONS = [
     ),
     Mutation(
         "a buffer that grows keeps too little",
-        "nn/paged_memory.py",
+        "nn/memory.py",
         "buffer[:start] = full[:start]",
         "buffer[: start // 2] = full[: start // 2]",
     ),
     Mutation(
         "beams take another's rows when half of them are gone",
-        "nn/paged_memory.py",
+        "nn/memory.py",
         "buffer = F.embedding(rows, buffer",
         "buffer = F.embedding(rows.roll(1, 0), buffer",
     ),
     Mutation(
         "candidates of sentences that are left have another's weights",
-        "nn/candidates.py",
+        "nn/encoder_decoder.py",
         "self.weights[used], self.mask[used]",
         "self.weights[kept], self.mask[kept]",
     ),
@@ -177,13 +177,13 @@ MUTATIONS = [
     ),
     Mutation(
         "hidden units of padding are read by the MLP mixing",
-        "nn/mlp_token_mixing.py",
+        "nn/mixing_kinds.py",
         "zero_padding(self.hidden(x), padding)",
         "self.hidden(x)",
     ),
     Mutation(
         "a step of a convolution reads one input too few",
-        "nn/convolution.py",
+        "nn/mixing_kinds.py",
         "window = window[memory.positions - x.size(0) :]",
         "window = F.pad(window[memory.positions - x.size(0) + 1 :], [0, 0, 0, 0, 1, 0])",
     ),

@@ -23,7 +23,7 @@ def get_parser() -> argparse.ArgumentParser:
 def main() -> None:
     args = get_parser().parse_args()
     from resmlp_mt.export.graphs import add_graphs
-    from resmlp_mt.translate.onnx import FOLDER, TOLERANCE
+    from resmlp_mt.translate.graphs import FOLDER, TOLERANCE
 
     difference = add_graphs(args.folder)
     print(f"difference of a log-probability from PyTorch's: {difference:.1e} (allowed: {TOLERANCE:.0e})")

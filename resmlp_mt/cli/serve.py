@@ -6,9 +6,10 @@ import importlib.util
 import os
 
 from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import add_speed, command_parser, positive
+from resmlp_mt.cli.arguments import add_speed, command_parser, given, positive
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.settings import TOKEN, Limits, access, bracketed, listening
+from resmlp_mt.translate.options import EngineOptions
 
 EPILOG = """
 The page is at the address that is printed. Programs send POST /translate; /openapi.json describes it. Ctrl-C ends the
@@ -53,7 +54,7 @@ def main() -> None:
 
     with listening(args.host, args.port) as listener:
         limits = Limits(**{field.name: getattr(args, field.name) for field in dataclasses.fields(Limits)})
-        translator = Translator(args.folder, args.threads, args.device, args.precision, args.engine)
+        translator = Translator(args.folder, **dataclasses.asdict(given(args, EngineOptions)))
         server = server_of(translator, limits, allowed)
         print(f"http://{bracketed(args.host)}:{listener.getsockname()[1]}  (Ctrl-C ends it)", flush=True)
         server.run(sockets=[listener])

@@ -10,12 +10,22 @@ from torch import Tensor, nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder
 from resmlp_mt.nn import EncoderDecoder
+from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.memory import Memory
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate import model_folder
 from resmlp_mt.translate.checking import difference
-from resmlp_mt.translate.graphs import EncoderGraph, GraphState, check_graphs
-from resmlp_mt.translate.onnx import ENCODER, FOLDER, STEP, TOLERANCE, OnnxModel
+from resmlp_mt.translate.graphs import (
+    ENCODER,
+    FOLDER,
+    STEP,
+    TOLERANCE,
+    EncoderGraph,
+    GraphState,
+    OnnxModel,
+    check_graphs,
+    reason,
+)
 
 OPSET = 17
 """of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""
@@ -83,7 +93,7 @@ def write_graphs(folder: Path, model: EncoderDecoder) -> None:
     Tracing keeps the way that its example took, which so has several sentences, padding, several beams, and a past.
     """
     check_graphs(model)
-    model.fold_()
+    fold_(model)
     source = torch.full((2, 5), END)
     source[0, 3:] = model.cfg.pad
     encoder = EncoderGraph(model)
@@ -112,8 +122,7 @@ def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: S
                 dynamo=False,
             )
         except RuntimeError as error:  # the exporter raises them, too
-            reason = str(error).strip().split("\n")[0]
-            raise UserError(f"{type(module).__name__}: PyTorch cannot export it to ONNX: {reason}") from error
+            raise UserError(f"{type(module).__name__}: PyTorch cannot export it to ONNX: {reason(error)}") from error
 
 
 def add_graphs(folder: Path) -> float:

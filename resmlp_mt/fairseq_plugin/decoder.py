@@ -17,7 +17,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.encoder import check_length, take_fairseq_s_
 from resmlp_mt.nn import ModelConfig
 from resmlp_mt.nn.encoder_decoder import Decoder
-from resmlp_mt.nn.padding import restore_padding
+from resmlp_mt.nn.positions import restore_padding
 
 STATE, BEAMS = "state", "beams"
 """What fairseq's dictionary of a search holds of this decoder: its ``State``, and K, the rows of a sentence."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import ModelConfig
 from resmlp_mt.nn.encoder_decoder import Encoder
-from resmlp_mt.nn.padding import restore_padding, roll_rows
+from resmlp_mt.nn.positions import restore_padding, roll_rows
 
 
 def check_length(length: int, limit: int, side: str) -> None:

@@ -20,7 +20,7 @@ from resmlp_mt.fairseq_plugin.hub import from_pretrained
 from resmlp_mt.fairseq_plugin.options import ResMLPTransformerConfig, check_options, model_config
 from resmlp_mt.fairseq_plugin.presets import PRESETS, apply_preset
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
-from resmlp_mt.nn.dropout import Dropout
+from resmlp_mt.nn.elementwise import Dropout
 from resmlp_mt.nn.encoder_decoder import fold_, share_
 from resmlp_mt.translate.precision import lower_precision_
 

@@ -3,8 +3,8 @@
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, get_origin
 
-from .activation import ACTIVATIONS
 from .affine import NORMS
+from .elementwise import ACTIVATIONS
 from .mixing_kinds import TOKEN_MIXINGS
 
 LARGEST = 1 << 28  # no number of a configuration comes near
@@ -12,6 +12,7 @@ OF_A = "linear", "gated"
 BUILT_IN = frozenset(TOKEN_MIXINGS)
 PROBABILITY: dict[str, Any] = {"fits": lambda value: 0 <= value < 1, "expected": "a number from 0 to below 1"}
 FROM_1: dict[str, Any] = {"fits": lambda value: value >= 1, "expected": "1 or more"}
+FROM_0: dict[str, Any] = {"fits": lambda value: value >= 0, "expected": "0 or more"}
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
@@ -39,7 +40,7 @@ class LayerConfig:
     layerscale_init: float = option(
         0.2,
         "start of the scale that ends each residual branch (the paper's translation models: 0.2)",
-        fits=lambda value: abs(value) < LARGEST,
+        fits=lambda value: True,
         expected="a finite number",
     )
     norm: str = option(
@@ -71,8 +72,7 @@ class LayerConfig:
         "beside A each position reads so many positions before it, in the encoder also behind it, by weights that it "
         "predicts from its own content; 0: none",
         mixings=("gated",),
-        fits=lambda value: value >= 0,
-        expected="0 or more",
+        **FROM_0,
     )
     mixing_expansion: int = option(4, "hidden units for each position of the mlp mixing", **FROM_1)
     mixing_kernel: int = option(
@@ -83,30 +83,35 @@ class LayerConfig:
     )
 
 
+# The fields that a user sets, by their names on the command line.
 OPTIONS: dict[str, Field] = {
     each.metadata.get("name", each.name): each for each in fields(LayerConfig) if "help" in each.metadata
 }
-"""The fields of ``LayerConfig`` that a user sets, by their names on the command line."""
 
 
-def is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of the type of a field; a whole number is also a float, but no bool is a number."""
-    return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
+def expected(each: Field, value: Any) -> str | None:
+    """What a field may be, in words, where the value is something else."""
+    about: Any = FROM_0 | each.metadata
+    kind: Any = get_origin(each.type) or each.type
+    kinds = (int, float) if kind is float else kind
+    if not isinstance(value, kinds) or isinstance(value, bool) != (kind is bool):  # no bool is a number
+        return f"something like {each.default!r}"
+    if "choices" in about and value not in about["choices"]:
+        return f"one of {', '.join(about['choices'])}"
+    if isinstance(value, int | float) and not (about["fits"](value) and abs(value) < LARGEST):
+        return about["expected"]
+    return None
 
 
 def problem(values: dict[str, Any]) -> str | None:
     """What is wrong with options, by their names on the command line: one of them, its value and what to give."""
     mixing = values["token_mixing"]
     for name, each in OPTIONS.items():
-        value, about, spelled = values[name], each.metadata, f"--{name.replace('_', '-')}"
-        kinds = about.get("mixings", BUILT_IN)
-        if not is_of(value, each.type):
-            return f"{spelled} is {value!r}: give something like {each.default!r}"
-        if "choices" in about and value not in about["choices"]:
+        value, spelled = values[name], f"--{name.replace('_', '-')}"
+        wanted, kinds = expected(each, value), each.metadata.get("mixings", BUILT_IN)
+        if wanted:
             own = ", or the --user-dir that registers it" if name == "token_mixing" else ""
-            return f"{spelled} {value}: give one of {', '.join(about['choices'])}{own}"
-        if "fits" in about and not about["fits"](value):
-            return f"{spelled} is {value}: give {about['expected']}"
+            return f"{spelled} is {value!r}: give {wanted}{own}"
         if value != each.default and mixing in BUILT_IN - set(kinds):
             given = spelled if value is True else f"{spelled} {value}"
             return f"{given} is for --token-mixing {' or '.join(kinds)}, not {mixing}"
@@ -144,12 +149,8 @@ class ModelConfig:
             raise ValueError(f"not the sizes of a model: {error!s:.80}") from error
         for part in made, made.encoder, made.decoder:
             for each in fields(part):
-                value, fits = getattr(part, each.name), each.metadata.get("fits", lambda value: value >= 0)
-                possible = is_of(value, get_origin(each.type) or each.type)
-                if possible and isinstance(value, int | float):
-                    possible = fits(value) and value < LARGEST
-                if not possible:
-                    raise ValueError(f"{each.name} is {value!r:.80}")
+                if expected(each, getattr(part, each.name)):
+                    raise ValueError(f"{each.name} is {getattr(part, each.name)!r:.80}")
         return made
 
     @property

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .dropout import Dropout
+from .elementwise import Dropout
 
 
 class Source(NamedTuple):
@@ -49,10 +49,7 @@ class CrossAttention(nn.Module):
         return mask[:, None, None].repeat(1, self.num_heads, 1, 1)
 
     def forward(self, x: Tensor, source: Source, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
-        """``T x BK x C -> T x BK x C`` and, if needed, the weights of each head, H x BK x T x S.
-
-        The K rows of a sentence follow one another; one product attends for all of them.
-        """
+        """``T x BK x C -> T x BK x C``, the K rows of a sentence in one product, and the weights, H x BK x T x S."""
         steps, rows, _ = x.shape
         heads, width = self.num_heads, self.head_dim
         sentences = source.keys.size(0)

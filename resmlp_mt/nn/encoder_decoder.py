@@ -3,30 +3,59 @@
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .affine import NORMS
-from .candidates import CandidateScorer
 from .config import LayerConfig, ModelConfig
 from .cross_attention import Source
-from .dropout import Dropout
+from .elementwise import Dropout
 from .layers import DecoderLayer, EncoderLayer, ResidualBranch
-from .padding import restore_padding, roll_rows, zero_padding
-from .paged_memory import PagedMemory
-from .positions import POSITIONS
+from .memory import PagedMemory
+from .positions import POSITIONS, restore_padding, roll_rows, zero_padding
 
-Attentions = list[Tensor | None]
-"""Of each layer the cross-attention of each head, H x B x T x S; None where it was not asked for."""
+Attentions = list[Tensor | None]  # each layer's cross-attention, H x B x T x S; None where it was not asked for
+
+
+class CandidateScorer(NamedTuple):
+    """A few target tokens of each of B sentences, and what scores them.
+
+    Weights are most of what a step reads: those of finished sentences go when they are a quarter of all, not each.
+    """
+
+    numbers: Tensor  # B x L, with padding at the end
+    weights: Tensor  # rows of the output projection, B' x L x C, B of them in use
+    mask: Tensor  # added to scores, B' x 1 x L: 0, at padding minus infinity
+    used: Tensor  # B, which of the B' are in use
+
+    def scores(self, x: Tensor) -> Tensor:
+        """``BK x T x C -> BK x T x L``, the K rows of a sentence one after another."""
+        used, sentences = self.used.size(0), self.weights.size(0)
+        rows = x.reshape(used, -1, x.size(2))
+        all_used = used == sentences
+        if not all_used:
+            rows = rows.new_zeros(sentences, rows.size(1), rows.size(2)).index_copy(0, self.used, rows)
+        y = torch.baddbmm(self.mask, rows, self.weights.transpose(1, 2))
+        return (y if all_used else y[self.used]).view(x.size(0), x.size(1), -1)
+
+    def reorder(self, sentences: Tensor) -> "CandidateScorer":
+        """The sentences of ``sentences`` (B'')."""
+        numbers, used = self.numbers[sentences], self.used[sentences]
+        if 4 * len(used) > 3 * len(self.weights):
+            return CandidateScorer(numbers, self.weights, self.mask, used)
+        kept = torch.arange(len(used), device=used.device)
+        return CandidateScorer(numbers, self.weights[used], self.mask[used], kept)
 
 
 @dataclass
 class State:
     """What step-by-step decoding keeps between two steps, of B sentences with K beams each, one after another."""
 
-    sources: list[Source | None]  # of each layer, what its cross-attention reads of B sentences
-    memories: list[Any]  # of each layer, what its mixing remembers of BK rows
+    sources: list[Source | None]  # of each layer
+    memories: list[Any]  # of each layer, of BK rows
     length: int = 0  # positions so far
     candidates: CandidateScorer | None = None  # the target tokens that are scored; None: all
 
@@ -60,16 +89,13 @@ class Stack(nn.Module):
         self.layers: Any = nn.ModuleList()
 
     def shift_left(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-        """``B x T -> B x T'``, every sentence from the first position on; and by how much it moved, B.
-
-        None: nothing had to. (On a GPU it is never None, as asking would wait for the device.)
-        """
+        """``B x T -> B x T'``, every sentence from the first position on; and by how much it moved, B, or None."""
         padding = tokens.eq(self.pad)
         wide = tokens.size(1) > self.limit
         if wide:  # all right if the rest is padding, as in a bucketed batch
             self.check_positions(int((~padding).sum(1).max()))
         shift = padding.long().cumprod(1).sum(1)
-        if not wide and shift.is_cpu and not shift.any():
+        if not wide and shift.is_cpu and not shift.any():  # a GPU would be waited for
             return tokens, None
         return roll_rows(tokens, shift)[:, : self.limit], shift
 
@@ -111,7 +137,7 @@ class Encoder(Stack):
     def encode(self, x: Tensor, padding: Tensor | None) -> list[Tensor]:
         """Embeddings to the input of the first layer, the output of each, and last the encoding, S x B x C all.
 
-        Every sentence begins at the first position; ``padding`` (B x S) is true behind its end.
+        ``padding`` (B x S) is true behind the end of each sentence.
         """
         padding = None if padding is None else padding.t()
         states = [zero_padding(x, padding)]
@@ -141,11 +167,17 @@ class Decoder(Stack):
 
         ``candidates`` (B x L, padded) are the target tokens that are scored; an adaptive softmax scores all.
         """
-        scorer = None
-        if candidates is not None:
-            scorer = CandidateScorer.of(candidates, self.output_projection.weight, self.pad)
         sources = [layer.source(encoded, padding) for layer in self.layers]
-        return State(sources, [PagedMemory() for _ in self.layers], 0, scorer)
+        return State(sources, [PagedMemory() for _ in self.layers], 0, self.scorer(candidates))
+
+    def scorer(self, candidates: Tensor | None) -> CandidateScorer | None:
+        """What scores these target tokens, B x L, padded; None: all."""
+        if candidates is None:
+            return None
+        weights = F.embedding(candidates, self.output_projection.weight)
+        mask = torch.zeros(candidates.shape, dtype=weights.dtype, device=weights.device)
+        mask = mask.masked_fill(candidates.eq(self.pad), float("-inf")).unsqueeze(1)
+        return CandidateScorer(candidates, weights, mask, torch.arange(len(candidates), device=weights.device))
 
     def forward(self, tokens: Tensor, encoded: Tensor, padding: Tensor | None = None) -> Tensor:
         """Scores of all positions at once, ``B x T -> B x T x V``; ``</s>`` comes first, padded on either side."""
@@ -178,10 +210,7 @@ class Decoder(Stack):
         return self.finish(x), attentions
 
     def step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
-        """Scores of the next positions, ``BK x T -> BK x T x V`` or x L of the candidates; the state goes on.
-
-        Tokens have no padding; ``attend`` are the layers whose cross-attention is returned.
-        """
+        """Scores of the next positions, ``BK x T -> BK x T x V`` or x L of the candidates, and the attention."""
         x, attentions = self.decode_step(tokens, state, attend)
         return (self.project(x) if state.candidates is None else state.candidates.scores(x)), attentions
 
@@ -206,15 +235,8 @@ class EncoderDecoder(nn.Module):
         self.encoder, self.decoder = Encoder(cfg), Decoder(cfg)
         share_(self, cfg)
 
-    def fold_(self) -> None:
-        """Fold every branch for inference, in place."""
-        fold_(self)
-
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
-        """``B x S, B x T -> B x T x V``: scores of what follows each of the previous tokens, all at once.
-
-        Both are padded on either side; each source ends in ``</s>``, and the previous tokens begin with it.
-        """
+        """``B x S, B x T -> B x T x V``: scores of what follows; ``</s>`` ends sources and begins targets."""
         return self.decoder(previous, *self.encoder(source))
 
 

@@ -1,27 +1,19 @@
-"""The encoder layer and the decoder layer, made of residual branches.
-
-Every branch is ``x + dropout(Aff(f(Aff(x))))``; what differs is f: token mixing, cross-attention or a channel MLP
-(Touvron et al. 2021, section 2 and "Sequence-to-sequence ResMLP"). ``norm="layernorm"`` has a LayerNorm instead of the
-first Aff; the second, which is the LayerScale, stays. For inference f takes in what it can of both (``fold_``).
-Activations are T x B x C.
-"""
+"""The encoder layer and the decoder layer, made of residual branches (Touvron et al. 2021, section 2). T x B x C."""
 
 from torch import Tensor, nn
 
-from .activation import ACTIVATIONS
 from .affine import NORMS, Aff, fold_around_
 from .config import LayerConfig
 from .cross_attention import CrossAttention, Source
-from .dropout import Dropout
+from .elementwise import ACTIVATIONS, Dropout, recompute_input
 from .memory import Memory
 from .mixing_kinds import TOKEN_MIXINGS
-from .padding import zero_padding
-from .recompute import recompute_input
+from .positions import zero_padding
 from .token_mixing import Mixing
 
 
 class ResidualBranch(nn.Module):
-    """The frame of a branch: an Aff or another norm before it, an Aff with LayerScale at its end, dropout."""
+    """``x + dropout(Aff(f(Aff(x))))``: the first Aff may be another norm, the second is the LayerScale."""
 
     def __init__(self, cfg: LayerConfig):
         super().__init__()
@@ -30,16 +22,16 @@ class ResidualBranch(nn.Module):
         self.dropout = Dropout(cfg.dropout)
 
     def end(self, x: Tensor, y: Tensor) -> Tensor:
-        """``x + dropout(Aff(y))``, T x B x C all"""
+        """``x + dropout(Aff(y))``"""
         return x + self.dropout(self.post_affine(y))
 
     def fold_(self) -> None:
-        """Fold both Aff, in place and only once."""
+        """Let f take in what it can exactly of both Aff, in place and only once."""
         if isinstance(self.post_affine, Aff):
             self.pre_affine, self.post_affine = self.folded(self.pre_affine, self.post_affine)
 
     def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        """Let f take in what it can exactly of the norm before and the Aff behind; returns what is left of them."""
+        """What is left of both."""
         raise NotImplementedError
 
 
@@ -97,14 +89,19 @@ class ChannelMLPBranch(ResidualBranch):
         return fold_around_(pre, [self.fc1], self.fc2, post)
 
 
-class EncoderLayer(nn.Module):
-    """Token mixing, then a channel MLP (Touvron et al. 2021, equations 2 and 3)."""
+class Layer(nn.Module):
+    """The branches of a layer: token mixing, cross-attention, channel MLP; of the first two there may be none."""
 
     def __init__(self, cfg: LayerConfig):
         super().__init__()
         mixing = TOKEN_MIXINGS[cfg.token_mixing](cfg)
         self.mixing = None if mixing is None else TokenMixingBranch(mixing, cfg)
+        self.cross_attention = CrossAttentionBranch(cfg) if cfg.source_dim else None
         self.mlp = ChannelMLPBranch(cfg)
+
+
+class EncoderLayer(Layer):
+    """Token mixing, then a channel MLP (Touvron et al. 2021, equations 2 and 3)."""
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
         """``T x B x C -> T x B x C``; ``padding`` (T x B), if any, is true at padded positions."""
@@ -113,15 +110,8 @@ class EncoderLayer(nn.Module):
         return self.mlp(x)
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(Layer):
     """Causal token mixing, cross-attention, channel MLP ("Sequence-to-sequence ResMLP")."""
-
-    def __init__(self, cfg: LayerConfig):
-        super().__init__()
-        mixing = TOKEN_MIXINGS[cfg.token_mixing](cfg)
-        self.mixing = None if mixing is None else TokenMixingBranch(mixing, cfg)
-        self.cross_attention = CrossAttentionBranch(cfg) if cfg.source_dim else None
-        self.mlp = ChannelMLPBranch(cfg)
 
     def source(self, encoded: Tensor | None, padding: Tensor | None = None) -> Source | None:
         """What the cross-attention reads of the encoder's S x B x C', with padding (B x S) true at padded positions."""

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .affine import Aff, split
-from .dropout import Dropout
+from .elementwise import Dropout
 from .memory import Memory
 
 
@@ -35,11 +35,8 @@ class TokenMixing(Mixing):
     In T x B x C this is one matrix product, ``(T x T) @ (T x BC)``; with H heads, each of H groups of channels has its
     own A and b.
 
-    Args:
-        max_positions: N; A is N x N (H x N x N with heads), b has N entries (H x N)
-        relative: add to A a term that depends on the distance alone, ``A[i,j] + r[j-i]``
-        causal: A is lower-triangular ("Sequence-to-sequence ResMLP")
-        dropout: of entries of A (Wu et al. 2019, section 3, of kernels)
+    A is N x N (with heads H x N x N) for ``max_positions`` N, lower-triangular if causal. ``relative`` adds a term that
+    depends on the distance alone, ``A[i,j] + r[j-i]``; ``dropout`` is of entries of A (Wu et al. 2019, section 3).
     """
 
     scale: Tensor

@@ -9,7 +9,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate.search import Hypothesis, SearchOptions, search
+from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.search import Hypothesis, search
 
 
 class Sizes(NamedTuple):
@@ -44,14 +45,11 @@ def random_sentences(cfg: ModelConfig, sizes: Sizes, shortlist: bool) -> tuple[T
 def difference(
     engine: Any, model: EncoderDecoder, shortlist: bool = False, compared: Sequence[Sizes] = COMPARED
 ) -> float:
-    """How far scores of an engine's search are from the model's of the same tokens: of a token, on average.
-
-    Returns the largest of the sizes compared; nan where a score is no number.
-    """
+    """How far an engine's scores are from the model's: of a token on average, at most of all sizes; nan if one is."""
     found: list[float] = []
     for sizes in compared:
         source, candidates = random_sentences(model.cfg, sizes, shortlist)
-        options = SearchOptions(beam=sizes.beam, length_penalty=0.0, max_len_b=sizes.steps)
+        options = Options(beam=sizes.beam, length_penalty=0.0, max_len_b=sizes.steps)
         hypotheses = search(engine, source, END, options, candidates)
         owners = torch.tensor([row for row, each in enumerate(hypotheses) for _ in each])
         every = [one for each in hypotheses for one in each]

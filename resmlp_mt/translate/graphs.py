@@ -1,7 +1,9 @@
-"""The encoder and a step as functions of tensors alone: what is compiled, and what is written as ONNX graphs."""
+"""The encoder and a step as functions of tensors alone: what is compiled, and what ONNX Runtime computes."""
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,11 +11,20 @@ from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import EncoderDecoder
-from resmlp_mt.nn.candidates import CandidateScorer
 from resmlp_mt.nn.cross_attention import Source
-from resmlp_mt.nn.encoder_decoder import State
+from resmlp_mt.nn.encoder_decoder import CandidateScorer, State
+from resmlp_mt.nn.memory import Memory
+from resmlp_mt.translate.checking import COMPARED, difference
 
 Graph = Callable[[list[Tensor]], list[Tensor]]
+FOLDER = "onnx"  # in a model's folder
+ENCODER, STEP = "encoder.onnx", "decoder_step.onnx"
+TOLERANCE = 1e-3  # of a token's log-probability; in fp32 they differ by about 1e-5
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what a library's exception says, or its type where it says nothing."""
+    return (str(error).strip().split("\n")[0] or type(error).__name__)[:200]
 
 
 def check_graphs(model: EncoderDecoder) -> None:
@@ -73,3 +84,67 @@ class GraphState:
         keys, values, mask = self.source
         sources: list[Source | None] = [Source(*each, mask) for each in zip(keys, values, strict=True)]
         return State(sources, self.memories, self.length, self.candidates)
+
+
+class StackedMemory(Memory):
+    """What the mixings of all layers remember, in one tensor, L x T x BK x C."""
+
+    def reorder(self, order: Tensor) -> None:
+        assert self.kept is not None
+        self.kept = self.kept.index_select(2, order)
+
+
+class OnnxModel:
+    """The graphs that ``resmlp-mt export onnx`` wrote, for ``search``, compared with the same model in PyTorch."""
+
+    def __init__(self, place: Path, model: EncoderDecoder, threads: int):
+        self.cfg = model.cfg
+        if not importlib.util.find_spec("onnxruntime"):
+            raise UserError("engine onnx: needs ONNX Runtime: pip install onnxruntime")
+        try:
+            self.encoder = GraphEncoder(OnnxGraph(place / ENCODER, threads), model)
+            self.decoder = OnnxDecoder(OnnxGraph(place / STEP, threads), model)
+            found = difference(self, model, compared=COMPARED[1:3])
+        except Exception as error:  # ONNX Runtime's are of no class of its own
+            told = f"cannot be used: {reason(error)}: write it again by resmlp-mt export onnx"
+            raise UserError(f"{place}: {told}") from error
+        if not found <= TOLERANCE:  # nor is nan
+            raise UserError(f"{place}: not the graphs of this model: write them again by resmlp-mt export onnx")
+
+
+class OnnxGraph:
+    """A graph in ONNX Runtime, on a CPU."""
+
+    def __init__(self, path: Path, threads: int):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 4  # a mistake comes as an exception too
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.inputs = [each.name for each in self.session.get_inputs()]
+
+    def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
+        values = [tensor.numpy() for tensor in tensors]
+        return [torch.from_numpy(each) for each in self.session.run(None, dict(zip(self.inputs, values, strict=True)))]
+
+
+class OnnxDecoder:
+    """One step of K beams of each of B sentences, as ``encoder_decoder.Decoder`` has it."""
+
+    def __init__(self, graph: OnnxGraph, model: EncoderDecoder):
+        self.graph, self.limit, self.check_positions = graph, model.decoder.limit, model.decoder.check_positions
+        past = graph.session.get_inputs()[1].shape  # L x T x R x C
+        self.layers, self.channels = past[0], past[3]
+
+    def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
+        """The state before the first step; all target tokens are scored."""
+        return GraphState(source, [StackedMemory(torch.zeros(self.layers, 0, len(padding), self.channels))])
+
+    def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor]]:
+        """The last token of each row, BK x 1, to log-probabilities, BK x 1 x V, and attention, 1 x BK x 1 x S."""
+        (memory,) = state.memories
+        self.check_positions(state.length + 1)
+        scores, memory.kept, weights = self.graph([tokens[:, 0], memory.kept, *state.source])
+        state.length += 1
+        return scores.unsqueeze(1), [weights[None, :, None]]

@@ -67,11 +67,9 @@ class LineTranslator:
         for number, line in enumerate(window.lines, start=window.first):
             try:
                 encoded.append(self._translator.encode(line.removesuffix(b"\r").decode(), work.options.too_long))
-            except UnicodeDecodeError as error:
-                told = f"not UTF-8 ({error.reason}): convert the text, for example with iconv"
+            except ValueError as error:
+                told = "not UTF-8: convert it by iconv" if isinstance(error, UnicodeDecodeError) else error
                 raise UserError(f"{work.name}:{number}: {told}") from error
-            except UserError as error:
-                raise UserError(f"{work.name}:{number}: {error}") from error
         found = self._translator.translate_encoded(encoded, work.options)
         return "".join(f"{row}\n" for translations in found for row in self._rows(translations)).encode()
 
@@ -188,20 +186,6 @@ class GrowingFile:
             Path(f"{self._partial}.json").unlink(missing_ok=True)
 
 
-class Stdout:
-    """Standard output in the place of a ``GrowingFile``."""
-
-    lines = 0
-
-    def __init__(self, stream: IO[bytes]):
-        self._stream = stream
-
-    def add(self, window: Window, output: bytes) -> None:
-        """Write the output of some more lines."""
-        self._stream.write(output)
-        self._stream.flush()
-
-
 def translate_file(
     work: Work,
     path: Path | None,
@@ -212,29 +196,30 @@ def translate_file(
 ) -> None:
     """Translate a file (None: standard input) into another (None: standard output).
 
-    Args:
-        resume: go on with what an interrupted run left of ``out``
-        mapped: what makes a ``LineTranslator`` and applies it to windows, in order
-        done: called with the number of lines each time that some more are out
+    ``resume``: go on with what an interrupted run left of ``out``. ``mapped`` makes a ``LineTranslator`` and applies it
+    to windows, in order; ``done`` is called with the number of lines each time that some more are out.
     """
     if resume and out is None:
         raise UserError("--resume: goes on with an output file: give --output")
     lines = binary_lines(opened(path) if path else sys.stdin.buffer, work.name)
     pending: list[Window] = []
     with contextlib.ExitStack() as stack:
-        output: GrowingFile | Stdout = Stdout(sys.stdout.buffer)
-        if out is not None:
-            output = stack.enter_context(GrowingFile(out, work.identity, resume))
+        output = None if out is None else stack.enter_context(GrowingFile(out, work.identity, resume))
+        if output is not None:
             output.skip(lines, work.name)
 
         def remembered() -> Iterator[Window]:
-            for window in windows(lines, output.lines):
+            for window in windows(lines, output.lines if output else 0):
                 pending.append(window)
                 yield window
 
         for translated in mapped(partial(LineTranslator, work), remembered()):
             window = pending.pop(0)
-            output.add(window, translated)
+            if output is not None:
+                output.add(window, translated)
+            else:
+                sys.stdout.buffer.write(translated)
+                sys.stdout.flush()
             done(len(window.lines))
 
 

@@ -1,9 +1,10 @@
 """A folder that holds a trained model, without fairseq: what ``resmlp-mt export`` makes and transformers reads."""
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,6 @@ AGAIN = "export the model again, or copy the whole folder"
 
 def place_of(folder: PathLike) -> Path:
     """A folder, or that of a name on the hub in the local cache of Hugging Face's libraries."""
-    if not isinstance(folder, str | os.PathLike):
-        raise UserError(f"folder {folder!r:.60}: give the path of a folder that resmlp-mt export made")
     path = Path(folder)
     if not path.is_dir() and str(folder).count("/") == 1:
         home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
@@ -46,12 +45,36 @@ def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder: name one that resmlp-mt export made")
+    with _reading(folder / CONFIG) as path:
+        values = _json(path)
+        if values.get("model_type") != MODEL_TYPE:
+            raise ValueError(f"its model_type is {values.get('model_type')!r:.40}, not {MODEL_TYPE!r}")
+        cfg = ModelConfig.of(values.get(SIZES))
+    with _reading(folder / WEIGHTS) as path:
+        model = EncoderDecoder(cfg)
+        # transformers also writes what is shared with another parameter
+        missing, unexpected = model.load_state_dict(load_file(path), strict=False)
+        wrong = {*missing, *unexpected} - cfg.shared.keys() - {name for name, _ in model.named_buffers()}
+        if wrong:
+            raise ValueError(f"not the model of {CONFIG}: lacks or has {', '.join(sorted(wrong))}")
+    with _reading(folder / GENERATION) as path:
+        # null is transformers' for what is not said
+        generation = {name: value for name, value in _json(path).items() if value is not None}
+        Options(beam=generation.get("num_beams"), length_penalty=generation.get("length_penalty"))
+    with _reading(folder / TEXT) as path:
+        return model.eval(), _tokenizer(path, cfg), generation
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Path]:
+    """Tell in one line what is wrong with a file, whose path is yielded."""
     try:
-        cfg = _config(folder)
-        return _model(folder, cfg), _tokenizer(folder, cfg), _generation(folder)
+        yield path
     except OSError as error:  # safetensors' have no strerror
-        missing = error.filename or folder / WEIGHTS
-        raise UserError(f"{missing}: cannot be read: {error.strerror or error}: {AGAIN}") from error
+        told = f"cannot be read: {error.strerror or error}"
+        raise UserError(f"{error.filename or path}: {told}: {AGAIN}") from error
+    except (SafetensorError, ValueError, RuntimeError, KeyError, ArithmeticError, AssertionError) as error:
+        raise UserError(f"{path}: {' '.join(str(error).split())[:300]}: {AGAIN}") from error
 
 
 def write(
@@ -90,13 +113,9 @@ def checksum(folder: PathLike) -> str:
         path = Path(folder, name)
         if name == SHORTLIST and not path.is_file():
             continue
-        try:
-            with open(path, "rb") as file:
-                while block := file.read(1 << 20):
-                    total.update(block)
-        except OSError as error:
-            told = f"cannot be read: {error.strerror}: name a folder that resmlp-mt export made"
-            raise UserError(f"{path}: {told}") from error
+        with _reading(path), open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                total.update(block)
         total.update(name.encode())
     return total.hexdigest()
 
@@ -104,60 +123,21 @@ def checksum(folder: PathLike) -> str:
 def _json(path: Path) -> dict[str, Any]:
     values = read_object(path, LARGEST)
     if values is None:
-        raise UserError(f"{path}: not what an export writes: {AGAIN}")
+        raise ValueError("not what an export writes")
     return values
 
 
-def _config(folder: Path) -> ModelConfig:
-    values = _json(folder / CONFIG)
-    if values.get("model_type") != MODEL_TYPE:
-        kind = f"{values.get('model_type')!r:.40}"
-        raise UserError(f"{folder / CONFIG}: its model_type is {kind}: name a folder of resmlp-mt export")
-    try:
-        return ModelConfig.of(values.get(SIZES))
-    except ValueError as error:
-        raise UserError(f"{folder / CONFIG}: {SIZES}: {error}: {AGAIN}") from error
-
-
-def _generation(folder: Path) -> dict[str, Any]:
-    # null is transformers' for what is not said
-    values = {name: value for name, value in _json(folder / GENERATION).items() if value is not None}
-    try:
-        Options(beam=values.get("num_beams"), length_penalty=values.get("length_penalty"))
-    except UserError as error:
-        raise UserError(f"{folder / GENERATION}: {error}: {AGAIN}") from error
-    return values
-
-
-def _model(folder: Path, cfg: ModelConfig) -> EncoderDecoder:
-    try:
-        parameters = load_file(folder / WEIGHTS)
-        model = EncoderDecoder(cfg)
-        # transformers also writes what is shared with another parameter
-        missing, unexpected = model.load_state_dict(parameters, strict=False)
-        wrong = {*missing, *unexpected} - cfg.shared.keys() - {name for name, _ in model.named_buffers()}
-        if wrong:
-            raise ValueError(f"lacks or has {', '.join(sorted(wrong))}")
-    except (SafetensorError, ValueError, RuntimeError, KeyError, ArithmeticError, AssertionError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise UserError(f"{folder / WEIGHTS}: not the model of {CONFIG}: {reason}: {AGAIN}") from error
-    return model.eval()
-
-
-def _tokenizer(folder: Path, cfg: ModelConfig) -> Tokenizer:
-    values = _json(folder / TEXT)
+def _tokenizer(path: Path, cfg: ModelConfig) -> Tokenizer:
+    values, folder = _json(path), path.parent
     for each in fields(TextSettings):
         if type(values.get(each.name)) is not each.type:
-            raise UserError(f"{folder / TEXT}: {each.name} is {values.get(each.name)!r:.60}: {AGAIN}")
+            raise ValueError(f"{each.name} is {values.get(each.name)!r:.60}")
     settings = TextSettings(**{each.name: values[each.name] for each in fields(TextSettings)})
     symbols = []
     for name, size in (SOURCE, cfg.source_symbols), (TARGET, cfg.target_symbols):
         symbols.append(list(read_lines(folder / name)))
         if len(symbols[-1]) != size:
-            raise UserError(f"{folder / name}: {len(symbols[-1])} symbols, but the model has {size}: {AGAIN}")
+            raise ValueError(f"{name} has {len(symbols[-1])} symbols, but the model {size}")
     if SUM in values and hashlib.sha256((folder / LEARNED).read_bytes()).hexdigest() != values[SUM]:
-        raise UserError(f"{folder / LEARNED}: not the file of which {TEXT} has the sum: {AGAIN}")
-    try:
-        return Tokenizer(settings, folder / LEARNED, *symbols)
-    except ValueError as error:
-        raise UserError(f"{folder}: {error}: {AGAIN}") from error
+        raise ValueError(f"{LEARNED} is not the file of which this has the sum")
+    return Tokenizer(settings, folder / LEARNED, *symbols)

@@ -1,7 +1,9 @@
 """Inference on a CPU with fewer bits than training, in the linear layers over channels: most of the arithmetic."""
 
+import copy
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -9,13 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 logger = logging.getLogger(__name__)
+ROWS = 32
+"""Beyond so many, rows are filled up to a multiple of it: oneDNN keeps a kernel of half a megabyte for each number."""
+OFFSET = 128
+"""The compiler multiplies unsigned numbers by signed ones: what is added to the rows is taken out of the product."""
 
 
 def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = ()) -> None:
     """Convert a folded model in fp32 on a CPU to one of ``options.PRECISIONS``, in place; ``fp32`` leaves any as it is.
 
-    Args:
-        leave: names of layers within their parents that stay as they are
+    Layers whose name within their parent is in ``leave`` stay as they are.
     """
     if precision == "fp32":
         return
@@ -37,57 +42,154 @@ def replace_(model: nn.Module, chosen: Callable[[str, nn.Module], bool], make: C
 
 
 def warn_without_bfloat16(instead: str = "") -> None:
-    """Tell that bfloat16 gains nothing, where the processor has no arithmetic for it; and what may."""
+    """Tell that bfloat16 gains nothing, where the processor has no arithmetic for it; and what may instead."""
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32%s", instead)
 
 
-class BFloat16Linear(nn.Module):
-    """A linear layer computed in bfloat16 between activations in fp32.
-
-    (In bfloat16 the small products of attention and mixing would be slower, and the sum of the branches worse.)
-    """
-
-    weight: Tensor
-    bias: Tensor | None
-
-    def __init__(self, linear: nn.Linear):
-        super().__init__()
-        self.register_buffer("weight", linear.weight.detach().bfloat16())
-        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach().bfloat16())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``... x C -> ... x C'``"""
-        rows = x.reshape(-1, x.size(-1)).to(torch.bfloat16)  # 3 dimensions of some strides are slow in PyTorch
-        return F.linear(rows, self.weight, self.bias).to(x.dtype).unflatten(0, x.shape[:-1])
-
-
-class Int8Linear(nn.Module):
-    """A linear layer computed in 8-bit integers: one scale for each output, and one, found as it comes, for each input.
-
-    PyTorch's own dynamic quantization has one scale for the whole batch, so that a sentence would depend on the others.
-    """
+class InferenceLinear(nn.Module):
+    """A linear layer for inference alone; ``product`` computes it for the rows of an input, ``R x C -> R x C'``."""
 
     weight: Tensor
     scale: Tensor
     bias: Tensor | None
 
-    def __init__(self, linear: nn.Linear):
+    def __init__(self, **buffers: Tensor | None):
         super().__init__()
-        weight, scale = _rounded(linear.weight.detach())
-        self.register_buffer("weight", weight.t().contiguous())
-        self.register_buffer("scale", scale.squeeze(1))
-        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+        for name, buffer in buffers.items():
+            self.register_buffer(name, None if buffer is None else buffer.detach())
 
     def forward(self, x: Tensor) -> Tensor:
         """``... x C -> ... x C'``"""
-        rows, row_scale = _rounded(x.reshape(-1, x.size(-1)))
-        y = torch._int_mm(rows, self.weight).to(x.dtype).mul_(self.scale)
-        y = y.mul_(row_scale) if self.bias is None else torch.addcmul(self.bias, y, row_scale)
-        return y.unflatten(0, x.shape[:-1])
+        y = self.product(x.reshape(-1, x.size(-1)))  # 3 dimensions of some strides are slow in PyTorch
+        return y.view(*x.shape[:-1], y.size(-1))
+
+    def product(self, rows: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class BFloat16Linear(InferenceLinear):
+    """Computed in bfloat16 between activations in fp32.
+
+    (In bfloat16 the small products of attention and mixing would be slower, and the sum of the branches worse.)
+    """
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__(weight=linear.weight.bfloat16(), bias=None if linear.bias is None else linear.bias.bfloat16())
+
+    def product(self, rows: Tensor) -> Tensor:
+        return F.linear(rows.to(torch.bfloat16), self.weight, self.bias).to(rows.dtype)
+
+
+class Int8Linear(InferenceLinear):
+    """Computed in 8-bit integers: one scale for each output, and one, found as it comes, for each input.
+
+    PyTorch's own dynamic quantization has one scale for the whole batch, so that a sentence would depend on the others.
+    """
+
+    def __init__(self, linear: nn.Linear):
+        weight, scale = _rounded(linear.weight.detach())
+        super().__init__(weight=weight.t().contiguous(), scale=scale.squeeze(1), bias=linear.bias)
+
+    def product(self, rows: Tensor) -> Tensor:
+        whole, row_scale = _rounded(rows)
+        y = torch._int_mm(whole, self.weight).to(rows.dtype).mul_(self.scale)
+        return y.mul_(row_scale) if self.bias is None else torch.addcmul(self.bias, y, row_scale)
 
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Round rows, ``R x C``, to int8, ``R x C``, and scales, ``R x 1``, whose product is nearly the rows."""
     scale = rows.abs().amax(1, keepdim=True).clamp_min_(1e-30).div_(127)
     return (rows / scale).round_().to(torch.int8), scale
+
+
+class PackedLinear(InferenceLinear):
+    """Computed in the type of its weights, which oneDNN has laid out for its products once, not at every call."""
+
+    def __init__(self, linear: nn.Linear | BFloat16Linear):
+        super().__init__(bias=linear.bias)
+        self.dtype = linear.weight.dtype
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+
+    def product(self, rows: Tensor) -> Tensor:
+        count, filled = len(rows), rows.to(self.dtype)
+        if count > ROWS:
+            filled = F.pad(filled, [0, 0, 0, -count % ROWS])
+        y = torch.ops.mkldnn._linear_pointwise(filled, self._packed, self.bias, "none", [], "")
+        return y[:count].to(rows.dtype)
+
+
+class CompiledInt8Linear(InferenceLinear):
+    """``Int8Linear`` in operators that PyTorch's compiler can take apart: it makes code for each and its neighbours."""
+
+    zero: Tensor
+
+    def __init__(self, linear: Int8Linear):
+        zero = torch.zeros_like(linear.scale, dtype=torch.int32)
+        super().__init__(weight=linear.weight.t().contiguous(), scale=linear.scale, zero=zero, bias=linear.bias)
+
+    def product(self, rows: Tensor) -> Tensor:
+        # nothing comes after the largest number is found, or the compiler would compute it again for every channel
+        row_scale = rows.abs().clamp_min(1e-30).mul(1 / 127).amax(1, keepdim=True)
+        rows = ((rows / row_scale).round() + OFFSET).to(torch.uint8)
+        packed = torch.ops.onednn.qlinear_prepack(self.weight, None)
+        y = torch.ops.onednn.qlinear_pointwise(
+            rows, 1.0, OFFSET, packed, self.scale, self.zero, None, 1.0, 0, torch.float32, "none", [], ""
+        )
+        return y * row_scale if self.bias is None else torch.addcmul(self.bias, y, row_scale)
+
+
+def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
+    """Lay out the weights of a model's linear layers, but those named in ``leave``, as far as oneDNN multiplies by them
+    on this CPU; in place, for inference alone from then on, and not to be copied.
+    """
+    types = set()
+    if torch.backends.mkldnn.is_available():
+        types.add(torch.float32)
+        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            types.add(torch.bfloat16)
+
+    def packable(name: str, child: nn.Module) -> bool:
+        return isinstance(child, nn.Linear | BFloat16Linear) and name not in leave and child.weight.dtype in types
+
+    replace_(model, packable, PackedLinear)
+
+
+def can_compile_products() -> bool:
+    """Whether the processor has instructions for 8 bits (VNNI); without them the compiler's code is very slow."""
+    return torch.cpu._is_vnni_supported()
+
+
+def compilable(model: Any) -> Any:
+    """The model in operators that PyTorch's compiler can take apart: a copy, where that gains anything."""
+    if can_compile_products():
+        model = copy.deepcopy(model)
+        replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
+    return model
+
+
+def products(precision: str) -> dict[str, object]:
+    """What the compiler is told, so that it makes code for such layers, for as many threads as PyTorch has now."""
+    if precision != "int8" or not can_compile_products():
+        return {}
+    return {
+        "cpp.threads": torch.get_num_threads(),
+        "freezing": True,  # packed weights are constants
+        "max_autotune_gemm": True,
+        "max_autotune_gemm_backends": "ATEN,CPP",
+        # one choice for each product, so that none is made by timing: other products than ours by a call, as ever
+        "test_configs.autotune_choice_name_regex": "^(cpp|mm|bmm|addmm|baddbmm)",
+    }
+
+
+@contextmanager
+def shape_of_packed() -> Iterator[None]:
+    """Tell PyTorch, as long as it traces and compiles, which shape packed weights have."""
+    library = torch.library.Library("onednn", "FRAGMENT")
+    try:
+        torch.library.register_fake(
+            "onednn::qlinear_prepack", lambda weight, shape: weight.new_empty(weight.shape[::-1]), lib=library
+        )
+        yield
+    finally:
+        library._destroy()

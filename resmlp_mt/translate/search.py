@@ -1,28 +1,18 @@
 """Beam search over an encoder-decoder in pure PyTorch, with the translations and scores of fairseq's."""
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from resmlp_mt.translate.ranking import Continuations, Wanted, at_end, following
+from resmlp_mt.translate.options import Options
 
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """How translations are searched for; the defaults are those of fairseq-generate, but for the beam.
-
-    Attributes:
-        max_len_a, max_len_b: most tokens of a translation, without ``</s>``, are ``a S + b`` for S tokens of the
-            source, ``</s>`` included; never more than the model's positions
-    """
-
-    beam: int = 4  # translations that are followed at a time, and found in the end
-    length_penalty: float = 1.0  # T tokens, with </s>, are ranked by their log-probability / T ** this
-    max_len_a: float = 0.0
-    max_len_b: int = 200
-    attention: bool = False  # keep the cross-attention
+BLOCK = 96  # scores in a block of ``topk``
+LEAST = 4 * BLOCK  # scores of a beam, below which blocks gain nothing
+BEAM, PENALTY = 4, 1.0  # where neither the options nor a model's folder says another
 
 
 @dataclass(frozen=True)
@@ -36,7 +26,7 @@ class Hypothesis:
 
 @torch.inference_mode()
 def search(
-    model: Any, source: Tensor, eos: int, options: SearchOptions, candidates: Tensor | None = None
+    model: Any, source: Tensor, eos: int, options: Options, candidates: Tensor | None = None
 ) -> list[list[Hypothesis]]:
     """Translate a batch: ``beam`` hypotheses of each sentence, best first.
 
@@ -48,7 +38,8 @@ def search(
         source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
         candidates: for each sentence the tokens that its translations may have, B x L, ``</s>`` first; None: all
     """
-    decoder, beam = model.decoder, options.beam
+    decoder, beam = model.decoder, options.beam or BEAM
+    penalty = PENALTY if options.length_penalty is None else options.length_penalty
     memory, padding = model.encoder(source)
     state = decoder.start(memory, padding, candidates)
     lengths = (~padding).sum(1)
@@ -61,7 +52,7 @@ def search(
     attention: Tensor | None = None  # the same rows, x T x S
     known = lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in known]
-    wanted = Wanted(beam, model.cfg.pad, eos, options.attention)
+    wanted = Wanted(beam, model.cfg.pad, eos, options.alignment)
     follow = following(decoder)
     for step in range(int(longest.max()) + 1):
         best, weights = follow(tokens, state, scores, wanted)
@@ -76,7 +67,7 @@ def search(
         if ending.any():
             chosen = best.rows[:, :beam][ending]
             # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
-            weight = float(step + 1) ** options.length_penalty
+            weight = float(step + 1) ** penalty
             totals, rows = best.totals[:, :beam][ending].tolist(), tokens[chosen, 1:].tolist()
             owners = sentences.unsqueeze(1).expand_as(ending)[ending].tolist()
             attended = None if attention is None else attention[chosen]
@@ -99,3 +90,117 @@ def search(
             attention = attention[chosen]
         state.reorder(chosen, left)
     return [sorted(each, key=lambda one: -one.score) for each in ended]  # of equal ones the one that ended first
+
+
+class Continuations(NamedTuple):
+    """The best 2K continuations of each of B sentences, best first; K of them at least do not end."""
+
+    totals: Tensor  # log-probabilities from the first token on, B x 2K
+    rows: Tensor  # which of the BK beams each continues, B x 2K
+    symbols: Tensor  # the tokens, B x 2K
+    ends: Tensor  # whether they are </s> and possible, B x 2K
+    kept: Tensor  # the best K that go on, in their order, B x K numbers below 2K; where there are fewer, others behind
+    if_ended: Tensor  # log-probabilities of the beams before this step with </s> behind them, B x K
+
+
+class Wanted(NamedTuple):
+    """Of a step."""
+
+    beam: int  # K, from this step on
+    pad: int
+    eos: int
+    attention: bool = False  # keep the cross-attention
+
+
+def continuations(
+    decoder: Any, tokens: Tensor, state: Any, scores: Tensor, wanted: Wanted
+) -> tuple[Continuations, Tensor | None]:
+    """Take a step and rank what may follow; also the last layer's cross-attention H x BK x 1 x S, or None.
+
+    Args:
+        tokens: the beams so far, BK x T, ``</s>`` first
+        scores: log-probabilities of the beams, B x K; B x 1 before the first step
+    """
+    last = len(state.memories) - 1
+    logits, attentions = decoder.step(tokens[:, -1:], state, (last,) if wanted.attention else ())
+    numbers = None if state.candidates is None else state.candidates.numbers
+    places = torch.arange(logits.size(2), device=logits.device)
+    first = tokens.size(1) == 1
+    barred = barred_places(places, wanted, numbers is not None, first)
+    return ranked(logits[:, -1], scores, wanted, barred, numbers, first), attentions[-1]
+
+
+def following(decoder: Any) -> Any:
+    """``continuations`` for a decoder, which may have a way of its own."""
+    return getattr(decoder, "continuations", None) or partial(continuations, decoder)
+
+
+def ranked(
+    logits: Tensor, scores: Tensor, wanted: Wanted, barred: Tensor, numbers: Tensor | None, first: bool
+) -> Continuations:
+    """The best continuations of each sentence.
+
+    Args:
+        logits, scores, barred: BK x V; of the beams, B x K; ``barred_places``, V
+        numbers: of the tokens that are scored, B x V, ``</s>`` first; None: all in their order
+        first: it is the first step, where K is 1
+    """
+    sentences, beams = scores.shape
+    width = logits.size(1)
+    end = wanted.eos if numbers is None else 0
+    found = logits.log_softmax(1).add_(scores.view(-1, 1))
+    if_ended = found[:, end].view(sentences, beams)
+    totals, which = topk(found + barred, sentences, 2 * wanted.beam, blocks=not first)
+    first_rows = torch.arange(sentences, device=logits.device).unsqueeze(1) * beams
+    rows, places = which // width + first_rows, which % width
+    ends = places.eq(end) & totals.isfinite()
+    symbols = places if numbers is None else numbers.gather(1, places)
+    kept = ends.sort(dim=1, stable=True).indices[:, : wanted.beam]
+    return Continuations(totals, rows, symbols, ends, kept, if_ended)
+
+
+def barred_places(places: Tensor, wanted: Wanted, candidates: bool, first: bool) -> Tensor:
+    """What is added to log-probabilities: minus infinity to padding, and to ``</s>`` at first; 0 to others. V numbers.
+
+    With candidates ``</s>`` is the first of them, and padding has the score minus infinity by itself.
+    """
+    wrong = torch.zeros_like(places, dtype=torch.bool) if candidates else places == wanted.pad
+    if first:
+        wrong = wrong | (places == (0 if candidates else wanted.eos))
+    return torch.where(wrong, -torch.inf, 0.0)
+
+
+def at_end(best: Continuations, sentences: Tensor, eos: int) -> Continuations:
+    """The continuations where some sentences (B, true or false) have no room for any but ``</s>``."""
+    totals, order = best.if_ended.sort(dim=1, descending=True)
+    more = best.totals.size(1) - totals.size(1)
+    totals = F.pad(totals, [0, more], value=-torch.inf)
+    rows = F.pad(order + torch.arange(len(order), device=order.device).unsqueeze(1) * order.size(1), [0, more])
+    ends = totals.isfinite()
+    only = totals, rows, torch.full_like(rows, eos), ends, best.kept, best.if_ended
+    return Continuations(
+        *(torch.where(sentences.unsqueeze(1), one, other) for one, other in zip(only, best, strict=True))
+    )
+
+
+def topk(x: Tensor, sentences: int, k: int, blocks: bool = True) -> tuple[Tensor, Tensor]:
+    """The k largest of the scores of each of B sentences (BK x V, no nan), and their places among its K V: B x k twice.
+
+    The k blocks whose largest numbers are largest have the k best numbers: on a CPU half of the time for 16,000 scores.
+    All of them, where there are fewer. With ``blocks``, k is no more than twice the beams.
+    """
+    rows, width = x.shape
+    beams = rows // sentences
+    if not blocks or width < LEAST or x.device.type != "cpu":
+        return x.view(sentences, -1).topk(min(k, beams * width), 1)
+    count = width // BLOCK
+    whole = count * BLOCK  # of each beam; the rest is looked through in any case
+    best = x[:, :whole].unflatten(1, (count, BLOCK)).amax(2).view(sentences, -1)
+    chosen = best.topk(k, 1, sorted=False).indices
+    starts = chosen // count * width + chosen % count * BLOCK
+    places = (starts.unsqueeze(2) + torch.arange(BLOCK)).flatten(1)
+    if whole < width:
+        rest = torch.arange(beams).unsqueeze(1) * width + torch.arange(whole, width)
+        places = torch.cat([places, rest.flatten().expand(sentences, -1)], 1)
+    values, which = x.view(sentences, -1).gather(1, places).topk(k, 1)
+    return values, places.gather(1, which)

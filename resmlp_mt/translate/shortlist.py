@@ -5,19 +5,19 @@ the empty source token has those that every sentence may have.
 """
 
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, check_outputs, read_lines, read_parallel
 from resmlp_mt.text.tokenizer import END, PAD, UNKNOWN, Tokenizer
-from resmlp_mt.translate.lexicon import lexicon
 from resmlp_mt.translate.model_folder import SHORTLIST, load
 
 ALWAYS = ""  # the source token of the target tokens that every sentence may have
@@ -84,12 +84,6 @@ def shortlist_lines(
             yield f"{symbol}\t{' '.join(found)}"
 
 
-def shortlist_of(folder: Path, source: Sequence[str], target: Sequence[str]) -> Shortlist | None:
-    """That of a model's folder, if it has one."""
-    path = folder / SHORTLIST
-    return read_shortlist(path, source, target) if os.path.lexists(path) else None
-
-
 def encoded(
     tokenizer: Tokenizer, pairs: Iterable[tuple[str, ...]], limits: tuple[int, int]
 ) -> Iterator[tuple[list[int], list[int]]]:
@@ -122,9 +116,7 @@ def make_shortlist(
 ) -> None:
     """Write a folder's shortlist, counted in the first lines of ``train``, and print what it has.
 
-    Args:
-        per_token: target tokens to keep for each source token
-        always: frequent target tokens that every sentence may have
+    It has ``per_token`` target tokens for each source token, and ``always`` frequent ones for every sentence.
     """
     path = folder / SHORTLIST
     model, tokenizer, _ = load(folder)
@@ -149,3 +141,37 @@ def make_shortlist(
         found, tokens, size = covered(shortlist, known)
         print(f"{found / tokens:.2%} of the {tokens:,} target tokens of --valid are in their sentence's list")
         print(f"a sentence has {size:.0f} target tokens of {len(tokenizer.target):,} on average")
+
+
+def lexicon(
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]], most: int, iterations: int = 6
+) -> dict[int, list[int]]:
+    """For each source token of pairs of sentences the ``most`` target tokens with the largest t, best first.
+
+    This is IBM Model 1 (Brown et al. 1993, section 4.1), fitted by EM: a translation's token comes from each source
+    token of its sentence with equal probability, ``</s>`` among them, which stands for none; order plays no part.
+    Takes about 30 bytes of memory for each source token times target token of a pair.
+    """
+    blocks: list[NDArray[np.int64]] = []
+    widths: list[NDArray[np.int64]] = []
+    for source, target in pairs:
+        blocks.append((np.array(target)[:, None] + (np.array(source) << 32)).ravel())  # one number a pair of tokens
+        widths.append(np.full(len(target), len(source)))
+    if not blocks:
+        return {}
+    codes, entry = np.unique(np.concatenate(blocks), return_inverse=True)
+    width = np.concatenate(widths)
+    reader = np.repeat(np.arange(len(width)), width)  # the target position of each pair of tokens
+    sources, source = np.unique(codes >> 32, return_inverse=True)
+    table = np.ones(len(codes))
+    for _ in range(iterations):
+        chance = table[entry]
+        counts = np.bincount(entry, chance / np.bincount(reader, chance)[reader])
+        table = counts / np.bincount(source, counts)[source]
+    order = np.lexsort((-table, source))
+    targets = (codes & 0xFFFFFFFF)[order]
+    ends = np.cumsum(np.bincount(source))
+    return {
+        int(number): targets[start : min(end, start + most)].tolist()
+        for number, start, end in zip(sources, [0, *ends[:-1]], ends, strict=True)
+    }

@@ -1,7 +1,8 @@
 """Text to text with a model's folder: ``Translator(folder).translate(texts)``, without fairseq."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,16 +12,16 @@ from torch.nn.utils.rnn import pad_sequence
 from resmlp_mt.common.allocator import keep_freed_memory
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
+from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate.compiling import compiled_model
-from resmlp_mt.translate.model_folder import load, place_of
-from resmlp_mt.translate.onnx import FOLDER, OnnxModel
+from resmlp_mt.translate.compiled import compiled_model
+from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
+from resmlp_mt.translate.model_folder import SHORTLIST, load, place_of
 from resmlp_mt.translate.options import EngineOptions, Options
-from resmlp_mt.translate.packing import pack_
-from resmlp_mt.translate.precision import lower_precision_
-from resmlp_mt.translate.search import Hypothesis, SearchOptions, search
-from resmlp_mt.translate.shortlist import shortlist_of
+from resmlp_mt.translate.precision import lower_precision_, pack_
+from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
+from resmlp_mt.translate.shortlist import read_shortlist
 
 SENTENCE_ENDS = ".!?…;:"
 
@@ -31,15 +32,14 @@ class Translation:
 
     Attributes:
         score: by which translations are ranked, in natural logarithms; 0 for a text without a word
-        tokens, source_tokens: its T subwords, and the S subwords of what was translated
         alignment: T x S+1, for each token the weights of the source's tokens and, last, of ``</s>``: the last layer's
             cross-attention, the mean of its heads. None if it was not asked for, or the model has none
     """
 
     text: str
     score: float
-    tokens: list[str]
-    source_tokens: list[str]
+    tokens: list[str]  # T subwords
+    source_tokens: list[str]  # S subwords
     alignment: list[list[float]] | None = None
 
 
@@ -56,45 +56,34 @@ class Translator:
 
     Args:
         folder: made by ``resmlp-mt export``, or a name on Hugging Face's hub that is in the local cache
-        threads: of the processor, for the whole process; None: as many as PyTorch takes
-        device: as PyTorch names it (``"cpu"``, ``"cuda"``)
-        precision: ``"fp32"``, or on a CPU ``"bf16"`` or ``"int8"``, which are faster and nearly as good
-        engine: ``"pytorch"``, or on a CPU ``"compiled"`` (for this processor, by PyTorch and a C++ compiler, for some
-            minutes the first time) or, in fp32, ``"onnx"`` (the graphs that ``resmlp-mt export onnx`` has written)
+        options: ``threads``, ``device``, ``precision`` and ``engine``, fields of ``EngineOptions``
     """
 
-    def __init__(
-        self,
-        folder: PathLike,
-        threads: int | None = None,
-        device: str = "cpu",
-        precision: str = "fp32",
-        engine: str = "pytorch",
-    ) -> None:
-        EngineOptions(threads, device, precision, engine)
+    def __init__(self, folder: PathLike, **options: Any) -> None:
+        how = EngineOptions(**options)
         place = place_of(folder)
         model, self.tokenizer, self.generation = load(place)
         self.shortlist = None
-        if not model.cfg.adaptive_cutoffs and engine != "onnx":
-            self.shortlist = shortlist_of(place, self.tokenizer.source, self.tokenizer.target)
-        if threads is not None:
-            torch.set_num_threads(threads)
-        model.fold_()
+        if not model.cfg.adaptive_cutoffs and how.engine != "onnx" and os.path.lexists(place / SHORTLIST):
+            self.shortlist = read_shortlist(place / SHORTLIST, self.tokenizer.source, self.tokenizer.target)
+        if how.threads is not None:
+            torch.set_num_threads(how.threads)
+        fold_(model)
         try:
-            self.model = model.to(device)
-            torch.ones((), device=device).item()  # "meta" computes nothing
+            self.model = model.to(how.device)
+            torch.ones((), device=how.device).item()  # "meta" computes nothing
         except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
-            raise UserError(f"device {device}: {str(error).splitlines()[0]}") from error
+            raise UserError(f"device {how.device}: {reason(error)}") from error
         self.device = next(model.parameters()).device
         leave = () if self.shortlist is None else ("output_projection",)  # whose rows are taken
-        lower_precision_(self.model, precision, leave)
+        lower_precision_(self.model, how.precision, leave)
         if self.device.type == "cpu":
             keep_freed_memory()
         self._searched: Any = self.model
-        if engine == "onnx":
+        if how.engine == "onnx":
             self._searched = OnnxModel(place / FOLDER, self.model, torch.get_num_threads())
-        elif engine == "compiled":
-            self._searched = compiled_model(self.model, precision, self.shortlist is not None)
+        elif how.engine == "compiled":
+            self._searched = compiled_model(self.model, how.precision, self.shortlist is not None)
         elif self.device.type == "cpu":
             pack_(self.model, leave)
 
@@ -103,9 +92,8 @@ class Translator:
 
         What comes out for a text does not depend on the others. One without a word has an empty translation.
 
-        Returns:
-            the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1, in
-            the place of each a list of so many, best first
+        Returns the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1,
+        in the place of each a list of so many, best first.
         """
         if isinstance(texts, str):
             return self.translate([texts], **options)[0]
@@ -140,10 +128,10 @@ class Translator:
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
-        beam = options.beam or max(self.generation.get("num_beams", 4), options.n_best)
+        beam = options.beam or max(self.generation.get("num_beams", BEAM), options.n_best)
         penalty = options.length_penalty
-        penalty = self.generation.get("length_penalty", 1.0) if penalty is None else penalty
-        how = SearchOptions(beam, penalty, options.max_len_a, options.max_len_b, options.alignment)
+        penalty = self.generation.get("length_penalty", PENALTY) if penalty is None else penalty
+        options = replace(options, beam=beam, length_penalty=penalty)
         parts = [part for text in texts for part in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
@@ -151,23 +139,23 @@ class Translator:
             rows = [torch.tensor(parts[number]) for number in batch]
             source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
             candidates = None if shortlist is None else shortlist.candidates(source)
-            for number, hypotheses in zip(batch, search(self._searched, source, END, how, candidates), strict=True):
+            for number, hypotheses in zip(batch, search(self._searched, source, END, options, candidates), strict=True):
                 if len(hypotheses) < options.n_best:
                     told = f"a text has only {len(hypotheses)} translations of so few tokens"
                     raise UserError(f"n_best {options.n_best}: {told}: give a smaller n_best or a larger max_len_b")
                 found[number] = hypotheses[: options.n_best]
         left = iter(found)
         return [
-            [self._joined(text, each, how) for each in zip(*(next(left) for _ in text.parts), strict=True)]
+            [self._joined(text, each, penalty) for each in zip(*(next(left) for _ in text.parts), strict=True)]
             if text.parts
             else options.n_best * [Translation("", 0.0, [], [], [] if options.alignment else None)]
             for text in texts
         ]
 
-    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], how: SearchOptions) -> Translation:
+    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], penalty: float) -> Translation:
         """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
         lengths = [len(part.tokens) + 1 for part in parts]
-        total = sum(part.score * length**how.length_penalty for part, length in zip(parts, lengths, strict=True))
+        total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
         tokens: list[int] = []
         weights: list[list[float]] = []
         start = 0
@@ -181,7 +169,7 @@ class Translator:
             start = end
         return Translation(
             self.tokenizer.decode(tokens),
-            total / sum(lengths) ** how.length_penalty,
+            total / sum(lengths) ** penalty,
             self.tokenizer.target_pieces(tokens),
             text.pieces,
             None if parts[0].attention is None else weights,
@@ -190,10 +178,8 @@ class Translator:
     def mixing_rows(self, positions: int) -> list[Tensor | None]:
         """Which earlier positions each of T positions of a translation reads, where a Transformer has self-attention.
 
-        Returns:
-            of each layer of the decoder the matrices A (without a band's part), H x T x T for H heads, the same for
-            every text: row t holds the weights of positions 0 to t, of which 0 is that of ``</s>``, which is read
-            first. None: a layer without such a matrix
+        Returns of each layer of the decoder the matrices A (without a band's part), H x T x T, the same for every
+        text: row t holds the weights of positions 0 to t, ``</s>`` first. None: a layer without such a matrix.
         """
         limit = self.model.decoder.limit
         if not 0 <= positions <= limit:

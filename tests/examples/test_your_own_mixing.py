@@ -134,7 +134,7 @@ def test_a_name_that_is_taken_is_refused():
 
 def test_without_its_code_a_checkpoint_is_refused(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(TOKEN_MIXINGS, "window")
-    with pytest.raises(UserError, match=r"checkpoint_last\.pt: --token-mixing window: give one of .*--user-dir"):
+    with pytest.raises(UserError, match=r"checkpoint_last\.pt: --token-mixing is 'window': give one of .*--user-dir"):
         printed("plot", monkeypatch, capsys)(trained / "checkpoint_last.pt", "--out", tmp_path / "out")
     monkeypatch.setitem(TOKEN_MIXINGS, "window", TokenMixing)  # for the fixture's end
 

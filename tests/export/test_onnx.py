@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime")
 from resmlp_mt.export import graphs
 from resmlp_mt.export.graphs import add_graphs, write_graphs
 from resmlp_mt.translate.checking import difference
-from resmlp_mt.translate.onnx import OnnxModel
+from resmlp_mt.translate.graphs import OnnxModel
 
 SHALLOW = {"encoder_layers": 1, "decoder_layers": 1}
 NARROW = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "max_source_positions": 20, "max_target_positions": 24}

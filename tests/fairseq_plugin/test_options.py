@@ -38,11 +38,11 @@ from resmlp_mt.fairseq_plugin.presets import apply_preset
         ({"mixing_expansion": 0}, "--mixing-expansion is 0: give 1 or more"),
         (
             {"token_mixing": "attention"},
-            "--token-mixing attention: give one of linear, gated, none, mlp, conv, depthwise, separable",
+            "--token-mixing is 'attention': give one of linear, gated, none, mlp, conv, depthwise, separable",
         ),
         ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
-        ({"norm": "batch"}, "--norm batch: give one of affine, layernorm"),
-        ({"activation_fn": "step"}, "--activation-fn step: give one of relu, .*silu, hardswish"),
+        ({"norm": "batch"}, "--norm is 'batch': give one of affine, layernorm"),
+        ({"activation_fn": "step"}, "--activation-fn is 'step': give one of relu, .*silu, hardswish"),
         (
             {"max_source_positions": 1_000_000},
             r"--max-source-positions 1000000: the token mixing of its layers needs 8,000\.0 GB, and as much for its "

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq import utils
 
-from resmlp_mt.nn.activation import ACTIVATIONS
+from resmlp_mt.nn.elementwise import ACTIVATIONS
 
 BY_HAND = {
     "relu": lambda x: max(x, 0),

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from resmlp_mt.nn.dropout import Dropout
+from resmlp_mt.nn.elementwise import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.15, 0.5, 0.9])

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from resmlp_mt.nn.memory import Memory
-from resmlp_mt.nn.paged_memory import PagedMemory, sum_in_one_loop
+from resmlp_mt.nn.memory import Memory, PagedMemory, sum_in_one_loop
 
 
 @pytest.mark.parametrize("heads", [1, 4])

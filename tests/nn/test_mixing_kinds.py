@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from resmlp_mt.nn import Aff, LayerConfig, Mixing
-from resmlp_mt.nn.memory import Memory
+from resmlp_mt.nn.memory import Memory, PagedMemory
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
-from resmlp_mt.nn.padding import zero_padding
-from resmlp_mt.nn.paged_memory import PagedMemory
+from resmlp_mt.nn.positions import zero_padding
 
 KINDS = [*(kind for kind in TOKEN_MIXINGS if kind != "none"), "linear with a head", "gated with a band"]
 OF_A = "linear", "linear with a head", "gated", "gated with a band"

@@ -3,7 +3,7 @@ from builders import PAD, batch, build
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt.nn.padding import restore_padding
+from resmlp_mt.nn.positions import restore_padding
 
 ENCODER = build(max_source_positions=6).encoder
 

@@ -5,8 +5,8 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.testing import assert_close
 
-from resmlp_mt.nn import LayerConfig, recompute
-from resmlp_mt.nn.activation import ACTIVATIONS
+from resmlp_mt.nn import LayerConfig, elementwise
+from resmlp_mt.nn.elementwise import ACTIVATIONS
 from resmlp_mt.nn.layers import ChannelMLPBranch
 
 
@@ -45,7 +45,7 @@ def test_the_inputs_of_the_linear_layers_are_not_kept(monkeypatch):
     def spying(pack, unpack):
         return saved_tensors_hooks(lambda tensor: kept.append(pack(tensor)) or kept[-1], unpack)
 
-    monkeypatch.setattr(recompute, "saved_tensors_hooks", spying)
+    monkeypatch.setattr(elementwise, "saved_tensors_hooks", spying)
     made = branch()
     made(torch.randn(5, 3, 8, requires_grad=True))
     parameters = {parameter.data_ptr() for parameter in made.parameters()}

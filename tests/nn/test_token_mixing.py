@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from resmlp_mt.nn import TokenMixing
-from resmlp_mt.nn.paged_memory import PagedMemory
+from resmlp_mt.nn.memory import PagedMemory
 
 EVERY = {"heads": [1, 2, 4], "relative": [False, True]}
 

@@ -11,16 +11,16 @@ from translate.small_folder import POSITIONS, SYMBOLS, make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate import compiling
+from resmlp_mt.translate import compiled as compiling
 from resmlp_mt.translate.checking import COMPARED, difference
-from resmlp_mt.translate.compiled import StepGraph
-from resmlp_mt.translate.compiling import TRACED, compiled_model, with_graphs
+from resmlp_mt.translate.compiled import TRACED, StepGraph, compiled_model, with_graphs
 from resmlp_mt.translate.graphs import EncoderGraph
 from resmlp_mt.translate.model_folder import load
+from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.precision import lower_precision_
-from resmlp_mt.translate.search import SearchOptions, search
-from resmlp_mt.translate.topk import LEAST
+from resmlp_mt.translate.search import LEAST, search
 
 GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 KINDS = [
@@ -83,7 +83,7 @@ def test_a_text_that_is_too_long_is_an_error(compiled: Translator) -> None:
 
 def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(folder: Path) -> None:
     model, _, _ = load(folder)
-    model.fold_()
+    fold_(model)
     lower_precision_(model, "int8", ("output_projection",))
     both = compiled_model(model, "int8", shortlist=True)
     generator = torch.Generator().manual_seed(3)
@@ -92,10 +92,10 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(folder: Path) -
     candidates[:, 0] = END
     for row, length in enumerate([8, 8, 3, 5, 1, 8, 2, 7, 4]):
         source[row, length - 1], source[row, length:] = END, model.cfg.pad
-    together = search(both, source, END, SearchOptions(), candidates)
+    together = search(both, source, END, Options(), candidates)
     for row, found in enumerate(together):
         length = int(source[row].ne(model.cfg.pad).sum())
-        (alone,) = search(both, source[row : row + 1, :length], END, SearchOptions(), candidates[row : row + 1])
+        (alone,) = search(both, source[row : row + 1, :length], END, Options(), candidates[row : row + 1])
         assert [each.tokens for each in alone] == [each.tokens for each in found]
         assert [each.score for each in alone] == pytest.approx([each.score for each in found], abs=1e-4)
 
@@ -124,7 +124,7 @@ def test_a_wide_beam_has_less_to_choose_from_at_first(folder: Path, compiled: Tr
 
 def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled: Translator, cache: Path) -> None:
     model, _, _ = load(folder)
-    model.fold_()
+    fold_(model)
     name = compiling.name_of(model, "fp32", False)
     assert sorted(path.name for path in (cache / name).iterdir()) == ["encoder.pt2", "first.pt2", "later.pt2"]
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
@@ -147,13 +147,19 @@ def test_what_was_compiled_wrongly_is_not_kept(tmp_path: Path, monkeypatch: pyte
     assert not [path for path in (tmp_path / "cache" / "resmlp_mt").iterdir() if path.is_dir()]
 
 
-def test_without_a_compiler(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(RuntimeError("No compiler found\nand much more"), "No compiler found"), (AssertionError(), "AssertionError")],
+)
+def test_without_a_compiler(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
     def fails(*_: object) -> None:
-        raise RuntimeError("No working C++ compiler found\nand much more")
+        raise error
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compiling, "compile_", fails)
-    with pytest.raises(UserError, match=r"^engine compiled: .*: No working C\+\+ compiler found: is there a "):
+    with pytest.raises(UserError, match=f"^engine compiled: .*: {told}: is there a "):
         Translator(folder, engine="compiled")
 
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from resmlp_mt.translate.packing import PackedLinear, pack_
-from resmlp_mt.translate.precision import BFloat16Linear
+from resmlp_mt.translate.precision import BFloat16Linear, PackedLinear, pack_
 
 TYPES = [torch.float32]
 if torch.ops.mkldnn._is_mkldnn_bf16_supported():

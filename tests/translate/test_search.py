@@ -7,7 +7,8 @@ import torch
 from builders import EOS, PAD, batch, build, dictionary, pairs
 from fairseq.sequence_generator import SequenceGenerator
 
-from resmlp_mt.translate.search import SearchOptions, search
+from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.search import search
 
 SIZES = (5, 1), (9, 1), (2, 1), (9, 1), (13, 1)
 MODELS = {
@@ -39,14 +40,15 @@ OPTIONS = {
 
 def by_fairseq(model, sources, options, words=40, extra=0):
     """What fairseq finds: for each sentence, tokens, score and attention of each hypothesis."""
+    penalty = 1.0 if options.length_penalty is None else options.length_penalty
     generator = SequenceGenerator(
         [model],
         dictionary(words),
-        beam_size=options.beam,
+        beam_size=options.beam or 4,
         max_len_a=options.max_len_a,
         max_len_b=options.max_len_b,
-        normalize_scores=options.length_penalty > 0,
-        len_penalty=options.length_penalty,
+        normalize_scores=penalty > 0,
+        len_penalty=penalty,
     )
     # as long as the model's: its own source and target dictionaries may have more symbols than this one
     generator.vocab_size = len(model.decoder.dictionary)
@@ -86,14 +88,14 @@ def trained():
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))
 def test_same_hypotheses_and_scores(trained, options):
-    options = SearchOptions(**options)
+    options = Options(**options)
     sources, _ = pairs(*SIZES)
     model, ours = trained
     # one at a time where fairseq's longest translation depends on the longest sentence of the batch
     batches = [[source] for source in sources] if options.max_len_a else [sources]
     expected = [found for each in batches for found in by_fairseq(model, each, options)]
     assert_same(search(ours, batch(sources), EOS, options), expected)
-    assert all(len(each) == options.beam for each in expected)
+    assert all(len(each) == (options.beam or 4) for each in expected)
 
 
 @pytest.mark.parametrize("variant", MODELS.values(), ids=list(MODELS))
@@ -102,13 +104,13 @@ def test_same_for_every_kind_of_model(variant):
     words = variant.get("words", 40)
     sources, _ = pairs(*SIZES)
     sources = [[4 + (token - 4) % words if token > EOS else token for token in source] for source in sources]
-    options = SearchOptions(max_len_b=12)
+    options = Options(max_len_b=12)
     assert_same(search(ours, batch(sources), EOS, options), by_fairseq(model, sources, options, words))
 
 
 def test_sentences_end_at_different_steps(trained):
     """What the comparisons rest on: some hypotheses end by themselves, at different lengths, others at the limit."""
-    found = search(trained[1], batch(pairs(*SIZES)[0]), EOS, SearchOptions(max_len_b=30))
+    found = search(trained[1], batch(pairs(*SIZES)[0]), EOS, Options(max_len_b=30))
     lengths = {len(one.tokens) for each in found for one in each}
     assert len(lengths) > 5 and min(lengths) < 5 and max(lengths) == 30
 
@@ -118,7 +120,7 @@ def test_sentences_end_at_different_steps(trained):
 def test_a_sentence_is_alone(left_pad, words):
     _, ours = ready(words=words)
     sources, _ = pairs(*SIZES)
-    options = SearchOptions(max_len_a=0.7, max_len_b=2)
+    options = Options(max_len_a=0.7, max_len_b=2)
     alone = [search(ours, batch([source]), EOS, options)[0] for source in sources]
     together = search(ours, batch(sources, left_pad, extra=3), EOS, options)
     assert_equal(together, alone, 1e-6)
@@ -127,7 +129,7 @@ def test_a_sentence_is_alone(left_pad, words):
 def test_attention_is_fairseqs(trained):
     model, ours = trained
     sources, _ = pairs(*SIZES)
-    options = SearchOptions(attention=True, max_len_b=20)
+    options = Options(alignment=True, max_len_b=20)
     expected = by_fairseq(model, sources, options)
     found = search(ours, batch(sources), EOS, options)
     for source, one, other in zip(sources, found, expected, strict=True):
@@ -140,7 +142,7 @@ def test_attention_is_fairseqs(trained):
 
 def test_attention_of_a_model_without_it():
     _, ours = ready(no_cross_attention=True)
-    found = search(ours, batch(pairs(*SIZES)[0]), EOS, SearchOptions(attention=True, max_len_b=3))
+    found = search(ours, batch(pairs(*SIZES)[0]), EOS, Options(alignment=True, max_len_b=3))
     assert all(one.attention is None for each in found for one in each)
 
 
@@ -148,7 +150,7 @@ def test_nothing_follows_the_end_in_a_beam_wider_than_the_words(trained):
     """All translations of up to two tokens, of three words: fewer than the beam."""
     _, ours = trained
     source, words = batch(pairs((5, 1))[0]), [7, 8, 9]
-    found = search(ours, source, EOS, SearchOptions(beam=60, max_len_b=2), torch.tensor([[EOS, *words]]))[0]
+    found = search(ours, source, EOS, Options(beam=60, max_len_b=2), torch.tensor([[EOS, *words]]))[0]
     expected = [[word, *then] for word in words for then in ([], *([other] for other in words))]
     assert sorted(one.tokens for one in found) == sorted(expected)
 
@@ -160,7 +162,7 @@ def test_equally_good_words_have_equal_scores(trained):
         for weight in {*model.decoder.embed_tokens.parameters(), *model.decoder.output_projection.parameters()}:
             weight[4:24] = weight[24:44]
     sources, _ = pairs(*SIZES)
-    options = SearchOptions(max_len_b=6)
+    options = Options(max_len_b=6)
     expected = by_fairseq(model, sources, options)
     found = search(model.without_fairseq(), batch(sources), EOS, options)
     for one, other in zip(found, expected, strict=True):
@@ -170,4 +172,4 @@ def test_equally_good_words_have_equal_scores(trained):
 
 def test_too_long_a_sentence(trained):
     with pytest.raises(ValueError, match="65 positions, but the model has 64"):
-        search(trained[1], batch(pairs((65, 1))[0]), EOS, SearchOptions())
+        search(trained[1], batch(pairs((65, 1))[0]), EOS, Options())

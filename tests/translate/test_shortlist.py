@@ -13,12 +13,12 @@ from resmlp_mt import Translator
 from resmlp_mt.cli import main
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import UNKNOWN
-from resmlp_mt.translate.lexicon import lexicon
 from resmlp_mt.translate.model_folder import SHORTLIST
-from resmlp_mt.translate.search import SearchOptions, search
-from resmlp_mt.translate.shortlist import Shortlist, read_shortlist
+from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.search import search
+from resmlp_mt.translate.shortlist import Shortlist, lexicon, read_shortlist
 
-OPTIONS = SearchOptions(max_len_b=20)
+OPTIONS = Options(max_len_b=20)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_candidates():
     assert found.tolist() == [[EOS, UNKNOWN, 7, 8, 9], [EOS, UNKNOWN, 7, PAD, PAD]]
 
 
-@pytest.mark.parametrize("options", [OPTIONS, SearchOptions(beam=1), SearchOptions(beam=30, max_len_b=2)])
+@pytest.mark.parametrize("options", [OPTIONS, Options(beam=1), Options(beam=30, max_len_b=2)])
 def test_all_else_is_impossible(model, options):
     """Beside the search over all tokens, where each sentence's decoder gives all but its own tokens no chance."""
     sources, _ = pairs(*SIZES)

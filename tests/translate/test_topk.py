@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from resmlp_mt.translate.topk import BLOCK, LEAST, topk
+from resmlp_mt.translate.search import BLOCK, LEAST, topk
 
 
 @pytest.mark.parametrize("beams", [1, 4])

@@ -12,8 +12,7 @@ from resmlp_mt.export.transformers_face.configuration_resmlp import ResMLPConfig
 from resmlp_mt.nn.cross_attention import Source
 from resmlp_mt.nn.encoder_decoder import Decoder, Encoder, State, share_
 from resmlp_mt.nn.memory import Memory
-from resmlp_mt.nn.padding import restore_padding
-from resmlp_mt.nn.positions import SinusoidalPositions
+from resmlp_mt.nn.positions import SinusoidalPositions, restore_padding
 
 IGNORED = -100
 """Labels that the loss leaves out."""

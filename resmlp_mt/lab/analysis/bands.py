@@ -11,8 +11,7 @@ from torch import Tensor
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.lab.analysis.matrices import SIDES, layers_of
-from resmlp_mt.nn.band import Band
-from resmlp_mt.nn.gated_mixing import GatedTokenMixing
+from resmlp_mt.nn.gated_mixing import Band, GatedTokenMixing
 
 MOST_SENTENCES = 1000
 """Of a text, to be read."""

@@ -18,7 +18,7 @@ from resmlp_mt.data.sampling import drawn, lengths
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.scaling.recipe import ScalingRecipe
-from resmlp_mt.nn.mlp_token_mixing import MLPTokenMixing
+from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 
 RATE = 3.7e10

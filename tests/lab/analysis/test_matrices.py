@@ -4,7 +4,7 @@ from small_models import untrained
 
 from resmlp_mt.lab.analysis.matrices import MixingMatrix, dense_matrices, mixing_matrices
 from resmlp_mt.nn import TokenMixing
-from resmlp_mt.nn.mlp_token_mixing import MLPTokenMixing
+from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
