@@ -201,7 +201,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the average weighs the last checkpoint twice",
-        "fairseq_plugin/checkpoints/averaging.py",
+        "fairseq_plugin/trained.py",
         "model[name].copy_(total.div_(len(paths)))",
         "model[name].copy_(total.add_(model[name]).div_(len(paths) + 1))",
     ),

@@ -8,7 +8,7 @@ from fairseq.tasks import TASK_REGISTRY
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import command_line, interactive, loading_and_saving, uncaught
-from resmlp_mt.fairseq_plugin.checkpoints.options import EVALUATED, evaluate
+from resmlp_mt.fairseq_plugin.checkpoints import EVALUATED, evaluate
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
 from resmlp_mt.fairseq_plugin.trainer import Trainer, check_save_dir

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from resmlp_mt.common.allocator import keep_freed_memory
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import choose
-from resmlp_mt.fairseq_plugin.checkpoints.parameters import check_fit
+from resmlp_mt.fairseq_plugin.checkpoints import check_fit
 from resmlp_mt.fairseq_plugin.decoder import ResMLPDecoder
 from resmlp_mt.fairseq_plugin.encoder import ResMLPEncoder
 from resmlp_mt.fairseq_plugin.hub import from_pretrained

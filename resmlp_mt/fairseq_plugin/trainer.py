@@ -13,7 +13,7 @@ from fairseq.file_io import PathManager
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_can_be_written
-from resmlp_mt.fairseq_plugin.checkpoints.parameters import DoesNotFit
+from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
 from resmlp_mt.translate.precision import warn_without_bfloat16

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.score.bleu import tokenized_bleu
 from resmlp_mt.score.generate_output import in_order, read_generate_output
 from scripts import in_process

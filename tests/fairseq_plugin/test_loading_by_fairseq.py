@@ -7,11 +7,12 @@ from argparse import Namespace
 
 import pytest
 import torch
+from crafted import BY_SUBSCRIPT
 from fairseq import checkpoint_utils, hub_utils, utils
 from in_this_process import change_options
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 load = checkpoint_utils.load_model_ensemble_and_task
 
@@ -165,15 +166,6 @@ def test_checkpoints_without_a_model_are_one_line(changed, task, change, message
     assert "\n" not in str(error.value)
 
 
-def test_overrides_that_would_override_nothing_are_refused(changed, task):
-    load([changed()], {"inference_precision": "bf16", "seed": 3, "path": "x"}, task())
-    with pytest.raises(UserError, match="--model-overrides: no option 'inference_precison': check its name"):
-        load(["changed.pt"], {"inference_precison": "bf16"}, task())
-
-
-BY_SUBSCRIPT = "[nn.Module['touch owned'] for nn.Module.__class_getitem__ in [torch.os.system]]"
-
-
 @pytest.mark.parametrize("function", [utils.eval_str_list, utils.eval_str_dict, utils.eval_bool])
 def test_nothing_is_run(tmp_path, monkeypatch, function):
     monkeypatch.chdir(tmp_path)
@@ -206,9 +198,7 @@ def test_a_checkpoint_of_fconv_is_built_from_its_options(task, checkpoint, tmp_p
 
     for option in "encoder_layers", "decoder_attention":
         torch.save(change_options(state, **{option: BY_SUBSCRIPT}), "owning.pt")
-        with pytest.raises(UserError, match=rf"owning.pt: not loaded: fairseq might run its option {option}"):
-            checkpoint_utils.load_model_ensemble_and_task(["owning.pt"], task=task())
-        # nor if the check of the options did not see it
-        with pytest.raises(UserError, match="fairseq would run this option"):
-            checkpoint_utils.load_model_ensemble_and_task(["fconv.pt"], {option: BY_SUBSCRIPT}, task())
+        for file, overrides in ("owning.pt", None), ("fconv.pt", {option: BY_SUBSCRIPT}):
+            with pytest.raises(UserError, match=rf"^{file}: .*nn.Module.*: fairseq would run this option as Python"):
+                checkpoint_utils.load_model_ensemble_and_task([file], overrides, task())
     assert sorted(os.listdir()) == ["fconv.pt", "owning.pt"]

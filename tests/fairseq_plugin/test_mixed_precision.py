@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 ADAM = "--optimizer", "adam", "--lr", 1e-3
 

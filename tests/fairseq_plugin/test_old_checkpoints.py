@@ -8,8 +8,8 @@ import pytest
 import torch
 from builders import batch, shifted
 
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
-from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from resmlp_mt.fairseq_plugin.trained import model_of
 
 FOLDER = Path(__file__).parent / "old_checkpoints"
 

@@ -10,7 +10,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from in_this_process import run, training
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 ADVICE = "the training has diverged: lower --lr or --clip-norm or raise --warmup-updates, and run it again"
 
