@@ -10,7 +10,7 @@ import torch
 from fairseq import options
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.presets import PRESETS
+from resmlp_mt.fairseq_plugin.options import PRESETS
 from resmlp_mt.fairseq_plugin.raw_text import choose_prepared_for_command
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import complete_languages

@@ -17,8 +17,14 @@ from resmlp_mt.fairseq_plugin.checkpoints import check_fit
 from resmlp_mt.fairseq_plugin.decoder import ResMLPDecoder
 from resmlp_mt.fairseq_plugin.encoder import ResMLPEncoder
 from resmlp_mt.fairseq_plugin.hub import from_pretrained
-from resmlp_mt.fairseq_plugin.options import ResMLPTransformerConfig, check_options, model_config
-from resmlp_mt.fairseq_plugin.presets import PRESETS, apply_preset
+from resmlp_mt.fairseq_plugin.options import (
+    PRESETS,
+    ResMLPTransformerConfig,
+    apply_preset,
+    check_memory,
+    check_options,
+    model_config,
+)
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.nn.dropout import Dropout
 from resmlp_mt.nn.encoder_decoder import fold_, share_
@@ -61,6 +67,7 @@ class ResMLPTransformerModel(TransformerModelBase):
         try:
             cfg = ResMLPTransformerConfig.from_namespace(args)
             cfg.no_token_positional_embeddings = not cfg.token_positional_embeddings
+            check_memory(model_config(cfg, len(task.source_dictionary), len(task.target_dictionary)))
             choose(str(cfg.cpu_matmul))
             return super().build_model(cfg, task)
         except ValueError as error:  # fairseq's own checks of shared embeddings

@@ -94,10 +94,10 @@ def is_of(value: Any, kind: Any) -> bool:
     return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
 
 
-def problem(values: dict[str, Any]) -> str | None:
+def problem(values: dict[str, Any], options: dict[str, Field] = OPTIONS) -> str | None:
     """What is wrong with options, by their names on the command line: one of them, its value and what to give."""
     mixing = values["token_mixing"]
-    for name, each in OPTIONS.items():
+    for name, each in options.items():
         value, about, spelled = values[name], each.metadata, f"--{name.replace('_', '-')}"
         kinds = about.get("mixings", BUILT_IN)
         if not is_of(value, each.type):
