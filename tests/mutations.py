@@ -189,13 +189,13 @@ MUTATIONS = [
     ),
     Mutation(
         "beams share the source of the wrong sentence after reordering",
-        "fairseq_plugin/decoder.py",
+        "fairseq_plugin/encoder_decoder.py",
         "sentences = sentences[::beams]",
         "sentences = sentences[::beams].roll(1)",
     ),
     Mutation(
         "the encoder's output stays where padding was moved away",
-        "fairseq_plugin/encoder.py",
+        "fairseq_plugin/encoder_decoder.py",
         "moved = (restore_padding(state.transpose(0, 1), shift, length) for state in states)",
         "moved = (restore_padding(state.transpose(0, 1), shift * 0, length) for state in states)",
     ),

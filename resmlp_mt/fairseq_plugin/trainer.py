@@ -46,9 +46,9 @@ class Trainer(trainer.Trainer):
             if not self.is_ours:
                 raise
             reason = str(error) or traceback.extract_tb(error.__traceback__)[-1].line  # a bare assert says what it asks
-            optimizer, scheduler = self.cfg.optimizer._name, self.cfg.lr_scheduler._name
             raise UserError(
-                f"--optimizer {optimizer} --lr-scheduler {scheduler}: refused by fairseq: {reason}"
+                f"--optimizer {self.cfg.optimizer._name} --lr-scheduler {self.cfg.lr_scheduler._name}: refused by "
+                f"fairseq: {reason}"
             ) from error
 
     def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> Any:
