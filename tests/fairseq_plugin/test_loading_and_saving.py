@@ -1,7 +1,8 @@
-"""fairseq's loading of a trained model: generation, validation and ``from_pretrained`` go through it."""
+"""fairseq's loading of a trained model, as generation, validation and ``from_pretrained`` have it, and its saving."""
 
 import builtins
 import os
+import resource
 import sys
 from argparse import Namespace
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from crafted import BY_SUBSCRIPT
 from fairseq import checkpoint_utils, hub_utils, utils
+from fairseq.file_io import PathManager
 from in_this_process import change_options
 
 from resmlp_mt.common.errors import UserError
@@ -166,15 +168,12 @@ def test_checkpoints_without_a_model_are_one_line(changed, task, change, message
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("function", [utils.eval_str_list, utils.eval_str_dict, utils.eval_bool])
-def test_nothing_is_run(tmp_path, monkeypatch, function):
+def test_text_is_not_run_but_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="fairseq would run this option as Python"):
-        function("__import__('os').mkdir('owned')")
+    for function in utils.eval_str_list, utils.eval_str_dict, utils.eval_bool:
+        with pytest.raises(UserError, match="fairseq would run this option as Python"):
+            function("__import__('os').mkdir('owned')")
     assert os.listdir() == []
-
-
-def test_data_is_read_as_before():
     assert utils.eval_str_list("10,20", int) == [10, 20]
     assert utils.eval_str_list([1.5], float) == [1.5]
     assert utils.eval_str_dict("{'name': 'linformer'}") == {"name": "linformer"}
@@ -202,3 +201,38 @@ def test_a_checkpoint_of_fconv_is_built_from_its_options(task, checkpoint, tmp_p
             with pytest.raises(UserError, match=rf"^{file}: .*nn.Module.*: fairseq would run this option as Python"):
                 checkpoint_utils.load_model_ensemble_and_task([file], overrides, task())
     assert sorted(os.listdir()) == ["fconv.pt", "owning.pt"]
+
+
+@pytest.fixture
+def small_files():
+    """No file of this process can have more than that many bytes, as if the disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [0, 1_000, 100_000, 400_500])
+def test_what_could_not_be_written_is_gone_and_the_old_stays(tmp_path, small_files, room):
+    path = str(tmp_path / "checkpoint_last.pt")
+    checkpoint_utils.torch_persistent_save({"model": torch.zeros(10)}, path)
+    old = (tmp_path / "checkpoint_last.pt").read_bytes()
+    new = str(tmp_path / "checkpoint1.pt")
+    checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, new)
+    small_files(room)
+    message = r"checkpoint_last\.pt: cannot be written: File too large: make room .* run the same command again"
+    with pytest.raises(UserError, match=message):
+        checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, path)
+    with pytest.raises(UserError, match=message):
+        PathManager.copy(new, path, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint1.pt", "checkpoint_last.pt"]
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == old
+
+
+def test_ctrl_c_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint_utils.torch_persistent_save({}, str(tmp_path / "checkpoint1.pt"))
+    assert os.listdir(tmp_path) == []
