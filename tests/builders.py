@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary, data_utils
 
 from resmlp_mt import ResMLPTransformerModel
-from resmlp_mt.fairseq_plugin.presets import PRESETS, apply_preset
+from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
 
 PAD, EOS = 1, 2
 OPTIONS = {

@@ -189,19 +189,19 @@ MUTATIONS = [
     ),
     Mutation(
         "beams share the source of the wrong sentence after reordering",
-        "fairseq_plugin/decoder.py",
+        "fairseq_plugin/encoder_decoder.py",
         "sentences = sentences[::beams]",
         "sentences = sentences[::beams].roll(1)",
     ),
     Mutation(
         "the encoder's output stays where padding was moved away",
-        "fairseq_plugin/encoder.py",
+        "fairseq_plugin/encoder_decoder.py",
         "moved = (restore_padding(state.transpose(0, 1), shift, length) for state in states)",
         "moved = (restore_padding(state.transpose(0, 1), shift * 0, length) for state in states)",
     ),
     Mutation(
         "the average weighs the last checkpoint twice",
-        "fairseq_plugin/checkpoints/averaging.py",
+        "fairseq_plugin/trained.py",
         "model[name].copy_(total.div_(len(paths)))",
         "model[name].copy_(total.add_(model[name]).div_(len(paths) + 1))",
     ),

@@ -32,7 +32,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     args = get_parser().parse_args()
-    from resmlp_mt.fairseq_plugin.checkpoints.averaging import average_checkpoints, inputs_of, save_checkpoint
+    from resmlp_mt.fairseq_plugin.trained import average_checkpoints, inputs_of, save_checkpoint
 
     counts = args.num_epoch_checkpoints, args.num_update_checkpoints
     inputs = inputs_of(args.inputs, args.output, *counts, args.checkpoint_upper_bound)

@@ -82,7 +82,7 @@ def main() -> None:
     args = get_parser().parse_args()
     from resmlp_mt.export.card import Card, read_scores
     from resmlp_mt.export.hub_folder import TOLERANCE, check_new, text_of, write_hub_folder
-    from resmlp_mt.fairseq_plugin.checkpoints.trained import load
+    from resmlp_mt.fairseq_plugin.trained import load
 
     check_new(args.out)
     scores = read_scores(args.scores) if args.scores else []

@@ -6,7 +6,7 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_object
-from resmlp_mt.fairseq_plugin.checkpoints.trained import Trained
+from resmlp_mt.fairseq_plugin.trained import Trained
 from resmlp_mt.nn import EncoderDecoder
 
 LARGEST = 1 << 20  # bytes of a file of scores

@@ -15,7 +15,7 @@ from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.export.card import Card
 from resmlp_mt.export.checking import largest_difference
 from resmlp_mt.export.graphs import add_graphs
-from resmlp_mt.fairseq_plugin.checkpoints.trained import Trained
+from resmlp_mt.fairseq_plugin.trained import Trained
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
 from resmlp_mt.translate import model_folder
 

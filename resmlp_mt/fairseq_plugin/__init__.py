@@ -7,8 +7,8 @@ import torch
 from fairseq.tasks import TASK_REGISTRY
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin import command_line, interactive, loading_and_saving, uncaught
-from resmlp_mt.fairseq_plugin.checkpoints.options import EVALUATED, evaluate
+from resmlp_mt.fairseq_plugin import command_line, loading_and_saving, raw_text, uncaught
+from resmlp_mt.fairseq_plugin.checkpoints import EVALUATED, evaluate
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
 from resmlp_mt.fairseq_plugin.trainer import Trainer, check_save_dir
@@ -46,17 +46,15 @@ CHANGES: dict[str, Any] = {
     "fairseq_cli.generate.open": uncaught.open_whole,
     # all lines are numbered, and the others translated where one is bad;
     # without: a lone CR breaks a line, one that is skipped is missing, one that is too long ends all
-    "fairseq_cli.interactive.buffered_read": interactive.lines.read,
-    "fairseq_cli.interactive.make_batches": interactive.lines.batches,
+    "fairseq_cli.interactive.buffered_read": raw_text.lines.read,
+    "fairseq_cli.interactive.make_batches": raw_text.lines.batches,
 }
 """Every change to fairseq's behaviour, by the name that is replaced; those of commands in the one that runs."""
 
-OLDEST_TORCH = 2, 6
-
 
 def check_torch(version: str) -> None:
-    """See that PyTorch is new enough: from 2.6 on it loads checkpoints as data."""
-    if tuple(map(int, version.split(".")[:2])) < OLDEST_TORCH:
+    """See that PyTorch loads checkpoints as data, as it does from 2.6 on."""
+    if tuple(map(int, version.split(".")[:2])) < (2, 6):
         raise UserError(f"torch {version} is too old for resmlp_mt: pip install 'torch>=2.6', or use scripts/setup.sh")
 
 

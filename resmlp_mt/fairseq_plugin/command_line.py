@@ -3,14 +3,14 @@
 import argparse
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from fairseq import options
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.presets import PRESETS
+from resmlp_mt.fairseq_plugin.options import PRESETS
 from resmlp_mt.fairseq_plugin.raw_text import choose_prepared_for_command
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import complete_languages
@@ -41,8 +41,8 @@ def parse_args_and_arch(
     if hasattr(given, "data") and getattr(given, "task", None) == "translation":
         complete_languages(given)
     choose_prepared_for_command(given)
-    for check in CHECKS:
-        check(given)
+    for problem in _problems(given):
+        raise UserError(problem)
     return parsed
 
 
@@ -55,75 +55,46 @@ def _add_model_options_to_help(parser: argparse.ArgumentParser, words: list[str]
         ResMLPTransformerModel.add_args(group)
 
 
-def _check_numbers(given: argparse.Namespace) -> None:
+def _problems(given: argparse.Namespace) -> Iterator[str]:
+    """Options of which fairseq would take no notice, or with which it would silently do something else."""
+    get = vars(given).get
     for name, least in LEAST.items():
-        value = getattr(given, name, None)
+        value = get(name)
         for number in value if isinstance(value, list) else [value]:
             if number is not None and not number >= least:
-                raise UserError(f"--{name.replace('_', '-')} is {number}: give {least} or more")
-
-
-def _check_overrides(given: argparse.Namespace) -> None:
+                yield f"--{name.replace('_', '-')} is {number}: give {least} or more"
     for name in "model_overrides", "optimizer_overrides":
-        text = getattr(given, name, "{}")
-        try:
-            is_dictionary = isinstance(ast.literal_eval(text), dict)
-        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-            is_dictionary = False
-        if not is_dictionary:
-            raise UserError(
-                f"--{name.replace('_', '-')} {text}: give a dictionary of options, such as \"{{'dropout': 0}}\""
-            )
-
-
-def _check_path(given: argparse.Namespace) -> None:
-    if not getattr(given, "path", "given"):
-        raise UserError("--path is missing: give a checkpoint, or several with : between them")
-
-
-def _check_machine(given: argparse.Namespace) -> None:
-    spawns = getattr(given, "distributed_init_method", None) and not given.distributed_no_spawn
-    if spawns and not torch.cuda.is_available():
-        raise UserError(
+        if not _is_dictionary(get(name, "{}")):
+            yield f"--{name.replace('_', '-')} {get(name)}: give a dictionary of options, such as \"{{'dropout': 0}}\""
+    if not get("path", "given"):
+        yield "--path is missing: give a checkpoint, or several with : between them"
+    has_gpu = torch.cuda.is_available()
+    if get("distributed_init_method") and not given.distributed_no_spawn and not has_gpu:
+        yield (
             "--distributed-init-method with no GPU that PyTorch sees: fairseq starts a process a GPU, and would do "
             "nothing: start each process yourself, with --distributed-no-spawn and its --distributed-rank"
         )
+    if "beam" in given:
+        interactive = "buffer_size" in given
+        other = "fairseq-generate" if interactive else "fairseq-interactive"
+        for name in ("lm_path", "prefix_size", "score_reference") if interactive else ("constraints",):
+            if get(name):
+                yield f"--{name.replace('_', '-')}: this command takes no notice of it: use {other}"
+        if given.num_shards != 1:
+            yield f"--num-shards {given.num_shards}: fairseq would translate all: leave it out"
+    elif "arch" in given:
+        if given.bf16:
+            yield "--bf16: fairseq trains so on TPUs alone: leave it out, or give --amp"
+        if given.fp16 and (given.cpu or not has_gpu):
+            yield "--fp16 with --cpu, or no GPU that PyTorch sees: fairseq trains in 16 bits on a GPU alone: give --amp"
+        if given.lr_scheduler == "inverse_sqrt" and given.warmup_updates == 0:
+            yield "--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more"
+        if given.best_checkpoint_metric == "bleu" and not get("eval_bleu"):
+            yield "--best-checkpoint-metric bleu: give --eval-bleu too"
 
 
-def _check_training(given: argparse.Namespace) -> None:
-    if not hasattr(given, "arch") or hasattr(given, "beam"):  # fairseq-generate has both
-        return
-    if given.bf16:
-        raise UserError("--bf16: fairseq trains so on TPUs alone: leave it out, or give --amp")
-    if given.fp16 and (given.cpu or not torch.cuda.is_available()):
-        raise UserError(
-            "--fp16 with --cpu, or no GPU that PyTorch sees: fairseq trains in 16 bits on a GPU alone: give --amp"
-        )
-    if given.lr_scheduler == "inverse_sqrt" and given.warmup_updates == 0:
-        raise UserError("--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more")
-    if given.best_checkpoint_metric == "bleu" and not getattr(given, "eval_bleu", False):
-        raise UserError("--best-checkpoint-metric bleu: give --eval-bleu too")
-
-
-def _check_ignored(given: argparse.Namespace) -> None:
-    """Refuse options of which fairseq-generate or fairseq-interactive takes no notice."""
-    if not hasattr(given, "beam"):
-        return
-    interactive = hasattr(given, "buffer_size")
-    ignored = ("lm_path", "prefix_size", "score_reference") if interactive else ("constraints",)
-    other = "fairseq-generate" if interactive else "fairseq-interactive"
-    for name in ignored:
-        if getattr(given, name):
-            raise UserError(f"--{name.replace('_', '-')}: this command takes no notice of it: use {other}")
-    if given.num_shards != 1:
-        raise UserError(f"--num-shards {given.num_shards}: fairseq would translate all: leave it out")
-
-
-CHECKS: list[Callable[[argparse.Namespace], None]] = [
-    _check_numbers,
-    _check_overrides,
-    _check_path,
-    _check_machine,
-    _check_training,
-    _check_ignored,
-]
+def _is_dictionary(text: str) -> bool:
+    try:
+        return isinstance(ast.literal_eval(text), dict)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return False

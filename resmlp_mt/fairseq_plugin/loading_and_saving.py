@@ -1,6 +1,5 @@
 """How fairseq loads and writes checkpoints: as data, and whole."""
 
-import argparse
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
@@ -9,15 +8,9 @@ from typing import Any
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
-from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.registry import REGISTRIES
-from omegaconf import DictConfig, OmegaConf
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.loading import architecture_of, load_parts, one_line
-from resmlp_mt.fairseq_plugin.checkpoints.parameters import DoesNotFit
-from resmlp_mt.fairseq_plugin.checkpoints.saving import save
-from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, load_parts, one_line, save
 
 _load_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
 _load_ensemble = checkpoint_utils.load_model_ensemble_and_task
@@ -37,9 +30,9 @@ class TorchWithSafeLoad:
 
 
 def load_checkpoint_to_cpu(path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """fairseq's function; options in a checkpoint that are not fairseq's, and overrides of nothing, are one line."""
+    """fairseq's function; options in a checkpoint that are not fairseq's are one line."""
     try:
-        state = _load_to_cpu(path, arg_overrides, *args, **kwargs)
+        return _load_to_cpu(path, arg_overrides, *args, **kwargs)
     except UserError:
         raise
     except Exception as error:  # hydra and omegaconf raise nearly anything
@@ -48,22 +41,6 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: Any = None, *args: Any, **k
         raise UserError(
             one_line(f"{path}: not loaded: its options or state{given} are not fairseq's ({reason:.300})")
         ) from error
-    if arg_overrides and ARCH_MODEL_REGISTRY.get(architecture_of(state)) is ResMLPTransformerModel:
-        unknown = arg_overrides.keys() - _options(state["cfg"])
-        if unknown:
-            raise UserError(f"--model-overrides: no option {min(unknown)!r}: check its name")
-    return state
-
-
-def _options(config: DictConfig) -> set[str]:
-    """The names of all that can be overridden in the options of a checkpoint of ours."""
-    parser = argparse.ArgumentParser()
-    ResMLPTransformerModel.add_args(parser)
-    kept = (f"{side}_layers_to_keep" for side in ("encoder", "decoder"))
-    names = {*(action.dest for action in parser._actions), *kept, *config, "generation_args"}
-    parts = [config[name] for name in config if not OmegaConf.is_missing(config, name)]
-    chosen = [each for kind in REGISTRIES.values() for each in kind["dataclass_registry"].values()]
-    return names.union(*filter(OmegaConf.is_dict, parts), *(each.__dataclass_fields__ for each in chosen))
 
 
 def load_one_by_one(

@@ -1,20 +1,132 @@
-"""The model's options on fairseq's command line: its Transformer's, and those of ``LayerConfig``."""
+"""The model's options: a field each, from which fairseq's command line, the checks and the presets are made."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import Field, dataclass, field, fields, make_dataclass
 from typing import Any
 
+import torch
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import MATMULS
-from resmlp_mt.fairseq_plugin.presets import BASE, FOLLOWS
-from resmlp_mt.nn import LayerConfig, ModelConfig
-from resmlp_mt.nn.config import OPTIONS, PROBABILITY, problem
+from resmlp_mt.nn import EncoderDecoder, LayerConfig, ModelConfig
+from resmlp_mt.nn.config import OPTIONS, PROBABILITY, option, problem
 from resmlp_mt.translate.options import PRECISIONS
+
+MOST = 1 << 16  # no size of a model comes near
+SIZE: dict[str, Any] = {"fits": lambda value: 1 <= value <= MOST, "expected": f"1 to {MOST:,}"}
+POSITIONS: dict[str, Any] = {"fits": lambda value: 2 <= value <= MOST, "expected": f"2 to {MOST:,}"}
+
+
+@dataclass
+class ModelOptions:
+    """Options beside those of ``LayerConfig``; those without help are fairseq's, which has it.
+
+    The defaults are Touvron et al. 2021, section 3.6: a Transformer base's sizes. Cleaned corpora end at 250 subwords.
+    An option that ``follows`` another one takes its value unless set.
+    """
+
+    encoder_embed_dim: int = option(512, "", **SIZE)
+    encoder_ffn_embed_dim: int = option(2048, "", **SIZE)
+    encoder_layers: int = option(6, "", **SIZE)
+    decoder_embed_dim: int = option(512, "", follows="encoder_embed_dim", **SIZE)
+    decoder_ffn_embed_dim: int = option(2048, "", follows="encoder_ffn_embed_dim", **SIZE)
+    decoder_input_dim: int = option(512, "", follows="decoder_embed_dim", **SIZE)
+    decoder_output_dim: int = option(512, "", follows="decoder_embed_dim", **SIZE)
+    decoder_layers: int = option(6, "", **SIZE)
+    decoder_attention_heads: int = option(8, "", **SIZE)
+    dropout: float = option(0.1, "", **PROBABILITY)
+    attention_dropout: float = option(0.0, "", **PROBABILITY)
+    activation_dropout: float = option(0.0, "", **PROBABILITY)
+    encoder_layerdrop: float = option(0.0, "", **PROBABILITY)
+    decoder_layerdrop: float = option(0.0, "", **PROBABILITY)
+    max_source_positions: int = option(
+        256, "size of A in the encoder: the longest source, in subwords and </s>", **POSITIONS
+    )
+    max_target_positions: int = option(
+        256, "size of A in the decoder: the longest target, in subwords and </s>", **POSITIONS
+    )
+    token_positional_embeddings: bool = option(
+        False,
+        "add positional embeddings to the tokens': sinusoidal, or learned with --encoder-learned-pos and "
+        "--decoder-learned-pos",
+    )
+    inference_precision: str = option(
+        "fp32",
+        "precision of generation, not of training: fp32, bf16, or int8 (weights of linear layers; CPU); best given to "
+        "generation by --model-overrides",
+        choices=PRECISIONS,
+    )
+    cpu_matmul: str = option(
+        "auto",
+        "which library multiplies fp32 matrices on a CPU, in training and generation: blas (PyTorch's own choice), "
+        "onednn (faster on some processors; in bfloat16 where they have AMX), or auto: onednn on AMD's, where it is "
+        "exact",
+        choices=MATMULS,
+    )
+
+
+ALL: dict[str, Field] = {**{each.name: each for each in fields(ModelOptions)}, **OPTIONS}
+BASE: dict[str, Any] = {name: each.default for name, each in ALL.items() if "follows" not in each.metadata}
+
+TWELVE_LAYERS = {"encoder_layers": 12, "decoder_layers": 12}
+GATED = {"mixing_band": 3, "mixing_dropout": 0.1, "mixing_relative": True, "token_mixing": "gated"}
+"""Beyond the paper; with as many heads as make the parameters about those of a Transformer."""
+GATED_WMT = {**GATED, "mixing_heads": 8}
+WMT_EN_DE = {"dropout": 0.15}
+WMT_EN_FR = {"dropout": 0.1}
+MULTI30K = {
+    "dropout": 0.2,
+    "encoder_embed_dim": 256,
+    "encoder_ffn_embed_dim": 512,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+    "decoder_attention_heads": 4,
+    "max_source_positions": 128,
+    "max_target_positions": 128,
+}
+SHORT = {"max_source_positions": 64, "max_target_positions": 64}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "resmlp_transformer": {},
+    "resmlp_transformer_wmt_en_de": WMT_EN_DE,
+    "resmlp_transformer_wmt_en_fr": WMT_EN_FR,
+    "resmlp_transformer_12_wmt_en_de": {**WMT_EN_DE, **TWELVE_LAYERS},
+    "resmlp_transformer_12_wmt_en_fr": {**WMT_EN_FR, **TWELVE_LAYERS},
+    "resmlp_transformer_gated_wmt_en_de": {**WMT_EN_DE, **GATED_WMT},
+    "resmlp_transformer_gated_wmt_en_fr": {**WMT_EN_FR, **GATED_WMT},
+    "resmlp_transformer_gated_12_wmt_en_de": {**WMT_EN_DE, **GATED_WMT, **TWELVE_LAYERS},
+    "resmlp_transformer_gated_12_wmt_en_fr": {**WMT_EN_FR, **GATED_WMT, **TWELVE_LAYERS},
+    # Tolstikhin et al. 2021 have no LayerScale: the Aff that ends a branch starts as the identity
+    "mixer_transformer": {"layerscale_init": 1.0, "norm": "layernorm", "token_mixing": "mlp"},
+    "resmlp_transformer_multi30k": MULTI30K,
+    "resmlp_transformer_multi30k_heads": {**MULTI30K, "mixing_heads": 16, "mixing_relative": True},
+    "resmlp_transformer_multi30k_gated": {**MULTI30K, **GATED, **SHORT, "mixing_heads": 16},
+    "resmlp_transformer_tiny": {
+        "encoder_embed_dim": 64,
+        "encoder_ffn_embed_dim": 256,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "decoder_attention_heads": 2,
+        **SHORT,
+    },
+}
+"""The named architectures: what ``--arch`` fills in where the command line is silent, beside ``BASE``."""
+
+
+def apply_preset(args: Any, name: str) -> None:
+    """Give every option of the model that is missing or None the value of the preset, in place.
+
+    Asks for None rather than for a missing attribute, because some versions of hydra answer None for both (fairseq
+    issue 4675).
+    """
+    values = {**BASE, **PRESETS[name]}
+    for key, each in ALL.items():
+        if getattr(args, key, None) is None:
+            setattr(args, key, values[key] if key in values else getattr(args, each.metadata["follows"]))
+
 
 MEANINGLESS = {
     # positional embeddings: off unless --token-positional-embeddings, as A knows the positions
@@ -36,16 +148,17 @@ MEANINGLESS = {
 class _WithoutMeaningless:
     """Keeps options that this model does not have out of its command line."""
 
+    meaningless = MEANINGLESS
+
     def _get_all_attributes(self) -> list[str]:
-        return [each.name for each in fields(self) if each.name not in MEANINGLESS]  # type: ignore[arg-type]
+        return [each.name for each in fields(self) if each.name not in self.meaningless]  # type: ignore[arg-type]
 
 
 @dataclass
 class EncoderOptions(_WithoutMeaningless, EncDecBaseConfig):
     """``--encoder-...``; no heads: attention is the decoder's."""
 
-    def _get_all_attributes(self) -> list[str]:
-        return [name for name in super()._get_all_attributes() if name != "attention_heads"]
+    meaningless = MEANINGLESS | {"attention_heads"}
 
 
 @dataclass
@@ -53,100 +166,63 @@ class DecoderOptions(_WithoutMeaningless, DecoderConfig):
     """``--decoder-...``"""
 
 
-def _of_layers(name: str) -> tuple[str, Any, Any]:
-    """A field of ``LayerConfig`` as fairseq reads it: name, type, field."""
-    each = OPTIONS[name]
+def _for_fairseq(name: str, each: Field) -> tuple[str, Any, Any]:
+    """A field as fairseq reads it: name, type, field."""
     about = each.metadata
     kind = ChoiceEnum(list(about["choices"])) if "choices" in about else each.type
     kinds = f"{' and '.join(about['mixings'])} mixing: " if "mixings" in about else ""
     return name, kind, field(default=each.default, metadata={"help": kinds + about["help"]})
 
 
-LayerOptions: Any = make_dataclass("LayerOptions", map(_of_layers, OPTIONS))
+OwnOptions: Any = make_dataclass(
+    "OwnOptions", [_for_fairseq(name, each) for name, each in ALL.items() if each.metadata["help"]]
+)
 
 
 @dataclass
-class ResMLPTransformerConfig(_WithoutMeaningless, LayerOptions, TransformerConfig):
+class ResMLPTransformerConfig(_WithoutMeaningless, OwnOptions, TransformerConfig):
     """The options of fairseq's Transformer that keep their meaning, and those of ResMLP and its variants."""
 
     encoder: EncoderOptions = field(default_factory=EncoderOptions)
     decoder: DecoderOptions = field(default_factory=DecoderOptions)
     no_token_positional_embeddings: bool = True
-    max_source_positions: int = field(
-        default=BASE["max_source_positions"],
-        metadata={"help": "size of A in the encoder: the longest source, in subwords and </s>"},
-    )
-    max_target_positions: int = field(
-        default=BASE["max_target_positions"],
-        metadata={"help": "size of A in the decoder: the longest target, in subwords and </s>"},
-    )
-    token_positional_embeddings: bool = field(
-        default=BASE["token_positional_embeddings"],
-        metadata={
-            "help": "add positional embeddings to the tokens': sinusoidal, or learned with --encoder-learned-pos and "
-            "--decoder-learned-pos"
-        },
-    )
-    inference_precision: ChoiceEnum(PRECISIONS) = field(  # type: ignore[valid-type]
-        default="fp32",
-        metadata={
-            "help": "precision of generation, not of training: fp32, bf16, or int8 (weights of linear layers; CPU); "
-            "best given to generation by --model-overrides"
-        },
-    )
-    cpu_matmul: ChoiceEnum(MATMULS) = field(  # type: ignore[valid-type]
-        default="auto",
-        metadata={
-            "help": "which library multiplies fp32 matrices on a CPU, in training and generation: blas (PyTorch's own "
-            "choice), onednn (faster on some processors; in bfloat16 where they have AMX), or auto: onednn on AMD's, "
-            "where it is exact"
-        },
-    )
 
     def _get_type(self, attribute_name: str) -> Any:
         """fairseq's hook; choices are those at the time: ``register_mixing`` adds to those of token mixing."""
-        choices = OPTIONS[attribute_name].metadata.get("choices") if attribute_name in OPTIONS else None
+        choices = ALL[attribute_name].metadata.get("choices") if attribute_name in ALL else None
         return ChoiceEnum(list(choices)) if choices else super()._get_type(attribute_name)
-
-
-def layer_config(cfg: TransformerConfig, causal: bool) -> LayerConfig:
-    """The layers of one side: the decoder's, which are causal, or the encoder's."""
-    side = cfg.decoder if causal else cfg.encoder
-    options: dict[str, Any] = {  # fairseq's choices are enumerations
-        each.name: str(getattr(cfg, name)) if each.type is str else getattr(cfg, name) for name, each in OPTIONS.items()
-    }
-    return LayerConfig(
-        dim=side.embed_dim,
-        hidden_dim=side.ffn_embed_dim,
-        positions=cfg.max_target_positions if causal else cfg.max_source_positions,
-        causal=causal,
-        source_dim=cfg.encoder.embed_dim if causal and not cfg.no_cross_attention else 0,
-        attention_heads=cfg.decoder.attention_heads,
-        dropout=cfg.dropout,
-        attention_dropout=cfg.attention_dropout,
-        activation_dropout=cfg.activation_dropout,
-        **options,
-    )
 
 
 def model_config(cfg: TransformerConfig, source_symbols: int, target_symbols: int) -> ModelConfig:
     """The sizes and kinds of a model of these options, for dictionaries of so many entries."""
+    common = {name: getattr(cfg, name) for name in ("dropout", "attention_dropout", "activation_dropout")}
+    for name, each in OPTIONS.items():  # fairseq's choices are enumerations
+        common[each.name] = str(getattr(cfg, name)) if each.type is str else getattr(cfg, name)
+
+    def layer(side: EncDecBaseConfig, **more: Any) -> LayerConfig:
+        return LayerConfig(
+            dim=side.embed_dim,
+            hidden_dim=side.ffn_embed_dim,
+            attention_heads=cfg.decoder.attention_heads,
+            **more,
+            **common,
+        )
 
     def positions(side: EncDecBaseConfig) -> str:
         if cfg.no_token_positional_embeddings:
             return "none"
         return "learned" if side.learned_pos else "sinusoidal"
 
+    source_dim = 0 if cfg.no_cross_attention else cfg.encoder.embed_dim
     return ModelConfig(
         source_symbols=source_symbols,
         target_symbols=target_symbols,
-        encoder=layer_config(cfg, causal=False),
-        decoder=layer_config(cfg, causal=True),
+        encoder=layer(cfg.encoder, positions=cfg.max_source_positions),
+        decoder=layer(cfg.decoder, positions=cfg.max_target_positions, causal=True, source_dim=source_dim),
         encoder_layers=cfg.encoder.layers,
         decoder_layers=cfg.decoder.layers,
         decoder_input_dim=cfg.decoder.embed_dim,  # as fairseq builds the embeddings
         decoder_output_dim=cfg.decoder.output_dim,
-        pad=1,
         scale_embeddings=not cfg.no_scale_embedding,
         share_all_embeddings=cfg.share_all_embeddings,
         share_output_embeddings=cfg.share_decoder_input_output_embed,
@@ -165,42 +241,22 @@ def check_options(args: Any, target_symbols: int) -> None:
         target_symbols: entries of the target dictionary
     """
 
-    def require(condition: bool, message: str) -> None:
+    def require(condition: bool, message: str | None) -> None:
         if not condition:
             raise UserError(message)
 
-    wrong = problem({name: getattr(args, name) for name in OPTIONS})
-    require(wrong is None, str(wrong))
-    for option, usual in {**BASE, **dict.fromkeys(FOLLOWS, BASE["encoder_embed_dim"])}.items():
-        value = getattr(args, option)
-        fits = isinstance(value, int | float) if isinstance(usual, float) else isinstance(value, type(usual))
-        require(fits, f"--{option.replace('_', '-')} is {value!r}: give something like {usual!r}")
-    sizes = [f"{side}_{size}" for side in ("encoder", "decoder") for size in ("embed_dim", "ffn_embed_dim", "layers")]
-    for name, least in {**dict.fromkeys(sizes, 1), "max_source_positions": 2, "max_target_positions": 2}.items():
-        value = getattr(args, name)
-        require(value >= least, f"--{name.replace('_', '-')} is {value}: give {least} or more")
-    for name in "dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop":
-        value = getattr(args, name, None) or 0.0
-        require(PROBABILITY["fits"](value), f"--{name.replace('_', '-')} is {value}: give {PROBABILITY['expected']}")
-    for name, choices in ("inference_precision", PRECISIONS), ("cpu_matmul", MATMULS):
-        value = getattr(args, name, None) or choices[0]
-        require(value in choices, f"--{name.replace('_', '-')} {value}: give one of {', '.join(choices)}")
-    for side in "encoder", "decoder":
-        dim, heads = getattr(args, f"{side}_embed_dim"), args.mixing_heads
-        require(dim % heads == 0, f"--{side}-embed-dim {dim} is not a multiple of --mixing-heads {heads}")
-        idle = getattr(args, f"{side}_learned_pos", False) and not args.token_positional_embeddings
-        require(not idle, f"--{side}-learned-pos needs --token-positional-embeddings")
-    dim, heads = args.decoder_embed_dim, args.decoder_attention_heads
-    fits = heads >= 1 and dim % heads == 0
-    require(fits, f"--decoder-embed-dim {dim} is not a multiple of --decoder-attention-heads {heads}")
+    wrong = problem({name: getattr(args, name) for name in ALL}, ALL)
+    require(wrong is None, wrong)
+    dim = args.decoder_embed_dim
+    for name, heads in ("encoder", "mixing"), ("decoder", "mixing"), ("decoder", "decoder_attention"):
+        width, parts = getattr(args, f"{name}_embed_dim"), getattr(args, f"{heads}_heads")
+        spelled = f"--{heads.replace('_', '-')}-heads {parts}"
+        require(width % parts == 0, f"--{name}-embed-dim {width} is not a multiple of {spelled}")
+        idle = getattr(args, f"{name}_learned_pos", False) and not args.token_positional_embeddings
+        require(not idle, f"--{name}-learned-pos needs --token-positional-embeddings")
     if getattr(args, "share_all_embeddings", False) or getattr(args, "share_decoder_input_output_embed", False):
         out = args.decoder_output_dim
         require(out == dim, f"shared embeddings need --decoder-output-dim {out} to equal --decoder-embed-dim {dim}")
-    _check_adaptive_softmax(args, target_symbols, require)
-    _check_memory(args, require)
-
-
-def _check_adaptive_softmax(args: Any, target_symbols: int, require: Callable[[bool, str], None]) -> None:
     cutoff = getattr(args, "adaptive_softmax_cutoff", None)
     if cutoff is None:
         return
@@ -215,18 +271,14 @@ def _check_adaptive_softmax(args: Any, target_symbols: int, require: Callable[[b
     require(criterion == "adaptive_loss", f"--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}")
 
 
-def _check_memory(args: Any, require: Callable[[bool, str], None]) -> None:
-    """Refuse more positions than this machine can hold the mixings of: their memory grows with the square."""
-    of_a = {"linear": args.mixing_heads, "gated": args.mixing_heads, "mlp": 2 * args.mixing_expansion}
-    matrices = of_a.get(args.token_mixing, 0)
-    needs = {
-        "source": args.encoder_layers * matrices * args.max_source_positions**2 * 4,  # bytes
-        "target": args.decoder_layers * matrices * args.max_target_positions**2 * 4,
-    }
-    side = max(needs, key=lambda side: needs[side])
+def check_memory(sizes: ModelConfig) -> None:
+    """Refuse a model that this machine cannot hold: the memory of A grows with the square of the positions."""
+    with torch.device("meta"):  # shapes without values
+        needs = 4 * sum(parameter.numel() for parameter in EncoderDecoder(sizes).parameters())  # bytes
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    require(
-        2 * sum(needs.values()) <= has,  # a training has gradients beside them, generation what it loads them from
-        f"--max-{side}-positions {getattr(args, f'max_{side}_positions')}: the token mixing of its layers needs "
-        f"{needs[side] / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB: lower it",
-    )
+    if 2 * needs > has:  # a training has gradients beside them, generation what it loads them from
+        raise UserError(
+            f"--max-source-positions {sizes.encoder.positions}, --max-target-positions {sizes.decoder.positions}: the "
+            f"model needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB: "
+            "lower them"
+        )

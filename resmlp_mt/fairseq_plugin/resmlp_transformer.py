@@ -1,30 +1,71 @@
 """``--arch resmlp_transformer``: fairseq's Transformer without self-attention."""
 
+import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from fairseq import utils
+from fairseq import hub_utils, utils
 from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from omegaconf import open_dict
 from torch import Tensor, nn
 
 from resmlp_mt.common.allocator import keep_freed_memory
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import choose
-from resmlp_mt.fairseq_plugin.checkpoints.parameters import check_fit
-from resmlp_mt.fairseq_plugin.decoder import ResMLPDecoder
-from resmlp_mt.fairseq_plugin.encoder import ResMLPEncoder
-from resmlp_mt.fairseq_plugin.hub import from_pretrained
-from resmlp_mt.fairseq_plugin.options import ResMLPTransformerConfig, check_options, model_config
-from resmlp_mt.fairseq_plugin.presets import PRESETS, apply_preset
+from resmlp_mt.fairseq_plugin.checkpoints import check_fit
+from resmlp_mt.fairseq_plugin.encoder_decoder import ResMLPDecoder, ResMLPEncoder
+from resmlp_mt.fairseq_plugin.options import (
+    PRESETS,
+    ResMLPTransformerConfig,
+    apply_preset,
+    check_memory,
+    check_options,
+    model_config,
+)
+from resmlp_mt.fairseq_plugin.raw_text import choose_prepared
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.nn.elementwise import Dropout
 from resmlp_mt.nn.encoder_decoder import fold_, share_
 from resmlp_mt.translate.precision import lower_precision_
 
 ADAPTIVE = "decoder.adaptive_softmax."
+
+
+def from_pretrained(
+    model_name_or_path: str | os.PathLike,
+    checkpoint_file: str | os.PathLike = "model.pt",
+    data_name_or_path: str | os.PathLike = ".",
+    **options: Any,
+) -> GeneratorHubInterface:
+    """Load a trained model, whose ``translate`` takes a sentence or a list of them, treated as its data was.
+
+    Args:
+        model_name_or_path: the checkpoint's folder
+        checkpoint_file: its name there; several, with ``:`` between, are an ensemble
+        data_name_or_path: folder of binarized data; with a dot in front, in the checkpoint's folder if it is there
+        options: instead of the checkpoint's own, such as ``inference_precision="bf16"``
+    """
+    folder, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
+    if not os.path.isdir(folder):
+        raise UserError(f"{folder}: no such folder: give that of the checkpoint, the checkpoint's name, the data")
+    places = [os.path.join(folder, data), data] if data.startswith(".") else [data]
+    place = next((each for each in places if any(Path(each).glob("dict.*.txt"))), None)
+    if place is None:
+        raise UserError(f"{data}: no dict.LANGUAGE.txt: give the folder of the binarized data as the third argument")
+    loaded = hub_utils.from_pretrained(folder, os.fspath(checkpoint_file), os.path.abspath(place), **options)
+    cfg, task = loaded["args"], loaded["task"]
+    choose_prepared(cfg)
+    tokenizer, bpe = task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
+    with open_dict(cfg):
+        cfg.tokenizer = cfg.bpe = None  # fairseq would build them without the languages, which the task knows
+    interface = GeneratorHubInterface(cfg, task, loaded["models"])
+    interface.tokenizer, interface.bpe = tokenizer, bpe
+    return interface
 
 
 @register_model("resmlp_transformer")
@@ -61,6 +102,7 @@ class ResMLPTransformerModel(TransformerModelBase):
         try:
             cfg = ResMLPTransformerConfig.from_namespace(args)
             cfg.no_token_positional_embeddings = not cfg.token_positional_embeddings
+            check_memory(model_config(cfg, len(task.source_dictionary), len(task.target_dictionary)))
             choose(str(cfg.cpu_matmul))
             return super().build_model(cfg, task)
         except ValueError as error:  # fairseq's own checks of shared embeddings

@@ -21,13 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class Task(TranslationTask):
-    """``--task translation``.
+    """``--task translation``."""
 
-    Attributes:
-        mixed_on_cpu: a training computes products in bfloat16, by ``--amp`` without a GPU
-    """
-
-    mixed_on_cpu = False
+    mixed_on_cpu = False  # a training computes products in bfloat16, by --amp without a GPU
     needs_targets = False
 
     @classmethod
@@ -129,26 +125,22 @@ class Task(TranslationTask):
 
 
 def complete_languages(cfg: Any) -> None:
-    """Set the languages of a task's options, where they are missing, to those of its data."""
-    given = (getattr(cfg, name, None) for name in ("data", "source_lang", "target_lang"))  # a checkpoint may lack some
-    cfg.source_lang, cfg.target_lang = completed(*given)
+    """Set the languages of a task's options, where they are missing, to those of its data.
 
-
-def completed(data: str | None, source: str | None, target: str | None) -> tuple[str | None, str | None]:
-    """Source and target language, what is missing taken from the data; what is no folder of data, fairseq tells."""
+    What is no folder of data, fairseq tells.
+    """
+    data, source, target = (getattr(cfg, name, None) for name in ("data", "source_lang", "target_lang"))
     folder = utils.split_paths(data)[0] if data else ""
     known = {path.name.split(".")[1] for path in Path(folder).glob("dict.*.txt")} if folder else set()
-    if not known:
-        return source, target
     for side, language in ("source", source), ("target", target):
-        if language is not None and language not in known:
+        if known and language is not None and language not in known:
             raise UserError(f"--{side}-lang {language}: {folder} is data of {' and '.join(sorted(known))}")
-    if source is None or target is None:
+    if known and (source is None or target is None):
         first, second = data_utils.infer_language_pair(folder)
         if first is None and is_recorded(folder):
             first, second = record_of(folder).languages
         source = source or (first if target in (None, second) else second)
         target = target or (second if source == first else first)
-    if source is not None and source == target:
+    if known and source is not None and source == target:
         raise UserError(f"--source-lang {source} and --target-lang {target}: give two languages")
-    return source, target
+    cfg.source_lang, cfg.target_lang = source, target

@@ -13,7 +13,7 @@ from fairseq.file_io import PathManager
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_can_be_written
-from resmlp_mt.fairseq_plugin.checkpoints.parameters import DoesNotFit
+from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
 from resmlp_mt.translate.precision import warn_without_bfloat16
@@ -46,9 +46,9 @@ class Trainer(trainer.Trainer):
             if not self.is_ours:
                 raise
             reason = str(error) or traceback.extract_tb(error.__traceback__)[-1].line  # a bare assert says what it asks
-            optimizer, scheduler = self.cfg.optimizer._name, self.cfg.lr_scheduler._name
             raise UserError(
-                f"--optimizer {optimizer} --lr-scheduler {scheduler}: refused by fairseq: {reason}"
+                f"--optimizer {self.cfg.optimizer._name} --lr-scheduler {self.cfg.lr_scheduler._name}: refused by "
+                f"fairseq: {reason}"
             ) from error
 
     def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> Any:

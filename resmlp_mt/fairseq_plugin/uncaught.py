@@ -14,45 +14,33 @@ from resmlp_mt.common.errors import UserError, interrupted, reader_gone
 from resmlp_mt.common.files import atomic_write
 
 NO_MEMORY = "not enough memory: lower --max-tokens, --batch-size or --beam, or make the model smaller"
+NO_TRANSLATION = (
+    "no translation was found: the model's scores are nan or infinite, as its training has diverged (take an earlier "
+    "checkpoint, or train with a lower --lr), or the options of searching allow none"
+)
+NOT_BINARIZED = "{text}: give fairseq's folder of binarized data, with --source-lang and --target-lang"
 MISTAKES: list[tuple[type[Exception], str, str]] = [
     (MemoryError, "", NO_MEMORY),
     (RuntimeError, "can't allocate memory|out of memory", f"{NO_MEMORY} ({{text}})"),
-    # data and checkpoints, with or without the number of an error
     (OSError, "", "{text}: check the path, its permissions and the room on the disk"),
-    (
-        Exception,
-        "^Could not infer language pair",
-        "{text}: give fairseq's folder of binarized data, with --source-lang and --target-lang",
-    ),
+    (Exception, "^Could not infer language pair", NOT_BINARIZED),
     (
         AssertionError,
         "same number of examples",
-        "the data's sides have not the same number of sentences: make it again",
+        "the sides of the data have other numbers of sentences: make it again",
     ),
     (AssertionError, "^Could not infer (model|task) type", "{text}: give the --user-dir of the checkpoint's training"),
     (Exception, "^The dataset is empty", "{text} Or give --required-batch-size-multiple 1"),
     (AssertionError, "exceeds? max_tokens", "{text}: raise --max-tokens"),
-    # text
-    (MissingMandatoryValue, "", "{text}: give that option too"),
     (
         RuntimeError,
         "sentencepiece_processor|ModelProto",
-        "--sentencepiece-model: not a model of sentencepiece ({text})",
+        "--sentencepiece-model: not a model of sentencepiece",
     ),
-    (
-        NotImplementedError,
-        "^Unknown post_process symbol",
-        "{text}: give --post-process subword_nmt, sentencepiece or none",
-    ),
-    # searching
+    (NotImplementedError, "^Unknown post_process", "{text}: give --post-process subword_nmt, sentencepiece or none"),
     (AssertionError, "^min_len ", "{text}: lower --min-len or raise --max-len-b"),
-    (
-        AssertionError,
-        r"^\d+ < \d+$",
-        "no translation was found: the model's scores are nan or infinite, as its training has diverged (take an "
-        "earlier checkpoint, or train with a lower --lr), or the options of searching allow none",
-    ),
-    # options
+    (AssertionError, r"^\d+ < \d+$", NO_TRANSLATION),
+    (MissingMandatoryValue, "", "{text}: give that option too"),
     (ImportError, "install", "{text}"),
     (HydraException, "", "{text}"),
     (Exception, r"(^|[\s`(])--[a-z]", "{text}"),  # what fairseq says of options names them

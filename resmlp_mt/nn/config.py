@@ -103,10 +103,10 @@ def expected(each: Field, value: Any) -> str | None:
     return None
 
 
-def problem(values: dict[str, Any]) -> str | None:
+def problem(values: dict[str, Any], options: dict[str, Field] = OPTIONS) -> str | None:
     """What is wrong with options, by their names on the command line: one of them, its value and what to give."""
     mixing = values["token_mixing"]
-    for name, each in OPTIONS.items():
+    for name, each in options.items():
         value, spelled = values[name], f"--{name.replace('_', '-')}"
         wanted, kinds = expected(each, value), each.metadata.get("mixings", BUILT_IN)
         if wanted:

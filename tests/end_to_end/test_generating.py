@@ -10,7 +10,7 @@ from fairseq import checkpoint_utils
 from made_up_language import VALID
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 N_BEST = ("--nbest", 3, "--lenpen", 0.6, "--print-alignment", "--batch-size", 32)
 
@@ -142,15 +142,9 @@ def test_adaptive_softmax_whose_cutoff_is_never_evaluated(train, generate, tmp_p
     assert len(hypotheses(generate("--max-len-b", 9, path=path))) == VALID
 
     state = load_checkpoint(path)
-    for cutoff, message in (
-        (
-            "open('smuggled', 'w') and [8, 16]",
-            "smuggling.pt: not loaded: fairseq might run its option adaptive_softmax_cutoff",
-        ),
-        ("[8] + [16]", r"--adaptive-softmax-cutoff is .*: give whole numbers"),
-    ):
+    for cutoff in "open('smuggled', 'w') and [8, 16]", "[8] + [16]":
         state["cfg"]["model"].adaptive_softmax_cutoff = cutoff
         torch.save(state, "smuggling.pt")
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError, match=r"--adaptive-softmax-cutoff is .*: give whole numbers"):
             checkpoint_utils.load_model_ensemble(["smuggling.pt"])
     assert not (tmp_path / "smuggled").exists()

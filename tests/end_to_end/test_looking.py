@@ -4,7 +4,7 @@ import pytest
 import torch
 from made_up_language import VALID
 
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from scripts import printed
 
 pytest.importorskip("matplotlib")

@@ -11,7 +11,7 @@ from fairseq import options, tasks
 from fairseq_commands import ROOT, USER_DIR, training
 from made_up_language import VALID
 
-from resmlp_mt.fairseq_plugin.presets import PRESETS
+from resmlp_mt.fairseq_plugin.options import PRESETS
 
 
 def test_a_copy_elsewhere_is_what_user_dir_imports(fairseq, data_bin, tmp_path):

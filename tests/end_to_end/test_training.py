@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq_commands import USER_DIR, start, training
 
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 UPDATES = 12  # five an epoch
 # The last option has fairseq deal the sentences into batches anew for every epoch. Without it, newer fairseq keeps the

@@ -243,7 +243,6 @@ CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
         (("checkpoints", "none.pt", CHECKPOINT[2]), {}, r"checkpoints/none\.pt"),
         ((*CHECKPOINT[:2], "nowhere"), {}, "nowhere: no dict.LANGUAGE.txt: give .* as the third argument"),
         (CHECKPOINT[:2], {}, r"\.: no dict.LANGUAGE.txt"),
-        (CHECKPOINT, {"inference_precison": "bf16"}, "no option 'inference_precison'"),
         (CHECKPOINT, {"inference_precision": "bf17"}, "--inference-precision"),
     ],
 )

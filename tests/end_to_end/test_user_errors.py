@@ -11,7 +11,7 @@ import torch
 from fairseq_commands import USER_DIR
 
 from resmlp_mt import ResMLPTransformerModel
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ class Surprise:
         ("text", r"text\.pt: not loaded: truncated, or not a checkpoint"),
         ("empty", r"empty\.pt: not loaded: truncated, or not a checkpoint"),
         ("smuggling", r"smuggling\.pt: not loaded: it holds (posix|os)\.mkdir"),
-        ("evaluated", r"evaluated\.pt: not loaded: fairseq might run its option encoder_layers, .*mkdir"),
+        ("evaluated", r"evaluated\.pt: .*mkdir.*: fairseq would run this option as Python"),
     ],
 )
 def test_a_broken_checkpoint_is_refused_by_name(fairseq, data_bin, trained, tmp_path, kind, message):

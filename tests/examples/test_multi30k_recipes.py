@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.lab.ablations.recipe import read_recipe
 
 ROOT = Path(__file__).resolve().parents[2]

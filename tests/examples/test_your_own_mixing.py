@@ -14,8 +14,8 @@ from builders import batch, build, decode_in_steps, logits, pairs, shifted
 from fairseq.utils import import_user_module
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
-from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from resmlp_mt.fairseq_plugin.trained import model_of
 from resmlp_mt.nn import TokenMixing, register_mixing
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from scripts import printed

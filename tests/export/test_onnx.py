@@ -8,7 +8,7 @@ from builders import OPTIONS, batch, build, pairs
 from trained import SCATTER
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.presets import PRESETS
+from resmlp_mt.fairseq_plugin.options import PRESETS
 from resmlp_mt.text.tokenizer import TextSettings
 from resmlp_mt.translate import model_folder
 from scripts import in_process

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import torch
 
-from resmlp_mt.fairseq_plugin.presets import apply_preset
+from resmlp_mt.fairseq_plugin.options import apply_preset
 
 SCATTER = 0.03
 """Scores of a size that a trained model's have."""

@@ -9,6 +9,9 @@ import torch
 
 HISTORY = {"criterion_name": "C", "optimizer_name": "Adagrad", "lr_scheduler_state": {}, "num_updates": 5}
 
+BY_SUBSCRIPT = "[nn.Module['touch owned'] for nn.Module.__class_getitem__ in [torch.os.system]]"
+"""Calls without a call in the syntax tree."""
+
 
 class Call:
     """Pickles as a call of something."""

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.interactive import Lines
+from resmlp_mt.fairseq_plugin.raw_text import Lines
 
 
 @pytest.mark.parametrize("by_stdin", [False, True])

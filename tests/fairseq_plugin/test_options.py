@@ -1,55 +1,140 @@
-"""Options that no model can have are refused in one line, and older checkpoints have no newer ones."""
+"""Presets, options that no model can have, and older checkpoints, which have no newer ones."""
 
 from argparse import Namespace
 
 import pytest
+import torch
 from builders import build, dictionary
 
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.presets import apply_preset
+from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
+
+# Touvron et al. 2021, section 3.6, and the design: width, MLP, layers, heads, dropout, positions
+EXPECTED = {
+    "resmlp_transformer": (512, 2048, 6, 8, 0.1, 256),
+    "resmlp_transformer_wmt_en_de": (512, 2048, 6, 8, 0.15, 256),
+    "resmlp_transformer_wmt_en_fr": (512, 2048, 6, 8, 0.1, 256),
+    "resmlp_transformer_12_wmt_en_de": (512, 2048, 12, 8, 0.15, 256),
+    "resmlp_transformer_12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256),
+    "resmlp_transformer_gated_wmt_en_de": (512, 2048, 6, 8, 0.15, 256),
+    "resmlp_transformer_gated_wmt_en_fr": (512, 2048, 6, 8, 0.1, 256),
+    "resmlp_transformer_gated_12_wmt_en_de": (512, 2048, 12, 8, 0.15, 256),
+    "resmlp_transformer_gated_12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256),
+    "mixer_transformer": (512, 2048, 6, 8, 0.1, 256),
+    "resmlp_transformer_multi30k": (256, 512, 3, 4, 0.2, 128),
+    "resmlp_transformer_multi30k_heads": (256, 512, 3, 4, 0.2, 128),
+    "resmlp_transformer_multi30k_gated": (256, 512, 3, 4, 0.2, 64),
+    "resmlp_transformer_tiny": (64, 256, 2, 2, 0.1, 64),
+}
+
+
+def heads_of(name):
+    """Matrices A in a layer; beyond the paper."""
+    return 8 if "_gated" in name and "wmt" in name else 16 if name.endswith(("_heads", "_gated")) else 1
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_preset_says_what_the_paper_says(name):
+    width, hidden, layers, heads, dropout, positions = EXPECTED[name]
+    args = Namespace()
+    apply_preset(args, name)
+    for side in "encoder", "decoder":
+        assert getattr(args, f"{side}_embed_dim") == width
+        assert getattr(args, f"{side}_ffn_embed_dim") == hidden
+        assert getattr(args, f"{side}_layers") == layers
+    assert args.decoder_attention_heads == heads
+    assert args.dropout == dropout
+    mixer = name == "mixer_transformer"  # Tolstikhin et al. 2021: an MLP over positions, LayerNorm, no LayerScale
+    assert args.layerscale_init == (1.0 if mixer else 0.2)
+    gated = "_gated" in name  # beyond the paper, as heads are
+    mixing = "mlp" if mixer else "gated" if gated else "linear"
+    assert (args.token_mixing, args.norm) == (mixing, "layernorm" if mixer else "affine")
+    heads = heads_of(name), heads_of(name) > 1
+    assert args.mixing_dropout == (0.1 if gated else 0.0)
+    assert args.mixing_band == (3 if gated else 0)
+    assert (args.mixing_heads, args.mixing_relative, args.token_positional_embeddings) == (*heads, False)
+    assert args.max_source_positions == args.max_target_positions == positions
+
+
+def test_the_command_line_wins_and_none_means_missing():
+    args = Namespace(encoder_embed_dim=128, dropout=0.0, encoder_layers=None, decoder_ffn_embed_dim=99)
+    apply_preset(args, "resmlp_transformer_tiny")
+    assert (args.encoder_embed_dim, args.decoder_embed_dim, args.dropout) == (128, 128, 0.0)
+    assert (args.encoder_layers, args.decoder_ffn_embed_dim, args.decoder_output_dim) == (2, 99, 128)
+
+
+def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, heads, band):
+    """Embeddings; A and b; two Aff a branch and one a stack; four projections of attention; two layers of MLP.
+
+    In the place of A and b MLP-Mixer has two layers with so many units between; LayerNorm is as large as Aff. With
+    heads there are so many A and b, and for each as many terms as there are distances. A gated mixing has three
+    projections, and one to the weights of its band.
+    """
+    mixing = positions * positions + positions + 4 * dim
+    if units:
+        mixing += units * (2 * positions + 1) - positions * positions
+    distances = 0
+    if heads > 1:
+        mixing += (heads - 1) * (positions * positions + positions)
+        distances = heads * ((2 * positions - 1) + positions)  # the encoder's, the decoder's
+    if band:
+        mixing += 3 * (dim * dim + dim)
+        distances += heads * (2 * band + 1 + band + 1) * (dim + 1)
+    mlp = dim * hidden + hidden + hidden * dim + dim + 4 * dim
+    attention = 4 * (dim * dim + dim) + 4 * dim
+    return vocabulary * dim + layers * (2 * mixing + distances + 2 * mlp + attention) + 4 * dim
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_parameters_are_what_the_equations_need(name):
+    width, hidden, layers, _, _, positions = EXPECTED[name]
+    with torch.device("meta"):  # shapes without values
+        model = build(name, share_all_embeddings=True)
+    units = 4 * positions if name == "mixer_transformer" else 0
+    expected = parameters_by_formula(
+        44, width, hidden, layers, positions, units, heads_of(name), band=3 if "_gated" in name else 0
+    )
+    assert sum(p.numel() for p in model.parameters()) == expected
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"mixing_heads": 3}, "--encoder-embed-dim 64 is not a multiple of --mixing-heads 3"),
-        ({"mixing_heads": 0}, "--mixing-heads is 0: give 1 or more"),
         (
             {"mixing_heads": 64, "decoder_embed_dim": 32},
-            "--decoder-embed-dim 32 is not a multiple of --mixing-heads 64",
+            "--decoder-embed-dim 32 is not a multiple of --mixing-he",
         ),
+        ({"decoder_attention_heads": 3}, "--decoder-embed-dim 64 is not a multiple of --decoder-attention-heads 3"),
+        ({"mixing_heads": 0}, "--mixing-heads is 0: give 1 or more"),
         (
             {"mixing_heads": 2, "token_mixing": "conv"},
-            "--mixing-heads 2 is for --token-mixing linear or gated, not conv",
+            "--mixing-heads 2 is for --token-mixing linear or gated, not",
         ),
-        (
-            {"mixing_relative": True, "token_mixing": "mlp"},
-            "--mixing-relative is for --token-mixing linear or gated, not mlp",
-        ),
-        (
-            {"mixing_dropout": 0.5, "token_mixing": "none"},
-            "--mixing-dropout 0.5 is for --token-mixing linear or gated, not none",
-        ),
-        ({"mixing_dropout": 1.0}, "--mixing-dropout is 1.0: give a number from 0 to below 1"),
-        ({"max_target_positions": 500_000, "token_mixing": "gated"}, "--max-target-positions 500000: .* 2,000.0 GB"),
+        ({"encoder_layers": 0}, "--encoder-layers is 0: give 1 to 65,536"),
+        ({"decoder_ffn_embed_dim": "wide"}, "--decoder-ffn-embed-dim is 'wide': give something like 2048"),
+        ({"max_source_positions": 1}, "--max-source-positions is 1: give 2 to 65,536"),
+        ({"dropout": 1.0}, "--dropout is 1.0: give a number from 0 to below 1"),
         ({"mixing_kernel": 2}, "--mixing-kernel is 2: give an odd number from 1"),
-        ({"mixing_kernel": -1}, "--mixing-kernel is -1: give an odd number from 1"),
-        ({"mixing_expansion": 0}, "--mixing-expansion is 0: give 1 or more"),
         (
             {"token_mixing": "attention"},
             "--token-mixing is 'attention': give one of linear, gated, none, mlp, conv, depthwise, separable",
         ),
+        ({"inference_precision": "fp8"}, "--inference-precision is 'fp8': give one of fp32, bf16, int8"),
         ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
         ({"norm": "batch"}, "--norm is 'batch': give one of affine, layernorm"),
         ({"activation_fn": "step"}, "--activation-fn is 'step': give one of relu, .*silu, hardswish"),
         (
-            {"max_source_positions": 1_000_000},
-            r"--max-source-positions 1000000: the token mixing of its layers needs 8,000\.0 GB, and as much for its "
-            r"gradients; this machine has [\d,.]+ GB: lower it",
+            {"share_all_embeddings": True, "decoder_output_dim": 8},
+            "shared embeddings need --decoder-output-dim 8 to",
         ),
-        ({"max_target_positions": 500_000, "mixing_heads": 4}, "--max-target-positions 500000: .* needs 8,000.0 GB"),
-        ({"max_target_positions": 500_000, "token_mixing": "mlp"}, "--max-target-positions 500000: .* 16,000.0 GB"),
+        ({"adaptive_softmax_cutoff": [9, 99]}, r"--adaptive-softmax-cutoff \[9, 99\] must rise and end below 44"),
+        (
+            {"max_source_positions": 65536, "mixing_heads": 64},  # 2 layers x 64 heads x 65536 x 65536 x 4 bytes
+            r"--max-source-positions 65536, .* needs 2,199\.\d GB, .*; this machine has [\d,.]+ GB: lower them",
+        ),
+        ({"max_target_positions": 65536, "token_mixing": "mlp", "mixing_expansion": 64}, r"needs 4,398\.\d GB"),
     ],
 )
 def test_what_is_refused(options, message):

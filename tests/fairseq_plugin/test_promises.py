@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from oracle import encode, parameters_of, translate_scores
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.presets import BASE, PRESETS
+from resmlp_mt.fairseq_plugin.options import BASE, PRESETS
 
 EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
 

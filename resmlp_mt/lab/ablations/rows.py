@@ -7,7 +7,7 @@ from threading import Event
 from typing import IO
 
 from resmlp_mt.common.files import PathLike
-from resmlp_mt.fairseq_plugin.checkpoints.averaging import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.lab.ablations.recipe import Recipe
 from resmlp_mt.lab.trainings.log import check_updates
 from resmlp_mt.lab.trainings.queue import TrainingFolder, digests

@@ -7,10 +7,8 @@ from pathlib import Path
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs
 from resmlp_mt.data.dictionaries import read_dictionary
-from resmlp_mt.fairseq_plugin.checkpoints.averaging import save_checkpoint
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
-from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
-from resmlp_mt.fairseq_plugin.checkpoints.trained import load
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from resmlp_mt.fairseq_plugin.trained import load, model_of, save_checkpoint
 from resmlp_mt.lab.analysis.bands import TextBand, bands_of, read_bands
 from resmlp_mt.lab.analysis.matrices import SIDES
 from resmlp_mt.lab.analysis.pruning import pruned

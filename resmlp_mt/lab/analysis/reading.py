@@ -8,8 +8,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
-from resmlp_mt.fairseq_plugin.checkpoints.loading import architecture_of, load_checkpoint
-from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
+from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint
+from resmlp_mt.fairseq_plugin.trained import model_of
 from resmlp_mt.lab.analysis import used_part
 from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, dense_matrices, mixing_matrices, of_dense
 from resmlp_mt.lab.analysis.used_part import Lengths

@@ -15,7 +15,7 @@ from fairseq_commands import USER_DIR, become_command, start
 from forked import fork
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.lab.ablations.recipe import read_recipe
 from scripts import in_process, printed
 

@@ -5,7 +5,7 @@ from argparse import Namespace
 import builders
 import torch
 
-from resmlp_mt.fairseq_plugin.presets import PRESETS, apply_preset
+from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
 
 HISTORY = {"criterion_name": "C", "optimizer_name": "Adagrad", "num_updates": 7}
 

@@ -12,7 +12,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from small_models import checkpoint, untrained
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 pytest.importorskip("matplotlib")
 

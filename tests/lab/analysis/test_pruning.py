@@ -5,7 +5,7 @@ import torch
 from small_models import checkpoint, untrained
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
+from resmlp_mt.fairseq_plugin.trained import model_of
 from resmlp_mt.lab.analysis.matrices import mixing_matrices
 from resmlp_mt.lab.analysis.pruning import pruned
 from resmlp_mt.lab.analysis.used_part import UsedPart

@@ -2,7 +2,7 @@ import pytest
 import torch
 from small_models import checkpoint, train, untrained
 
-from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
+from resmlp_mt.fairseq_plugin.trained import model_of
 from resmlp_mt.lab.analysis import used_part
 from resmlp_mt.lab.analysis.matrices import mixing_matrices
 

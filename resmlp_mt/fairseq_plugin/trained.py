@@ -1,16 +1,22 @@
-"""Averages of checkpoints, as the models of table 5 are (Vaswani et al. 2017; fairseq's average_checkpoints.py)."""
+"""A trained model: of a checkpoint, or of an average of several, as in table 5 (Vaswani et al. 2017)."""
 
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq import models as fairseq_models
 from fairseq.checkpoint_utils import checkpoint_paths
+from fairseq.data import Dictionary, data_utils
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, check_outputs
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
-from resmlp_mt.fairseq_plugin.checkpoints.saving import save
+from resmlp_mt.data.dictionaries import made_up_dictionary, read_dictionary
+from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint, options_of, save
 
 Checkpoint = dict[str, Any]
 
@@ -21,9 +27,17 @@ PATTERNS = {
 }
 """Names that fairseq-train gives its checkpoints."""
 
+PLAIN = {
+    "inference_precision": "fp32",
+    "cpu_matmul": "blas",
+    "checkpoint_activations": False,
+    "offload_activations": False,
+}
+"""Options of a model that is looked at or exported, whatever it was trained with."""
+
 
 def last_checkpoints(directory: PathLike, count: int, kind: str, upper_bound: int | None = None) -> list[Path]:
-    """Find the last ``count`` checkpoints that fairseq-train left in a directory, oldest first.
+    """The last ``count`` checkpoints that fairseq-train left in a directory, oldest first.
 
     Args:
         kind: ``"epoch"`` for ``checkpointE.pt``, ``"update"`` for ``checkpoint_E_U.pt``
@@ -36,10 +50,9 @@ def last_checkpoints(directory: PathLike, count: int, kind: str, upper_bound: in
     found = checkpoint_paths(str(directory), PATTERNS[kind], keep_match=True)  # newest first
     paths = [Path(path) for path, number in found if upper_bound is None or number <= upper_bound]
     if len(paths) < count:
-        bound = "" if upper_bound is None else f" up to {upper_bound}"
         names = ", ".join(path.name for path in reversed(paths)) or "none"
         raise UserError(
-            f"{directory}: {count} {kind} checkpoints{bound} are asked for, there are {len(paths)} ({names}): "
+            f"{directory}: {count} {kind} checkpoints are asked for, there are {len(paths)} ({names}): "
             "ask for fewer, or let fairseq-train keep more"
         )
     return paths[:count][::-1]
@@ -64,14 +77,11 @@ def inputs_of(
 
 
 def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
-    """Average the parameters of checkpoints of one model.
+    """Average the parameters of checkpoints of one model, oldest first.
 
     Floating-point tensors are averaged in float64 and keep their own type; all else is the last checkpoint's. There is
     no optimizer state, and the optimizer's name says so: fairseq-train refuses to resume from the result unless told to
     ``--reset-optimizer``. In memory are one running sum and one checkpoint at a time.
-
-    Args:
-        paths: at least one file, oldest first
     """
     if len({Path(path).resolve() for path in paths}) < len(paths):
         raise UserError(f"{', '.join(map(str, paths))}: a checkpoint comes twice: name each once")
@@ -95,11 +105,11 @@ def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
                 sums[name] = sums[name].add_(tensor) if name in sums else tensor.to(torch.float64, copy=True)
     for name, total in sums.items():
         model[name].copy_(total.div_(len(paths)))  # in place: what shares memory still does
-    history = checkpoint["optimizer_history"]
+    *history, last = checkpoint["optimizer_history"]
     extra = checkpoint.get("extra_state") or {}
     return {
         **checkpoint,
-        "optimizer_history": [*history[:-1], {**history[-1], "optimizer_name": "none (averaged checkpoint)"}],
+        "optimizer_history": [*history, {**last, "optimizer_name": "none (averaged checkpoint)"}],
         "last_optimizer_state": {},  # not None, with which fairseq-train would go on silently with a new optimizer
         "extra_state": {key: value for key, value in extra.items() if not key.startswith("ema")},  # other weights
     }
@@ -109,3 +119,72 @@ def save_checkpoint(checkpoint: Checkpoint, path: PathLike) -> None:
     """Write a checkpoint that appears whole or not at all; equal checkpoints give equal bytes."""
     with atomic_write(path, "wb") as stream:
         save(checkpoint, stream)
+
+
+def model_of(
+    path: PathLike, checkpoint: Mapping[str, Any], dictionaries: Sequence[Dictionary] | None = None
+) -> ResMLPTransformerModel:
+    """Build the model of a checkpoint: not folded, in fp32, in evaluation mode.
+
+    Args:
+        path: of the checkpoint, for messages
+        checkpoint: as ``load_checkpoint`` gives it
+        dictionaries: of source and target; without them, made up ones of the right size
+    """
+    architecture = architecture_of(checkpoint)
+    if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
+        raise UserError(f"{path}: holds a {architecture}: give a checkpoint of a resmlp_transformer")
+    args = Namespace(**{**options_of(checkpoint, "model"), **PLAIN})
+    parameters = checkpoint["model"]
+    if dictionaries is None:
+        embeddings = (parameters.get(f"{side}.embed_tokens.weight", torch.empty(0)) for side in ("encoder", "decoder"))
+        dictionaries = [made_up_dictionary(each.shape[:1].numel()) for each in embeddings]
+    source, target = dictionaries
+    try:
+        model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
+        model.load_state_dict(parameters, strict=True, model_cfg=args)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    return model.float().eval()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a checkpoint holds."""
+
+    path: Path  # of several checkpoints the last
+    architecture: str
+    model: ResMLPTransformerModel  # not folded, in fp32 and for inference
+    languages: tuple[str, str]
+    dictionaries: tuple[Path, Path]
+    updates: int
+
+
+def load(paths: Sequence[PathLike], data: PathLike) -> Trained:
+    """Load a checkpoint, or the average of several, with the dictionaries of the folder ``data``.
+
+    (What the checkpoint says of that folder opens nothing.)
+    """
+    path = paths[-1]
+    state = load_checkpoint(path) if len(paths) == 1 else average_checkpoints(paths)
+    languages = _languages(path, options_of(state, "task"), data)
+    files = Path(data, f"dict.{languages[0]}.txt"), Path(data, f"dict.{languages[1]}.txt")
+    model = model_of(path, state, [read_dictionary(file) for file in files])
+    updates = state["optimizer_history"][-1].get("num_updates", 0)
+    return Trained(Path(path), architecture_of(state), model, languages, files, updates)
+
+
+def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike) -> tuple[str, str]:
+    """What the training was told, or else what its data's files are named by, which fairseq then goes by."""
+    source, target = task.get("source_lang"), task.get("target_lang")
+    if source is None or target is None:
+        source, target = data_utils.infer_language_pair(str(data)) if Path(data).is_dir() else (None, None)
+    if source is None or target is None:
+        raise UserError(
+            f"{path}: the training was not told its languages, and {data} has no files that tell: "
+            "name its folder of binarized data with --data"
+        )
+    for language in source, target:
+        if not (isinstance(language, str) and language.isprintable() and "/" not in language):
+            raise UserError(f"{path}: its language {language!r} is no part of a file's name: do not trust it")
+    return source, target

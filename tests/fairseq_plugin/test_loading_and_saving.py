@@ -1,17 +1,20 @@
-"""fairseq's loading of a trained model: generation, validation and ``from_pretrained`` go through it."""
+"""fairseq's loading of a trained model, as generation, validation and ``from_pretrained`` have it, and its saving."""
 
 import builtins
 import os
+import resource
 import sys
 from argparse import Namespace
 
 import pytest
 import torch
+from crafted import BY_SUBSCRIPT
 from fairseq import checkpoint_utils, hub_utils, utils
+from fairseq.file_io import PathManager
 from in_this_process import change_options
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 load = checkpoint_utils.load_model_ensemble_and_task
 
@@ -155,7 +158,7 @@ def test_an_ensemble_is_loaded_in_order(changed, checkpoint, task):
     ("change", "message"),
     [
         (lambda state: change_options(state, decoder_embed_dim="two"), "--decoder-embed-dim is 'two'"),
-        (lambda state: change_options(state, max_source_positions=10**9), "--max-source-positions 10{9}: .* lower it"),
+        (lambda state: change_options(state, max_source_positions=10**9), "--max-source-positions is 10{9}: give 2 to"),
         (lambda state: {**state, "extra_state": None}, "changed.pt: not loaded: its options or state are"),
     ],
 )
@@ -165,24 +168,12 @@ def test_checkpoints_without_a_model_are_one_line(changed, task, change, message
     assert "\n" not in str(error.value)
 
 
-def test_overrides_that_would_override_nothing_are_refused(changed, task):
-    load([changed()], {"inference_precision": "bf16", "seed": 3, "path": "x"}, task())
-    with pytest.raises(UserError, match="--model-overrides: no option 'inference_precison': check its name"):
-        load(["changed.pt"], {"inference_precison": "bf16"}, task())
-
-
-BY_SUBSCRIPT = "[nn.Module['touch owned'] for nn.Module.__class_getitem__ in [torch.os.system]]"
-
-
-@pytest.mark.parametrize("function", [utils.eval_str_list, utils.eval_str_dict, utils.eval_bool])
-def test_nothing_is_run(tmp_path, monkeypatch, function):
+def test_text_is_not_run_but_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="fairseq would run this option as Python"):
-        function("__import__('os').mkdir('owned')")
+    for function in utils.eval_str_list, utils.eval_str_dict, utils.eval_bool:
+        with pytest.raises(UserError, match="fairseq would run this option as Python"):
+            function("__import__('os').mkdir('owned')")
     assert os.listdir() == []
-
-
-def test_data_is_read_as_before():
     assert utils.eval_str_list("10,20", int) == [10, 20]
     assert utils.eval_str_list([1.5], float) == [1.5]
     assert utils.eval_str_dict("{'name': 'linformer'}") == {"name": "linformer"}
@@ -206,9 +197,42 @@ def test_a_checkpoint_of_fconv_is_built_from_its_options(task, checkpoint, tmp_p
 
     for option in "encoder_layers", "decoder_attention":
         torch.save(change_options(state, **{option: BY_SUBSCRIPT}), "owning.pt")
-        with pytest.raises(UserError, match=rf"owning.pt: not loaded: fairseq might run its option {option}"):
-            checkpoint_utils.load_model_ensemble_and_task(["owning.pt"], task=task())
-        # nor if the check of the options did not see it
-        with pytest.raises(UserError, match="fairseq would run this option"):
-            checkpoint_utils.load_model_ensemble_and_task(["fconv.pt"], {option: BY_SUBSCRIPT}, task())
+        for file, overrides in ("owning.pt", None), ("fconv.pt", {option: BY_SUBSCRIPT}):
+            with pytest.raises(UserError, match=rf"^{file}: .*nn.Module.*: fairseq would run this option as Python"):
+                checkpoint_utils.load_model_ensemble_and_task([file], overrides, task())
     assert sorted(os.listdir()) == ["fconv.pt", "owning.pt"]
+
+
+@pytest.fixture
+def small_files():
+    """No file of this process can have more than that many bytes, as if the disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [0, 1_000, 100_000, 400_500])
+def test_what_could_not_be_written_is_gone_and_the_old_stays(tmp_path, small_files, room):
+    path = str(tmp_path / "checkpoint_last.pt")
+    checkpoint_utils.torch_persistent_save({"model": torch.zeros(10)}, path)
+    old = (tmp_path / "checkpoint_last.pt").read_bytes()
+    new = str(tmp_path / "checkpoint1.pt")
+    checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, new)
+    small_files(room)
+    message = r"checkpoint_last\.pt: cannot be written: File too large: make room .* run the same command again"
+    with pytest.raises(UserError, match=message):
+        checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, path)
+    with pytest.raises(UserError, match=message):
+        PathManager.copy(new, path, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint1.pt", "checkpoint_last.pt"]
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == old
+
+
+def test_ctrl_c_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint_utils.torch_persistent_save({}, str(tmp_path / "checkpoint1.pt"))
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,357 @@
+"""fairseq's checkpoints: loaded as data and never as code, compared with a model, written.
+
+PyTorch loads them with ``weights_only=True``. Before that, a file that names a type which no checkpoint of fairseq
+needs is refused with that name; what PyTorch then made must have the frame of a checkpoint. Its options are plain
+values, which fairseq neither runs as Python nor takes as files to open.
+"""
+
+import ast
+import io
+import operator
+import pickletools
+import re
+import zipfile
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike
+
+
+class DoesNotFit(UserError):
+    """Options or parameters that fairseq or the model cannot take; whoever loaded them adds the checkpoint's name."""
+
+
+_NUMBERS = {"i8": np.dtype(np.int64), "f8": np.dtype(np.float64)}
+"""What the counts of ``--eval-bleu`` are: whole numbers, or, summed over several processes, floating-point ones."""
+
+
+def _number_type(code: str, *_: Any) -> np.dtype:
+    """Stand in for ``numpy.dtype``, which would also make types whose arrays hold pointers taken from the file."""
+    if code not in _NUMBERS:
+        raise UserError(f"numpy.dtype {code!r} is in no checkpoint of fairseq: do not trust it")
+    return _NUMBERS[code]  # numpy's own, which nothing in the file can change
+
+
+def _new_array(*_: Any) -> np.ndarray:
+    """Stand in for numpy's ``_reconstruct``: an empty array, which the file then fills."""
+    return np.empty(0)
+
+
+def _array_type(*_: Any) -> None:
+    """Stand in for ``numpy.ndarray``, which is named but never called: called, it reads pointers from the file."""
+    raise UserError("it makes a numpy.ndarray as no checkpoint of fairseq does: do not trust it")
+
+
+_UNNAMEABLE = "\n"
+"""Ends the names of types that PyTorch may fill but not make: no name in a file can have a line break."""
+
+_ALLOWED: list[Callable | tuple[Callable, str]] = [
+    # cfg["model"]: the options of a model that adds them to a parser, as this one does
+    Namespace,
+    # extra_state["metrics"]: with --eval-bleu, the n-gram counts of the last validation, in the names of numpy 1 and 2
+    (_new_array, "numpy.core.multiarray._reconstruct"),
+    (_new_array, "numpy._core.multiarray._reconstruct"),
+    (_array_type, "numpy.ndarray"),
+    (_number_type, "numpy.dtype"),
+    (np.ndarray, f"numpy.ndarray{_UNNAMEABLE}"),
+    *((type(number), f"{number}{_UNNAMEABLE}") for number in _NUMBERS.values()),
+]
+"""What PyTorch does not allow by itself.
+
+A new type belongs here only if a checkpoint of fairseq holds it, and if neither calling it nor setting its state can
+run code or read memory.
+"""
+
+_NAMES = {
+    *("argparse.Namespace", "numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"),
+    *("numpy.ndarray", "numpy.dtype", "_codecs.encode"),  # the last is how bytes are written
+    *("collections.OrderedDict", "torch.Size", "torch.device", "__builtin__.set", "builtins.set"),
+    *("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"),
+    *(f"torch.{kind}Storage" for kind in ("Half", "BFloat16", "Float", "Double")),
+    *(f"torch.{kind}Storage" for kind in ("Bool", "Byte", "Char", "Short", "Int", "Long")),
+}
+"""All that a file may name: no sparse, quantized, complex or empty tensors, nothing that takes memory when called."""
+
+_LEGACY_PICKLES = 5
+"""in a file of PyTorch before 1.6, one behind the other"""
+
+_PARTS: dict[str, type] = {
+    "args": Namespace,
+    "cfg": dict,
+    "criterion": dict,
+    "optimizer_history": list,
+    "last_optimizer_state": dict,
+    "task_state": dict,
+    "extra_state": dict,
+}
+"""What fairseq's trainer saves beside the model; each may also be None or missing."""
+
+
+def load_checkpoint(path: PathLike) -> dict[str, Any]:
+    """Load a checkpoint of fairseq-train, onto the CPU."""
+    checkpoint = load_parts(path)
+    if not checkpoint.get("optimizer_history"):
+        raise UserError(f"{path}: not a checkpoint of fairseq-train: it has no optimizer_history")
+    return checkpoint
+
+
+def load_parts(path: PathLike) -> dict[str, Any]:
+    """Load what a checkpoint has, maybe without the optimizer's history."""
+    try:
+        with open(path, "rb") as stream:
+            _check_names_in_file(stream)
+            stream.seek(0)
+            with torch.serialization.safe_globals([*_ALLOWED]):
+                checkpoint = torch.load(stream, map_location="cpu", weights_only=True)
+        _check_frame(checkpoint)
+        return {**checkpoint, **{part: settled(checkpoint[part]) for part in ("args", "cfg") if part in checkpoint}}
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UserError as error:
+        raise UserError(one_line(f"{path}: not loaded: {error}")) from error
+    except Exception as error:  # a broken file raises nearly anything, other OSErrors too
+        message = str(error).strip().rpartition("WeightsUnpickler error: ")[2]
+        reason = message.split("\n")[0].split(". ")[0] or type(error).__name__
+        told = f"truncated, or not a checkpoint ({reason}): copy or train it again"
+        raise UserError(one_line(f"{path}: not loaded: {told}")) from error
+
+
+def one_line(message: object) -> str:
+    """A message with names from a file in it, without what would break the line or steer a terminal."""
+    return "".join(each if each.isprintable() else " " for each in str(message))
+
+
+def options_of(checkpoint: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    """The options of a part of fairseq (``model``, ``task``), as new and old checkpoints have them."""
+    options = checkpoint.get("args") or (checkpoint.get("cfg") or {}).get(part) or {}
+    return vars(options) if isinstance(options, Namespace) else options
+
+
+def architecture_of(checkpoint: Mapping[str, Any]) -> str:
+    """The name of the ``--arch`` that a checkpoint was trained with, as fairseq finds it."""
+    options = options_of(checkpoint, "model")
+    return str(options.get("_name") or options.get("arch") or "model")
+
+
+def _check_names_in_file(stream: IO[bytes]) -> None:
+    if stream.read(4) != b"PK\x03\x04":  # as PyTorch tells its two formats apart
+        stream.seek(0)
+        for _ in range(_LEGACY_PICKLES):
+            _check_names(stream)
+        return
+    size = stream.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(stream) as archive:
+        parts = archive.infolist()
+        if sum(part.file_size for part in parts) > size:
+            raise UserError("its parts claim to be larger than the file: do not trust it")
+        for part in parts:
+            if part.filename.endswith(".pkl"):
+                _check_names(io.BytesIO(archive.read(part)))
+
+
+def _check_names(pickled: IO[bytes]) -> None:
+    text = ""
+    for operation, argument, _ in pickletools.genops(pickled):
+        if operation.name == "BINUNICODE" and argument != "storage":
+            text = str(argument)
+        elif operation.name == "GLOBAL":
+            name = str(argument).replace(" ", ".")
+            if name not in _NAMES:
+                near = f" (near {text[:100]!r})" if text else ""
+                raise UserError(f"it holds {name}{near}, which no checkpoint of fairseq needs: do not trust it")
+
+
+def _check_frame(checkpoint: Any) -> None:
+    """Look for the frame that fairseq's trainer gives a checkpoint, and for parameters that are there in full."""
+    model = checkpoint.get("model") if isinstance(checkpoint, dict) else None
+    if not isinstance(model, dict) or not model:
+        raise UserError("not a checkpoint of fairseq-train: it has no model, parameters by name")
+    for name, tensor in model.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise UserError(f"{name!s:.200} of its model is no tensor with a name: not a checkpoint of fairseq-train")
+        if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise UserError(f"{name:.200} has more values than the file holds: save it again with contiguous tensors")
+    for part, kind in _PARTS.items():
+        if not isinstance(checkpoint.get(part), kind | None):
+            raise UserError(f"its {part} is a {type(checkpoint[part]).__name__}: not a checkpoint of fairseq-train")
+    for part in "model", "task":
+        if not isinstance((checkpoint.get("cfg") or {}).get(part), dict | Namespace | None):
+            raise UserError(f"its options of the {part} are not by name: not a checkpoint of fairseq-train")
+    if not all(isinstance(entry, dict) for entry in checkpoint.get("optimizer_history") or []):
+        raise UserError("its optimizer_history is broken: not a checkpoint of fairseq-train")
+
+
+_NONE = (
+    # embeddings, of many models: a trained model's are among its weights
+    "encoder_embed_path", "decoder_embed_path", "embed_path",
+    # other models' weights to begin with: fconv_self_att, roberta, xlm, speech
+    "pretrained_checkpoint", "pretrained_mlm_checkpoint", "pretrained_xlm_checkpoint",
+    "load_pretrained_encoder_from", "load_pretrained_decoder_from", "load_pretrained_aux_decoder_from",
+    # tasks: dictionaries, settings
+    "lang_dict", "source_dict", "target_dict", "fixed_dictionary", "label_dir", "speaker_emb_path", "config_yaml",
+    "multitask_config_yaml",
+    # criterions: sentence_ranking writes the first; ctc
+    "save_predictions", "wer_kenlm_model", "wer_lexicon",
+    # generation: an alignment dictionary; subwords of BERT and of GPT-2, which fairseq would else download
+    "replace_unk", "bpe_vocab_file", "gpt2_encoder_json", "gpt2_vocab_bpe",
+    # imported
+    "user_dir",
+)  # fmt: skip
+_REQUIRED = (
+    # wav2vec, hubert
+    "w2v_path", "seq2seq_path",
+    # subwords
+    "bpe_codes", "bpe_merges", "bpe_vocab", "sentencepiece_model", "sentencepiece_model_path",
+)  # fmt: skip
+OPENED: dict[str, str | None] = {**dict.fromkeys(_NONE), **dict.fromkeys(_REQUIRED, "???")}
+"""Options that name what fairseq opens, downloads or imports as it loads a trained model, each with its "none".
+
+What a checkpoint says of them is dropped: they served its training. Who needs one gives it (``--model-overrides``, the
+arguments of ``from_pretrained``).
+"""
+
+
+def settled(value: Any, name: str = "") -> Any:
+    """A copy of a checkpoint's options (``args``, or ``cfg`` with its parts), plain values, in which no file is named.
+
+    Args:
+        name: of the option that the value is of
+    """
+    if isinstance(value, Namespace):
+        return Namespace(**settled(vars(value), name))
+    if isinstance(value, Mapping) and all(type(key) in (str, int) for key in value):
+        return {key: settled(each, str(key)) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(settled(each, name) for each in value)
+    if value is None or type(value) in (bool, int, float):
+        return value
+    if not isinstance(value, str):
+        raise UserError(f"its option {name} holds a {type(value).__name__}, as none of fairseq's: do not trust it")
+    if name in OPENED:
+        return OPENED[name] if value else value  # an empty one names no file
+    if "${" in value:
+        raise UserError(f"its option {name}, {value!r:.200}, would be replaced by another value: do not trust it")
+    if name in ("bpe", "scoring", "tokenizer") and not re.fullmatch(r"[\w-]*", value):
+        # hydra makes it part of a file's name where it comes from an old checkpoint's args
+        raise UserError(f"its option {name}, {value!r:.200}, is no name: do not trust it")
+    return value
+
+
+EVALUATED = tuple(
+    f"fairseq.{module}"
+    for module in (
+        *("models.fconv", "models.fconv_lm", "models.fconv_self_att", "models.lightconv_lm", "models.transformer_lm"),
+        *("models.hubert.hubert", "models.wav2vec.wav2vec", "models.wav2vec.wav2vec2"),
+        *("models.speech_to_text.s2t_wav_transformer", "criterions.ctc", "data.audio.raw_audio_dataset", "utils"),
+    )
+)
+"""Modules of fairseq that evaluate options of a checkpoint as Python: they get ``evaluate`` for ``eval``.
+
+(Those of optimizers are evaluated too, but fairseq takes them from the command line alone.)
+"""
+
+LONGEST = 4096
+"""characters of an evaluated option, and values of a list in it; fairseq's own presets have up to 190"""
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def evaluate(text: Any) -> Any:
+    """Read literals of Python, + - * / of numbers, lists or tuples added, lists repeated, and nothing else.
+
+    Raises:
+        TypeError: it is no text; fairseq counts on it, which Python's ``eval`` raises too
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"text is evaluated, not {type(text).__name__}")
+    try:
+        if len(text) > LONGEST:
+            raise ValueError
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
+        raise DoesNotFit(
+            f"{text!r:.200}: fairseq would run this option as Python: give literals, such as [(512, 3)] * 4"
+        ) from None
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.List | ast.Tuple):
+        values = [_value(each) for each in node.elts]
+        return values if isinstance(node, ast.List) else tuple(values)
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        left, right = _value(node.left), _value(node.right)
+        kinds = {type(left), type(right)}
+        is_repeated = isinstance(node.op, ast.Mult) and kinds == {list, int}
+        if is_repeated:
+            values, times = (left, right) if isinstance(left, list) else (right, left)
+            if len(values) * times > LONGEST:
+                raise ValueError
+        is_added = isinstance(node.op, ast.Add) and kinds in ({list}, {tuple})
+        if is_repeated or is_added or kinds <= {int, float}:
+            return _ARITHMETIC[type(node.op)](left, right)
+    return ast.literal_eval(node)  # complex numbers are sums, too; of all else it raises ValueError
+
+
+_DICTIONARIES = {
+    "encoder.embed_tokens.weight": "source",
+    "decoder.embed_tokens.weight": "target",
+    "decoder.output_projection.weight": "target",
+}
+"""Parameters with a row for each symbol of a dictionary."""
+
+
+def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], strict: bool = True) -> None:
+    """Refuse parameters of other names, shapes or kinds of numbers than a model's, or that are not finite.
+
+    Args:
+        parameters: by name, from a checkpoint
+        model: the state dict of the model that is to have them
+        strict: all of them, and no others
+
+    Raises:
+        DoesNotFit: which one, and how
+    """
+    common = [name for name in model if name in parameters]
+    for name in common:
+        here, there = parameters[name].shape, model[name].shape
+        if name in _DICTIONARIES and here != there and here[1:] == there[1:]:
+            raise DoesNotFit(
+                f"its {_DICTIONARIES[name]} dictionary has {here[0]} symbols, the data-bin's has {there[0]}: give the "
+                "data-bin that it was trained on"
+            )
+        if here != there:
+            sizes, wanted = (" x ".join(map(str, shape)) or "one number" for shape in (here, there))
+            raise DoesNotFit(f"{name} is {sizes} in it, but {wanted} in the model")
+    others = sorted(model.keys() ^ parameters.keys())
+    if strict and others:
+        verb, other = ("lacks", "has") if others[0] in model else ("has", "lacks")
+        more = f" ({len(others)} differ)" if len(others) > 1 else ""
+        raise DoesNotFit(one_line(f"it {verb} the parameter {others[0]:.200}{more}, which the model {other}"))
+    for name in common:
+        if model[name].is_floating_point() and not parameters[name].is_floating_point():
+            raise DoesNotFit(f"{name} is of {parameters[name].dtype}, the model's of floating-point numbers")
+        if not torch.isfinite(parameters[name]).all():
+            raise DoesNotFit(
+                f"{name} is not finite (NaN or infinity): the training diverged; give an earlier checkpoint"
+            )
+
+
+def save(checkpoint: Any, stream: IO[bytes]) -> None:
+    """``torch.save`` that raises a full disk's ``OSError``, which PyTorch hides behind an error of its own."""
+    try:
+        torch.save(checkpoint, stream)
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise

@@ -1,1 +1,0 @@
-"""fairseq's checkpoints: loading them as data, averaging them."""

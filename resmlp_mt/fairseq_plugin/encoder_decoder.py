@@ -1,0 +1,253 @@
+"""fairseq's face of the encoder and the decoder: its arguments and results, its wrappers of layers, its search.
+
+In fairseq's search the beams of a sentence share what is kept of their source; fairseq would have it copied for each.
+The encoder's output remembers which sentence each of its rows is of. So the decoder knows at its first step which rows
+are beams of one sentence, and nothing moves when beams change places. On a GPU, where a look at the order would have to
+wait for it, every beam keeps its own.
+"""
+
+from typing import Any
+
+import torch
+from fairseq.distributed import fsdp_wrap
+from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules import AdaptiveSoftmax, LayerDropModuleList
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.quant_noise import quant_noise
+from torch import Tensor, nn
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.nn import ModelConfig
+from resmlp_mt.nn.encoder_decoder import Decoder, Encoder
+from resmlp_mt.nn.positions import restore_padding, roll_rows
+
+STATE, BEAMS = "state", "beams"
+"""What fairseq's dictionary of a search holds of the decoder: its ``State``, and K, the rows of a sentence."""
+
+
+def check_length(length: int, limit: int, side: str) -> None:
+    """Refuse a sentence with more positions (``</s>`` included) than A has rows, with the option that raises that."""
+    if length > limit:
+        raise UserError(
+            f"a {side} sentence has {length} positions (subwords and </s>) but the model has {limit}: "
+            f"split or drop the sentence, or train with --max-{side}-positions {length} or more"
+        )
+
+
+def take_fairseq_s_(stack: Any, cfg: TransformerConfig, layer_drop: float) -> None:
+    """Give one side fairseq's quantization noise, activation checkpointing, FSDP and layer drop, as the options say."""
+    noise, block = cfg.quant_noise.pq, cfg.quant_noise.pq_block_size
+    layers = []
+    for layer in stack.layers:
+        for module in layer.modules():
+            if isinstance(module, nn.Linear):
+                quant_noise(module, noise, block)
+        if cfg.checkpoint_activations:
+            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+        layers.append(fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap))
+    stack.layers = LayerDropModuleList(layer_drop, layers) if layer_drop > 0 else nn.ModuleList(layers)
+    dim = stack.embed_tokens.embedding_dim
+    stack.quant_noise = quant_noise(nn.Linear(dim, dim, bias=False), noise, block) if noise > 0 else None
+    stack.register_buffer("version", torch.Tensor([3]))  # fairseq's checkpoints have it
+
+
+class ResMLPEncoder(FairseqEncoder, Encoder):
+    """The encoder; ``sizes`` are fairseq's options ``cfg`` as the model has them."""
+
+    quant_noise: Any
+
+    def __init__(self, cfg: TransformerConfig, sizes: ModelConfig, dictionary: Any, embed_tokens: nn.Embedding):
+        Encoder.__init__(self, sizes, embed_tokens)
+        self.dictionary = dictionary
+        take_fairseq_s_(self, cfg, cfg.encoder.layerdrop)
+
+    def check_positions(self, positions: int) -> None:
+        check_length(positions, self.limit, "source")
+
+    def forward(  # type: ignore[override]
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> dict[str, list[Tensor]]:
+        """Encode a batch, B x T, padded on either side; ``token_embeddings`` (B x T x C) instead of looking it up.
+
+        Returns:
+            fairseq's encoder output: ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], and what each layer
+            gave, ``encoder_states`` [T x B x C each], if all are asked for; positions are where src_tokens has them
+        """
+        length = src_tokens.size(1)
+        tokens, shift = self.shift_left(src_tokens)
+        padding = tokens.eq(self.pad)
+        if token_embeddings is not None and shift is not None:
+            token_embeddings = roll_rows(token_embeddings, shift)[:, : tokens.size(1)]
+        x = self.embed(tokens, embeddings=token_embeddings)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        states = self.encode(x, padding if padding.any() else None)
+        if shift is not None:
+            states = states if return_all_hiddens else states[-1:]
+            # contiguous: each layer's keys and values would else be made from a copy of its own
+            moved = (restore_padding(state.transpose(0, 1), shift, length) for state in states)
+            states = [state.transpose(0, 1).contiguous() for state in moved]
+            padding = src_tokens.eq(self.pad)
+        return {
+            "encoder_out": states[-1:],
+            "encoder_padding_mask": [padding],
+            "encoder_embedding": [],
+            "encoder_states": states[:-1] if return_all_hiddens else [],
+            "src_tokens": [],
+            "src_lengths": [src_tokens.ne(self.pad).sum(1, dtype=torch.int32, keepdim=True)],
+        }
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
+        """Give each beam the sentence of the beam that it continues; ``new_order`` (B') indexes the batch.
+
+        The search asks for it at every step, mostly to exchange beams of one sentence, whose rows are the same.
+        ``"sentence"`` [B] in the output says which sentence each row began as.
+        """
+        reordered: dict[str, list[Tensor]] = {}
+        if new_order.is_cpu:
+            if "sentence" in encoder_out:
+                sentence = encoder_out["sentence"][0]
+            else:
+                sentence = torch.arange(encoder_out["encoder_out"][0].size(1))
+            new_sentence = sentence.index_select(0, new_order)
+            if torch.equal(new_sentence, sentence):
+                return encoder_out
+            reordered["sentence"] = [new_sentence]
+        for name, tensors in encoder_out.items():
+            if name != "sentence":
+                batch_dim = 1 if name in ("encoder_out", "encoder_states") else 0
+                reordered[name] = [tensor.index_select(batch_dim, new_order) for tensor in tensors]
+        return reordered
+
+    def max_positions(self) -> int:
+        """Source positions."""
+        return self.limit
+
+
+class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
+    """The decoder; ``sizes`` are fairseq's options ``cfg`` as the model has them."""
+
+    quant_noise: Any
+
+    def __init__(self, cfg: TransformerConfig, sizes: ModelConfig, dictionary: Any, embed_tokens: nn.Embedding):
+        Decoder.__init__(self, sizes, embed_tokens)
+        self.dictionary, self.onnx_trace = dictionary, False
+        if sizes.adaptive_cutoffs:  # fairseq's, which its criterion trains
+            self.adaptive_softmax = AdaptiveSoftmax(
+                len(dictionary),
+                sizes.decoder_output_dim,
+                list(sizes.adaptive_cutoffs),
+                dropout=cfg.adaptive_softmax_dropout,
+                factor=sizes.adaptive_factor,
+            )
+        take_fairseq_s_(self, cfg, cfg.decoder.layerdrop)
+
+    def check_positions(self, positions: int) -> None:
+        check_length(positions, self.limit, "target")
+
+    def look_up(self, tokens: Tensor) -> Tensor:
+        x = super().look_up(tokens)
+        return x if self.quant_noise is None else self.quant_noise(x)
+
+    def forward(  # type: ignore[override]
+        self, prev_output_tokens: Tensor, encoder_out: Any = None, *, features_only: bool = False, **more: Any
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """``extract_features`` and, unless ``features_only``, the projection: B x T x V."""
+        more = {name: more[name] for name in more if name not in ("src_lengths", "return_all_hiddens")}
+        x, extra = self.extract_features(prev_output_tokens, encoder_out, **more)
+        return (x if features_only else self.output_layer(x)), extra
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list[Tensor]] | None,
+        incremental_state: dict[str, Any] | None = None,
+        full_context_alignment: bool = False,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Decode B x T tokens, padded on either side, up to the vocabulary projection; with a state one, the last.
+
+        Returns:
+            features B x T x C; ``{"attn": [B x T x S], "inner_states": [T x B x C each]}``, the attention of one layer
+            (default: the last) averaged over so many heads (default: all)
+        """
+        if full_context_alignment:
+            raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")
+        length = prev_output_tokens.size(1)
+        number = len(self.layers) - 1 if alignment_layer is None else alignment_layer
+        inner: list[Tensor] = []
+        if incremental_state is None:
+            tokens, shift = self.shift_left(prev_output_tokens)
+            encoded, padding = encoded_in(encoder_out)
+            (*inner, x), attentions = self.decode(self.embed(tokens), encoded, padding, (number,))
+            x = restore_padding(x, shift, length)
+            if shift is not None:
+                inner = [restore_padding(each.transpose(0, 1), shift, length).transpose(0, 1) for each in inner]
+        else:  # never padded: fairseq's search starts every sentence in the first column
+            self.check_positions(length)
+            shift = None
+            if STATE not in incremental_state:
+                self.begin(incremental_state, encoder_out)
+            x, attentions = self.decode_step(prev_output_tokens[:, -1:], incremental_state[STATE], (number,))
+        attention = next((each for each in attentions if each is not None), None)
+        if attention is not None:
+            attention = restore_padding(attention[:alignment_heads].float().to(x).mean(0), shift, length)
+        return x, {"attn": [attention], "inner_states": [*inner]}
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """``B x T x C -> B x T x V``; features as they are for an adaptive softmax."""
+        return features if self.adaptive_softmax is not None else self.output_projection(features)
+
+    def begin(self, incremental_state: dict[str, Any], encoder_out: dict[str, list[Tensor]] | None) -> None:
+        """Leave the state before the first step in fairseq's dictionary."""
+        encoded, padding = encoded_in(encoder_out)
+        beams = 1
+        if encoder_out is not None and "sentence" in encoder_out:
+            (sentence,) = encoder_out["sentence"]
+            count = int((sentence == sentence[0]).sum())
+            beams = count if in_groups(sentence, count) else 1
+        if encoded is not None and padding is not None:
+            encoded, padding = encoded[:, ::beams], padding[::beams]
+        incremental_state[STATE], incremental_state[BEAMS] = self.start(encoded, padding), beams
+
+    def reorder_incremental_state_scripting(self, incremental_state: dict[str, Any], new_order: Tensor) -> None:
+        """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch.
+
+        No search of fairseq's parts the beams of a sentence. Where another does, each has its own source from then on.
+        """
+        if STATE not in incremental_state:
+            return
+        beams = incremental_state[BEAMS]
+        state, sentences = incremental_state[STATE], new_order // beams
+        if beams > 1 and in_groups(sentences, beams):
+            sentences = sentences[::beams]
+        elif beams > 1:
+            incremental_state[BEAMS] = 1
+        count = next((source.keys.size(0) for source in state.sources if source is not None), 0)
+        same = sentences.is_cpu and torch.equal(sentences, torch.arange(count))
+        state.reorder(new_order, None if same else sentences)
+
+    def max_positions(self) -> int:
+        """Target positions."""
+        return self.limit
+
+
+def encoded_in(encoder_out: dict[str, list[Tensor]] | None) -> tuple[Tensor | None, Tensor | None]:
+    """The encoding, S x B x C, and its padding, B x S."""
+    if encoder_out is None:
+        return None, None
+    return encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"][0]
+
+
+def in_groups(sentence: Tensor, beams: int) -> bool:
+    """Whether each so many rows in a row are of one sentence; ``sentence`` (B) says which one each row is of."""
+    if sentence.numel() % beams:
+        return False
+    groups = sentence.view(-1, beams)
+    return bool((groups == groups[:, :1]).all())

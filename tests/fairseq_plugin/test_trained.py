@@ -1,0 +1,184 @@
+"""Averages of checkpoints, and old checkpoints as models."""
+
+import json
+import os
+from argparse import Namespace
+from pathlib import Path
+
+import fairseq_cli.generate
+import numpy as np
+import pytest
+import torch
+from builders import batch, shifted
+from crafted import save
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from in_this_process import run
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, model_of, save_checkpoint
+from resmlp_mt.score.bleu import tokenized_bleu
+from resmlp_mt.score.generate_output import in_order, read_generate_output
+from scripts import in_process
+
+OLD = Path(__file__).parent / "old_checkpoints"
+FLOATS = {np.float16: 16, np.float32: 32, np.float64: 64}
+
+
+@pytest.fixture
+def average(monkeypatch):
+    """Run scripts/average_checkpoints.py with these arguments."""
+    return in_process("average", monkeypatch)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
+@given(data=st.data(), count=st.integers(1, 4), kind=st.sampled_from(list(FLOATS)))
+def test_the_average_is_numpys_mean_in_float64(tmp_path, data, count, kind):
+    shape = data.draw(arrays.array_shapes(min_dims=0, max_dims=3, max_side=3))
+    values = st.floats(-1000, 1000, width=FLOATS[kind])
+    drawn = [data.draw(arrays.arrays(kind, shape, elements=values)) for _ in range(count)]
+    paths = [save(tmp_path / f"{i}.pt", {"w": torch.from_numpy(np.array(w))}) for i, w in enumerate(drawn)]
+    result = average_checkpoints(paths)["model"]["w"]
+    mean = torch.from_numpy(np.array(np.mean(np.stack(drawn).astype(np.float64), axis=0)))
+    assert torch.equal(result, mean.to(result.dtype))
+    assert result.numpy().dtype == kind
+
+
+def test_all_that_is_no_weight_is_the_last_one_s_and_tied_embeddings_stay_tied(tmp_path):
+    paths = []
+    for i in 1, 2, 4:
+        embedding = torch.randn(100, 16)
+        model = {"encoder": embedding, "decoder": embedding, "transposed": embedding.t(), "steps": torch.tensor(i)}
+        extra = {"train_iterator": {"epoch": i}, "ema": model}
+        history = [{"criterion_name": "C", "optimizer_name": "Adam", "num_updates": i}]
+        paths.append(save(tmp_path / f"{i}.pt", model, extra_state=extra, optimizer_history=history))
+    result = average_checkpoints(paths)
+    model = result["model"]
+    assert model["steps"].item() == 4
+    assert result["optimizer_history"][-1]["num_updates"] == 4
+    assert result["extra_state"] == {"train_iterator": {"epoch": 4}}
+    assert model["encoder"].data_ptr() == model["decoder"].data_ptr()
+    assert torch.equal(model["transposed"], model["encoder"].t())
+
+
+def test_the_same_inputs_give_the_same_bytes(tmp_path, average):
+    files = [save(tmp_path / f"checkpoint{epoch}.pt", {"w": torch.randn(7, 7)}) for epoch in (1, 2)]
+    for name in ("a.pt", "b.pt"):
+        average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / name)
+    average("--inputs", *files, "--output", tmp_path / "c.pt")
+    assert len({(tmp_path / name).read_bytes() for name in ("a.pt", "b.pt", "c.pt")}) == 1
+
+
+def test_the_last_checkpoints_by_number(tmp_path):
+    names = [f"checkpoint{e}.pt" for e in (1, 2, 9, 10, 11)] + ["checkpoint_2_500.pt", "checkpoint_10_1000.pt"]
+    for name in [*names, "checkpoint_best.pt", "checkpoint_last.pt", "checkpoint12.pt.tmp"]:
+        (tmp_path / name).touch()
+
+    def last(*args):
+        return [path.name for path in last_checkpoints(tmp_path, *args)]
+
+    assert last(3, "epoch") == ["checkpoint9.pt", "checkpoint10.pt", "checkpoint11.pt"]
+    assert last(2, "epoch", 9) == ["checkpoint2.pt", "checkpoint9.pt"]
+    assert last(2, "update") == ["checkpoint_2_500.pt", "checkpoint_10_1000.pt"]
+    assert last(1, "update", 999) == ["checkpoint_2_500.pt"]
+    with pytest.raises(UserError, match=r"6 epoch .* there are 5 \(checkpoint1.pt, .*checkpoint11.pt\)"):
+        last(6, "epoch")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"w": torch.ones(2, 3)}, r"2.pt: b is not as in .*1.pt"),
+        ({"w": torch.ones(2, 3), "b": torch.ones(3), "c": torch.ones(1)}, r"2.pt: c is not as in .*1.pt"),
+        ({"w": torch.ones(3, 2), "b": torch.ones(3)}, r"2.pt: w is not as in .*1.pt"),
+        ({"w": torch.ones(2, 3).half(), "b": torch.ones(3)}, r"2.pt: w is not as in .*1.pt"),
+        ({"w": torch.ones(2, 3), "b": torch.tensor([1.0, float("nan"), 1.0])}, r"2.pt: b is not finite"),
+    ],
+)
+def test_models_that_do_not_average_are_refused(tmp_path, model, message):
+    first = save(tmp_path / "1.pt", {"w": torch.ones(2, 3), "b": torch.ones(3)})
+    second = save(tmp_path / "2.pt", model)
+    with pytest.raises(UserError, match=message):
+        average_checkpoints([first, second])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--inputs", "weights.pt"], "weights.pt: not loaded: not a checkpoint of fairseq-train"),
+        (["--inputs", "nowhere.pt"], "nowhere.pt: cannot be read: No such file"),
+        (["--inputs", "good.pt", "folder/../good.pt"], "comes twice"),
+        (["--inputs", "good.pt", "--output", "folder/../good.pt"], "would be written over the input"),
+        (["--inputs", "."], "--inputs .: give one directory"),
+        (["--inputs", ".", "--num-epoch-checkpoints", "0"], "give 1 or more"),
+        (["--inputs", "a.pt", "b.pt", "--num-update-checkpoints", "2"], "--inputs a.pt: give one directory"),
+        (["--inputs", "a.pt", "--checkpoint-upper-bound", "2"], "--inputs a.pt: give one directory"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused(tmp_path, monkeypatch, average, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    os.mkdir("folder")
+    torch.save({"w": torch.ones(1)}, "weights.pt")
+    before = save(Path("good.pt")).read_bytes()
+    with pytest.raises(UserError, match=message):
+        average("--output", "out.pt", *arguments)
+    assert Path("good.pt").read_bytes() == before and not Path("out.pt").exists()
+
+
+@pytest.mark.parametrize("name", ["checkpoint1.pt", "checkpoint_1_9.pt", "checkpoint_last.pt", "checkpoint_best.pt"])
+def test_a_training_s_other_checkpoints_are_not_written_over(tmp_path, average, name):
+    for number in 2, 3:
+        save(tmp_path / f"checkpoint{number}.pt")
+    (tmp_path / name).write_text("of hours")
+    with pytest.raises(UserError, match=f"{name}: would be written over the input"):
+        average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / name)
+    assert (tmp_path / name).read_text() == "of hours"
+    for _ in range(2):  # an average is
+        average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / "checkpoint_avg.pt")
+
+
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match=r"out.pt: cannot be written: No space left on device"):
+        save_checkpoint({"model": torch.ones(1)}, tmp_path / "out.pt")
+    assert os.listdir(tmp_path) == []
+
+
+def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(small, tmp_path, train, average):
+    train(tmp_path, "--max-update", 4, "--save-interval-updates", 1)  # an epoch has two
+    path = tmp_path / "average.pt"
+    average("--inputs", tmp_path, "--num-update-checkpoints", 2, "--output", path)
+    assert path.stat().st_size < (tmp_path / "checkpoint_last.pt").stat().st_size
+
+    common = ("--path", path, "--cpu", "--results-path", tmp_path, "--num-workers", 0)
+    run(fairseq_cli.generate, small / "bin", *common, "--nbest", 2, "--required-batch-size-multiple", 1)
+    references = (small / "bin.en").read_text().splitlines()
+    hypotheses = in_order(read_generate_output([tmp_path / "generate-test.txt"], nbest=2), len(references))
+    ours = tokenized_bleu(hypotheses, references)
+    theirs = (tmp_path / "generate-test.txt").read_text().splitlines()[-1]
+    assert theirs.startswith(
+        f"Generate test with beam=5: BLEU4 = {ours['score']:.2f}, {ours['verbose_score'].split()[0]} (BP="
+    )
+    with pytest.raises(AssertionError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
+        train(tmp_path, "--max-update", 5, "--restore-file", path)
+
+
+@pytest.mark.parametrize("kind", ["linear", "gated"])
+@torch.no_grad()
+def test_old_checkpoints_load_as_data_and_score_as_they_did(kind):
+    """fairseq-train wrote them with this plugin at commit 30dd792."""
+    path = OLD / f"{kind}.pt"
+    with torch.serialization.safe_globals([Namespace]):  # holds its options; all else PyTorch allows
+        torch.load(path, weights_only=True)
+    model = model_of(path, load_checkpoint(path))
+    recorded = json.loads((OLD / "scores.json").read_text())
+    sources, targets = recorded["sources"], recorded["targets"]
+    scores = model(batch(sources), None, batch(shifted(targets)))[0].log_softmax(-1)
+    for row, target, expected in zip(scores, targets, recorded[kind], strict=True):
+        found = row[torch.arange(len(target)), target]
+        torch.testing.assert_close(found, torch.tensor(expected), rtol=0, atol=1e-5)
