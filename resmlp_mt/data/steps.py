@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import UNFINISHED, JsonFile, check_outputs, unfinished_within
-from resmlp_mt.common.locks import lock_folder
-from resmlp_mt.data.checksums import sha256_of
+from resmlp_mt.common.files import UNFINISHED, JsonFile, check_outputs, checksum, lock_folder, unfinished_within
 
 RULES = 4  # raise it with every change of this package that changes what some step writes
 PATIENCE = 2.0  # seconds for which the worker processes of a killed run may have its lock
@@ -76,14 +74,14 @@ class Steps:
         with lock_folder(folder, refusal, PATIENCE):
             steps = cls(folder)
             steps._check(outputs, inputs, overwrite)  # again: another run may have ended in between
-            with unfinished_within(folder):
-                steps._file.values["files"] = sorted({*steps._file.values["files"], *BESIDE, *steps._names(outputs)})
-                steps._file.save()
-                try:
+            ours = {UNFINISHED, *BESIDE, *steps._names(outputs)}
+            steps._file.values["files"] = sorted(ours.union(steps._file.values["files"]))
+            steps._file.save()
+            try:
+                with unfinished_within(folder):
                     yield steps
-                except BaseException:
-                    steps._forget_missing()
-                    raise
+            finally:
+                steps._forget_missing()
 
     def run(self, step: Step, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do ``work`` unless its outputs are there already, made from the same inputs by the same options.
@@ -125,7 +123,10 @@ class Steps:
     def finish(self) -> None:
         """Remove what runs with other options have left, so that a folder does not depend on its past."""
         values = self._file.values
-        ours = {*BESIDE, *self._names([path for step in self._seen.values() for path in step.outputs])}
+        ours = {
+            *(UNFINISHED, *BESIDE),
+            *self._names([path for step in self._seen.values() for path in step.outputs]),
+        }
         for name in set(values["files"]) - ours:
             path = self._folder / name
             if path.is_file() and path.resolve().is_relative_to(self._folder.resolve()):
@@ -137,21 +138,22 @@ class Steps:
         """What was not made is not ours: a file that a user puts there later is in the way."""
         names = self._file.values["files"]
         self._file.values["files"] = [name for name in names if os.path.lexists(self._folder / name)]
-        with contextlib.suppress(UserError):  # a full disk; what ended the run is what is told
+        with contextlib.suppress(UserError):  # a full disk: what ended the run is what is told
             self._file.save()
 
     def _check(self, outputs: Sequence[Path], inputs: Sequence[Path], overwrite: bool) -> None:
         """See that nothing of a user's would be lost."""
         data_bin = self._folder / "data-bin"
-        written = [*outputs, *(self._folder / name for name in BESIDE)]
-        ours = [self._folder / name for name in (UNFINISHED, *self._file.values["files"])]
+        written = [*outputs, *(self._folder / name for name in (UNFINISHED, *BESIDE))]
+        ours = [self._folder / name for name in self._file.values["files"]]
         check_outputs([*written, data_bin, *ours], inputs)
         for path in [*written, *(file for file in data_bin.rglob("*") if not file.is_dir())]:
             name = path.relative_to(self._folder)
             for part in (path, *(self._folder / parent for parent in name.parents[:-1])):
                 if part.is_symlink():
                     raise UserError(f"{part}: is a symbolic link, through which nothing is written: remove it")
-            if os.path.lexists(path) and name.as_posix() not in self._file.values["files"] and not overwrite:
+            may_go = name.as_posix() in self._file.values["files"] or (overwrite and name.as_posix() != UNFINISHED)
+            if os.path.lexists(path) and not may_go:
                 raise UserError(
                     f"{path}: is not of an earlier preparation, and would be written over: move it away, choose "
                     "another --out, or allow it with --overwrite"
@@ -163,7 +165,7 @@ class Steps:
     def _sum(self, path: Path) -> str:
         # Computed once a run: nobody else may change our files meanwhile, and an input is what it was at first.
         if path not in self._sums:
-            self._sums[path] = sha256_of(path)
+            self._sums[path] = checksum(path)
         return self._sums[path]
 
     def _output_sums(self, step: Step) -> dict[str, str]:

@@ -10,9 +10,8 @@ from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from torch import Tensor, nn
 
-from resmlp_mt.common.allocator import keep_freed_memory
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.matmul import choose
+from resmlp_mt.common.matmul import choose, keep_freed_memory
 from resmlp_mt.fairseq_plugin.checkpoints.parameters import check_fit
 from resmlp_mt.fairseq_plugin.decoder import ResMLPDecoder
 from resmlp_mt.fairseq_plugin.encoder import ResMLPEncoder

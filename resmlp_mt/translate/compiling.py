@@ -18,8 +18,7 @@ from torch.export import Dim, ExportedProgram, export
 
 import resmlp_mt.nn
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_folder
-from resmlp_mt.common.locks import lock
+from resmlp_mt.common.files import atomic_folder, lock
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.checking import Sizes, difference, random_sentences

@@ -15,11 +15,10 @@ import pytest
 from data.conftest import corpus  # noqa: F401  (a fixture)
 from data.folders import contents
 
-from resmlp_mt.common import cluster as clusters
-from resmlp_mt.common.cluster import Cluster
+from resmlp_mt.common import workers as clusters
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import Progress
-from resmlp_mt.common.workers import ordered_map
+from resmlp_mt.common.workers import Cluster, ordered_map
 from resmlp_mt.data import chunks
 from resmlp_mt.data.filtering import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
@@ -176,7 +175,7 @@ def test_scheduler_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dask_is_imported_for_a_cluster_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "import sys, resmlp_mt.common.cluster; assert not {'dask', 'distributed'} & {*sys.modules}"
+    code = "import sys, resmlp_mt.common.workers; assert not {'dask', 'distributed'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     monkeypatch.setitem(sys.modules, "distributed", None)
     expected = r"^--cluster tcp://a:1: Dask cannot be imported .*: pip install 'resmlp-mt\[cluster\]'"
