@@ -49,11 +49,14 @@ def unfinished_within(folder: PathLike) -> Iterator[None]:
     That is the hidden ``FOLDER/.unfinished``, which is gone at the end. What a killed run left in it goes first.
 
     Args:
-        folder: exists, and is ours alone for the time; so is that name in it
+        folder: exists, and is ours alone for the time
     """
     path = Path(os.path.abspath(folder), UNFINISHED)
     with writing(path):
         if os.path.lexists(path):
+            ours = path.is_dir() and not path.is_symlink() and all(path.match(".*.tmp") for path in path.iterdir())
+            if not ours:
+                raise UserError(f"{path}: is not of this toolkit, which needs the name: move it away")
             shutil.rmtree(path)
         path.mkdir()
     before = _unfinished.set(path)

@@ -15,17 +15,12 @@ from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write
 from resmlp_mt.common.progress import Progress, reasons
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
-from resmlp_mt.data.chunks import chunks
-from resmlp_mt.data.disk import text_bytes
-from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter, chunks
 from resmlp_mt.data.languages import check_code, check_name
-from resmlp_mt.data.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
-from resmlp_mt.data.splitting import ChunkSplitter, SideCounts
-from resmlp_mt.data.steps import Step, Steps
-from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.data.tokens import ChunkTokenizer
+from resmlp_mt.data.steps import Step, Steps, text_bytes
+from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 

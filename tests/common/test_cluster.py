@@ -20,7 +20,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import Progress
 from resmlp_mt.common.workers import Cluster, ordered_map
 from resmlp_mt.data import chunks
-from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words

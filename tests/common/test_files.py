@@ -203,6 +203,23 @@ def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["mine"] and _names(tmp_path / "mine") == ["file"]
 
 
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_a_user_s_folder_of_that_name_is_left_alone(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "mine").mkdir()
+    path = tmp_path / ".unfinished"
+    if kind == "file":
+        path.write_text("mine")
+    elif kind == "folder":
+        path.mkdir()
+        (path / "file").write_text("mine")
+    else:
+        path.symlink_to("mine")
+    with pytest.raises(UserError, match=r"\.unfinished: is not of this toolkit"), unfinished_within(tmp_path):
+        pass
+    assert _names(tmp_path) == [".unfinished", "mine"]
+    assert kind != "folder" or _names(path) == ["file"]
+
+
 # --- lock
 
 

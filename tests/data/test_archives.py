@@ -13,7 +13,7 @@ import pytest
 from data import replicas
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.archives import ArchivedText, opened_member
+from resmlp_mt.data.sources import ArchivedText, opened_member
 
 
 @pytest.fixture(scope="module")

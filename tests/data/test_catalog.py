@@ -8,7 +8,7 @@ import pytest
 import sacrebleu.dataset
 from data import replicas
 
-from resmlp_mt.data.catalog import ARCHIVES, TASKS
+from resmlp_mt.data.wmt14 import ARCHIVES, TASKS
 
 
 def test_every_archive_is_known_by_its_bytes() -> None:

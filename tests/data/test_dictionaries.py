@@ -3,7 +3,7 @@
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.dictionaries import made_up_dictionary, read_dictionary
+from resmlp_mt.data.binarized import made_up_dictionary, read_dictionary
 
 
 @pytest.mark.parametrize("entries", [4, 5, 100])

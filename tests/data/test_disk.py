@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.disk import check_disk, disk_needed, text_bytes
+from resmlp_mt.data.steps import check_disk, disk_needed, text_bytes
 
 
 def _sized(path: Path, size: int) -> Path:

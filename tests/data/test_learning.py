@@ -16,16 +16,15 @@ from sentencepiece import SentencePieceProcessor
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import tokenizers_bpe
-from resmlp_mt.data.chunks import Chunk
-from resmlp_mt.data.learning import (
+from resmlp_mt.data.chunks import Chunk, WordCounter
+from resmlp_mt.data.subwords import (
     MOST_LETTERS,
-    WordCounter,
+    Subwords,
     evenly,
     learn_bpe,
     learn_pieces,
     write_counts,
 )
-from resmlp_mt.data.subwords import Subwords
 
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8
 PAIRS = [(line.encode(), line.encode()) for line in TEXT]
@@ -204,7 +203,7 @@ def test_characters_that_get_a_piece(
 ) -> None:
     # two characters in a hundred thousand, of an alphabet that is small
     pairs = [(b"one " * 20, b"no " * 20)] * 700 + [("² Ö".encode(), "▅ ▁".encode())]
-    monkeypatch.setattr("resmlp_mt.data.learning.ALPHABET", alphabet)
+    monkeypatch.setattr("resmlp_mt.data.subwords.ALPHABET", alphabet)
     learn_pieces(pairs, tmp_path / "model", Subwords("sentencepiece", 9, character_coverage=coverage))
     assert {piece for piece in pieces_of(tmp_path / "model") if len(piece) == 1} == set(covered)
 

@@ -8,10 +8,10 @@ import sacrebleu.dataset
 from data import replicas
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data import catalog
-from resmlp_mt.data.official_sets import OfficialText
+from resmlp_mt.data import wmt14
+from resmlp_mt.data.wmt14 import OfficialText
 
-SETS = [catalog.NEWSTEST2012, catalog.NEWSTEST2013, catalog.NEWSTEST2014]
+SETS = [wmt14.NEWSTEST2012, wmt14.NEWSTEST2013, wmt14.NEWSTEST2014]
 
 
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])
@@ -50,7 +50,7 @@ def test_the_archives_are_sacrebleus() -> None:
 def test_an_archive_without_the_set(tmp_path: Path) -> None:
     (tmp_path / "x.tgz").write_bytes(replicas.tar({"a": b""}))
     with pytest.raises(UserError, match=r"x\.tgz: has no test/newstest2013-src\.en\.sgm"):
-        catalog.NEWSTEST2013.step(tmp_path / "out", tmp_path / "x.tgz", ("en", "de"))[1]()
+        wmt14.NEWSTEST2013.step(tmp_path / "out", tmp_path / "x.tgz", ("en", "de"))[1]()
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -23,10 +23,10 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_SENTENCE, read_lines
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.binarize import Binarizing, write_dictionary
-from resmlp_mt.data.disk import disk_needed
-from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, prepare
 from resmlp_mt.data.sources import PlainText
+from resmlp_mt.data.steps import disk_needed
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.summary import format_summary
 from resmlp_mt.text.words import Words

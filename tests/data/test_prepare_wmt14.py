@@ -17,7 +17,7 @@ from data.prepare_command import Command, Finished
 from fairseq.data import Dictionary, data_utils
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data import catalog
+from resmlp_mt.data import wmt14
 from resmlp_mt.data.download import PARTS
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.wmt14 import Preparation
@@ -279,7 +279,7 @@ def test_a_bad_server_is_told_in_one_line(run: Run, server: Server, tmp_path: Pa
 
 
 def _preparation(folder: Path, **more: object) -> Preparation:
-    return Preparation(catalog.TASKS["en-de"], folder / "out", Subwords("bpe", 60), **more)
+    return Preparation(wmt14.TASKS["en-de"], folder / "out", Subwords("bpe", 60), **more)
 
 
 def test_what_is_there_need_not_come(tmp_path: Path) -> None:

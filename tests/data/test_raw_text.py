@@ -10,7 +10,7 @@ import pytest
 from fairseq.data import Dictionary
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PlainText

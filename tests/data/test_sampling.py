@@ -6,7 +6,7 @@ import torch
 from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.sampling import lengths, sample
+from resmlp_mt.data.binarized import lengths, sample
 
 LANGS = "en", "de"
 

@@ -84,16 +84,6 @@ def test_what_is_not_on_record_is_refused_by_name(tmp_path: Path, name: str) -> 
     assert _make(tmp_path, "a", "deep/b", options={"other": 1})  # now it is ours
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_user_s_folder_of_our_name_for_what_is_unfinished_stays(tmp_path: Path, overwrite: bool) -> None:
-    (tmp_path / ".unfinished").mkdir()
-    (tmp_path / ".unfinished" / "file").write_text("mine")
-    before = _tree(tmp_path)
-    with pytest.raises(UserError, match=r"/\.unfinished: is not of an earlier preparation"):
-        _make(tmp_path, "a", overwrite=overwrite)
-    assert {**_tree(tmp_path), ".lock": b""} == {**before, ".lock": b""}
-
-
 def test_other_files_stay(tmp_path: Path) -> None:
     mine = [".notes.tmp", "deep/.hidden.tmp", "deep/.folder.tmp/file", "deep/b.bak", "c"]
     for name in mine:

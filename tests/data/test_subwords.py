@@ -9,11 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.data.chunks import CHUNK, Chunk, chunks
-from resmlp_mt.data.filtering import PairFilter
-from resmlp_mt.data.learning import WordCounter, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.data.splitting import ChunkSplitter, SideCounts
-from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.data.chunks import CHUNK, Chunk, ChunkSplitter, PairFilter, SideCounts, WordCounter, chunks
+from resmlp_mt.data.subwords import Subwords, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.text.characters import CharacterCleaner
 
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.chunks import Chunk
-from resmlp_mt.data.tokens import ChunkTokenizer
+from resmlp_mt.data.chunks import Chunk, ChunkTokenizer
 from resmlp_mt.text.characters import CharacterCleaner
 from resmlp_mt.text.words import LineTokenizer, Words
 

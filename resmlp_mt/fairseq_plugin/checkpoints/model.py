@@ -10,7 +10,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
-from resmlp_mt.data.dictionaries import made_up_dictionary
+from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints.loading import architecture_of, options_of
 

@@ -9,7 +9,7 @@ from fairseq.data import data_utils
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
-from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints.averaging import average_checkpoints
 from resmlp_mt.fairseq_plugin.checkpoints.loading import architecture_of, load_checkpoint, options_of

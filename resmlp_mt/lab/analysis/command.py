@@ -6,7 +6,7 @@ from pathlib import Path
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs
-from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.fairseq_plugin.checkpoints.averaging import save_checkpoint
 from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint
 from resmlp_mt.fairseq_plugin.checkpoints.model import model_of
