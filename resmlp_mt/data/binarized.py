@@ -25,9 +25,6 @@ def check_binarized(prefix: str, entries: int | None = None) -> None:
     Args:
         prefix: their names without ``.bin`` and ``.idx``
         entries: of their dictionary, if there is one
-
-    Raises:
-        UserError: they are cut short or damaged, do not belong together, or belong to another dictionary
     """
     index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     with index.open("rb") as stream:
@@ -62,11 +59,7 @@ def check_binarized(prefix: str, entries: int | None = None) -> None:
 
 
 def read_dictionary(path: Path) -> Dictionary:
-    """Read ``dict.LANGUAGE.txt``.
-
-    Raises:
-        UserError: there is none, or it is something else, with the line
-    """
+    """Read ``dict.LANGUAGE.txt``."""
     if not path.is_file():
         raise UserError(f"{path}: no such file: give fairseq's folder of binarized data and its languages")
     _check_lines(path)
@@ -112,9 +105,6 @@ def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarr
     Args:
         folder: binarized data
         subset: ``train`` or ``valid``
-
-    Raises:
-        UserError: the folder lacks it, or the two sides are not of the same number of sentences
     """
     sides = [_dataset(prefix) for prefix in _prefixes(folder, subset, langs)]  # whose end would unmap their sizes
     source, target = (side.sizes.astype(np.int64) for side in sides)
@@ -126,11 +116,7 @@ def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarr
 
 
 def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarray:
-    """The numbers of the pairs of a sample: the first of one permutation of the training set, which all samples share.
-
-    Raises:
-        UserError: there are fewer pairs
-    """
+    """The numbers of the pairs of a sample: the first of one permutation of the training set, shared by all samples."""
     there = len(lengths(data, "train", langs)[0])
     if pairs > there:
         raise UserError(f"{data}: has {there:,} training pairs, a sample of {pairs:,} is asked for")
@@ -148,9 +134,6 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
         pairs: how many
         seed: of the permutation
         made_of: what is kept with it, in RECORD
-
-    Raises:
-        UserError: there are fewer pairs, the data is broken, or the folder cannot be written
     """
     chosen = drawn(data, langs, pairs, seed)
     with atomic_folder(folder) as new:

@@ -103,11 +103,6 @@ class ChunkTokenizer:
         self._names = names
 
     def __call__(self, chunk: Chunk) -> Tokenized:
-        """Tokenize.
-
-        Raises:
-            UserError: a line is not UTF-8, has no words or an endless one, where that must not be
-        """
         lines: list[list[str]] = []
         not_utf8 = [0, 0]
         dropped: Counter[str] = Counter()
@@ -116,10 +111,9 @@ class ChunkTokenizer:
             if self._names:
                 for name, line in zip(self._names, words, strict=True):
                     if what := _trouble(line):
-                        mend = "convert the file (iconv)" if line is None else "mend the line"
                         raise UserError(
                             f"{name}:{number}: {what}: validation and test lines are never dropped: "
-                            f"{mend}, or take it out of both sides"
+                            "mend the line, or take it out of both sides"
                         )
             known = [line for line in words if line is not None]
             if len(known) == len(pair):
@@ -141,7 +135,7 @@ class ChunkTokenizer:
 def _trouble(line: str | None) -> str | None:
     """Why a line cannot be used in a validation or test set."""
     if line is None:
-        return "not UTF-8"
+        return "not UTF-8 (iconv converts a file)"
     longest = max(map(len, line.split()), default=0)
     if longest > LONGEST_WORD:
         return f"a word of {longest:,} letters"
@@ -231,19 +225,12 @@ def _length(line: str) -> int:
     return line.count(" ") + 1 if line else 0
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What ``WordCounter`` makes of a chunk: the pairs in it, and how often each word stands on both sides together."""
-
-    read: int
-    counts: Counter[str]
-
-
 class WordCounter:
-    """Counts the words of chunks of tokenized pairs that BPE can be learned from."""
+    """Counts the words of chunks of tokenized pairs that BPE can be learned from, on both sides together."""
 
-    def __call__(self, chunk: Chunk) -> Counted:
+    def __call__(self, chunk: Chunk) -> tuple[int, Counter[str]]:
+        """The pairs read, and how often each word stands in them."""
         counts = Counter(b" ".join(line for pair in chunk.pairs for line in pair).decode().split())
         for word in [word for word in counts if len(word) > MOST_LETTERS or word.endswith(NOT_LAST)]:
             del counts[word]
-        return Counted(len(chunk.pairs), counts)
+        return len(chunk.pairs), counts

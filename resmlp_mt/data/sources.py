@@ -9,7 +9,8 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
@@ -27,47 +28,43 @@ _MARKS = {
 
 
 class PairSource(Protocol):
-    """A stream of aligned pairs of raw lines."""
+    """A stream of aligned pairs of raw lines.
+
+    Attributes:
+        name: short, for messages, progress and the summary: ``"europarl-v7"``
+        sides: what the source and the target side are called in messages: a path, or ``"archive.tgz:member"``
+        inputs: the files whose bytes decide the pairs
+        options: JSON values that decide the pairs too: names of members, and so on
+    """
 
     @property
-    def name(self) -> str:
-        """Short, for messages, progress and the summary: ``"europarl-v7"``."""
-
+    def name(self) -> str: ...
     @property
-    def sides(self) -> tuple[str, str]:
-        """What the source and the target side are called in messages: a path, or ``"archive.tgz:member"``."""
-
+    def sides(self) -> tuple[str, str]: ...
     @property
-    def inputs(self) -> Sequence[Path]:
-        """The files whose bytes decide the pairs."""
-
+    def inputs(self) -> Sequence[Path]: ...
     @property
-    def options(self) -> dict[str, Any]:
-        """JSON values that decide the pairs too: names of members, and so on."""
+    def options(self) -> dict[str, Any]: ...
 
     def check(self) -> None:
-        """Look at the files' beginnings, before any work.
+        """See by the files' beginnings, before any work, that they are there and UTF-8 text."""
 
-        Raises:
-            UserError: a file is missing or cannot be read, or is no UTF-8 text
-        """
+    def pairs(self) -> Iterator[Pair]:
+        """Yield the pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it."""
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it.
 
-        Raises:
-            UserError: a side cannot be read, or is shorter than the other
-        """
+def _pairs(
+    streams: Iterable[AbstractContextManager[IO[bytes]]], sides: tuple[str, str], longest: int
+) -> Iterator[Pair]:
+    with contextlib.ExitStack() as stack:
+        opened = map(stack.enter_context, streams)
+        lines = [binary_lines(stream, side, longest) for stream, side in zip(opened, sides, strict=True)]
+        yield from cast(Iterator[Pair], aligned(lines, sides))
 
 
 @dataclass(frozen=True)
 class PlainText:
-    """Two text files aligned line by line, gzipped if their names end in ``.gz``.
-
-    Attributes:
-        source, target: the files
-        longest: bytes that a line may have
-    """
+    """Two text files aligned line by line, gzipped if their names end in ``.gz``, of lines of at most so many bytes."""
 
     source: Path
     target: Path
@@ -95,19 +92,12 @@ class PlainText:
         if os.path.samefile(self.source, self.target):
             raise UserError(f"{self.source}: is given as source and as target: give the target's text")
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        with contextlib.ExitStack() as stack:
-            streams = [stack.enter_context(opened(path)) for path in self.inputs]
-            lines = [binary_lines(stream, side, self.longest) for stream, side in zip(streams, self.sides, strict=True)]
-            yield from cast(Iterator[tuple[bytes, bytes]], aligned(lines, self.sides))
+    def pairs(self) -> Iterator[Pair]:
+        return _pairs(map(opened, self.inputs), self.sides, self.longest)
 
 
 def check_text(path: Path) -> None:
-    """See by a file's beginning that it is UTF-8 text, or nearly.
-
-    Raises:
-        UserError: it is missing, cannot be read, or is something else: UTF-16, compressed, ...
-    """
+    """See by a file's beginning that it is UTF-8 text, or nearly: not UTF-16, compressed, ..."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
     with opened(path) as stream:
@@ -149,9 +139,6 @@ def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
     Args:
         archive: tar (plain, gzip, bzip2 or xz), ``.zip``, or the folder that one was unpacked into
         member: its name in the archive
-
-    Raises:
-        UserError: the archive cannot be read, is none, or does not have the member; also while the stream is read
     """
     with contextlib.ExitStack() as stack:
         with _reading(archive):
@@ -163,11 +150,6 @@ def unpacked(folder: Path, member: str) -> Path | None:
     """The file that a member has become in a folder, if it is there; one of ``.gz`` may be decompressed, too."""
     names = (member, member.removesuffix(".gz"))
     return next((folder / name for name in names if (folder / name).is_file()), None)
-
-
-def files_of(archive: Path, members: Sequence[str]) -> list[Path]:
-    """The files that have the members of an archive: itself, or what it was unpacked into."""
-    return [unpacked(archive, member) or archive / member for member in members] if archive.is_dir() else [archive]
 
 
 @contextlib.contextmanager
@@ -219,10 +201,9 @@ def _reading(archive: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ArchivedText:
-    """Two members of one archive, aligned line by line. A ``PairSource``.
+    """Two members of one archive, aligned line by line.
 
     Attributes:
-        name: see ``PairSource``
         archive: the file, or the folder that it was unpacked into
         members: of the source and the target language
     """
@@ -238,7 +219,9 @@ class ArchivedText:
 
     @property
     def inputs(self) -> Sequence[Path]:
-        return files_of(self.archive, self.members)
+        if not self.archive.is_dir():
+            return [self.archive]
+        return [unpacked(self.archive, member) or self.archive / member for member in self.members]
 
     @property
     def options(self) -> dict[str, Any]:
@@ -251,9 +234,7 @@ class ArchivedText:
             elif not path.is_file():
                 raise UserError(f"{path}: no such file")
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
+    def pairs(self) -> Iterator[Pair]:
         # A tar archive is read from front to back: each side reads it on its own.
-        with contextlib.ExitStack() as stack:
-            streams = [stack.enter_context(opened_member(self.archive, member)) for member in self.members]
-            lines = [binary_lines(stream, side) for stream, side in zip(streams, self.sides, strict=True)]
-            yield from cast(Iterator[tuple[bytes, bytes]], aligned(lines, self.sides))
+        streams = (opened_member(self.archive, member) for member in self.members)
+        return _pairs(streams, self.sides, LONGEST_SENTENCE)

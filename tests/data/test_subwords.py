@@ -21,7 +21,7 @@ PAIRS = [(line.encode(), line.encode()) for line in TEXT]
 def codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """BPE learned from TEXT."""
     folder = tmp_path_factory.mktemp("codes")
-    write_counts(WordCounter()(Chunk(1, PAIRS)).counts, folder / "words")
+    write_counts(WordCounter()(Chunk(1, PAIRS))[1], folder / "words")
     assert learn_bpe(folder / "words", folder / "codes", Subwords("bpe", 20)) == 20
     return folder / "codes"
 
@@ -91,7 +91,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], 
     for nasty in (False, True):
         lines = [*TEXT, *[line for line in map(settle, NASTY_LINES) for _ in range(3) if nasty]]
         pairs = [(line.encode(), line.encode()) for line in lines]
-        write_counts(WordCounter()(Chunk(1, pairs)).counts, folder / "words")
+        write_counts(WordCounter()(Chunk(1, pairs))[1], folder / "words")
         for kind, symbols in (("bpe", 400), ("sentencepiece", 220 if nasty else 34)):
             subwords, path = Subwords(kind, symbols), folder / f"{kind} {nasty}"
             files[kind, nasty] = path
