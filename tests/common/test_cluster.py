@@ -12,8 +12,10 @@ from typing import Any
 
 import distributed
 import pytest
-from data.conftest import corpus  # noqa: F401  (a fixture)
-from data.folders import contents
+from data.conftest import (
+    contents,
+    corpus,  # noqa: F401  (a fixture)
+)
 
 from resmlp_mt.common import workers as clusters
 from resmlp_mt.common.errors import UserError

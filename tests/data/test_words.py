@@ -25,7 +25,7 @@ SENTENCES = [
 ]
 
 
-def wrapper(lang: str, words: Words, escape: bool = False):
+def wrapper(lang: str, words: Words):
     """fairseq's `--tokenizer moses` with the options that the words ask for."""
     from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
 
@@ -34,17 +34,16 @@ def wrapper(lang: str, words: Words, escape: bool = False):
             source_lang=lang,
             target_lang=lang,
             moses_no_dash_splits=not words.dash_splits,
-            moses_no_escape=not escape,
+            moses_no_escape=True,
         )
     )
 
 
-@pytest.mark.parametrize("escape", [False, True])
 @pytest.mark.parametrize("dash_splits", [False, True])
 @pytest.mark.parametrize(("lang", "sentence"), SENTENCES)
-def test_raw_text_becomes_the_words_of_fairseq(lang: str, sentence: str, dash_splits: bool, escape: bool) -> None:
+def test_raw_text_becomes_the_words_of_fairseq(lang: str, sentence: str, dash_splits: bool) -> None:
     words = Words("moses", dash_splits=dash_splits, normalize=False)
-    assert LineTokenizer(lang, words, escape)(sentence) == wrapper(lang, words, escape).encode(sentence)
+    assert LineTokenizer(lang, words)(sentence) == wrapper(lang, words).encode(sentence)
 
 
 @settings(max_examples=50, deadline=None)
@@ -94,21 +93,6 @@ def test_control_characters_are_dropped(char: str, punctuation: bool) -> None:
 )
 def test_spaces_and_punctuation(lang: str, raw: str, settled: str) -> None:
     assert CharacterCleaner(lang)(raw) == settled
-
-
-def test_settling() -> None:
-    settle = CharacterCleaner("en")
-    assert settle("\ufeffa\rb\tc\u2028d \x00 e\u00adf\u00a0g") == "a b c d ef g"
-    assert settle("▁a▁ \u200d\u200f") == "_a_"  # else sentencepiece would take it for a space
-    assert settle("“It’s” – he said…") == '"It\'s" - he said...'
-    assert CharacterCleaner("en", punctuation=False)("“It’s” – he said…") == "“It’s” – he said…"
-
-
-def test_no_escaping_and_no_dash_splits_by_default() -> None:
-    tokenize = LineTokenizer("en", Words())
-    assert tokenize("It's a well-known <tag> & more.") == "It 's a well-known < tag > & more ."
-    assert LineTokenizer("en", Words(dash_splits=True))("well-known") == "well @-@ known"
-    assert LineTokenizer("en", Words("none"))("It's  well-known.") == "It's well-known."
 
 
 def test_pairs_that_are_not_utf8_are_dropped_together() -> None:
