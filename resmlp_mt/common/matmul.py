@@ -35,16 +35,12 @@ def matmul(library: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _factors() -> tuple[torch.Tensor, torch.Tensor]:
-    random = torch.Generator().manual_seed(1)
-    with torch.device("cpu"):  # the model may be made on another
-        return torch.randn(512, 512, generator=random), torch.randn(512, 1024, generator=random)
-
-
 @cache
 def exact() -> bool:
     """Whether oneDNN's fp32 products are as near to those in float64 as fp32 allows on this machine."""
-    a, b = _factors()
+    random = torch.Generator().manual_seed(1)
+    with torch.device("cpu"):  # the model may be made on another
+        a, b = torch.randn(512, 512, generator=random), torch.randn(512, 1024, generator=random)
     expected = a.double() @ b.double()
     with matmul("onednn"):
         error = (a @ b - expected).abs().max() / expected.abs().max()
@@ -65,11 +61,6 @@ def mkl_is_slow() -> bool:
     return torch.backends.mkl.is_available() and "AuthenticAMD" in about
 
 
-def fastest() -> str:
-    """Which of LIBRARIES to take: oneDNN where that is exact and MKL is slow."""
-    return "onednn" if exact() and mkl_is_slow() else "blas"
-
-
 _set_here = False  # whether the process's setting is this module's, not its owner's
 
 
@@ -77,14 +68,14 @@ def choose(library: str) -> None:
     """Let this process multiply as ``--cpu-matmul`` says, and log it where that is oneDNN.
 
     Args:
-        library: one of MATMULS; ``auto`` is that of ``fastest``. It changes nothing where the
+        library: one of MATMULS; ``auto`` is oneDNN where that is exact and MKL is slow. It changes nothing where the
             process has chosen by itself, nor where there is a GPU, whose products PyTorch's setting would change too
     """
     global _set_here
     if library == "auto":
         if torch.cuda.is_available() or (torch.get_float32_matmul_precision() != "highest" and not _set_here):
             return
-        library = fastest()
+        library = "onednn" if exact() and mkl_is_slow() else "blas"
     torch.set_float32_matmul_precision(LIBRARIES[library])
     _set_here = library == "onednn"
     if _set_here:

@@ -139,9 +139,8 @@ def _function(key: str, pickled: bytes) -> Callable[[Any], Any]:
 
 
 def _start_worker() -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes of a terminal: the first ends the others
+    # Ctrl-C reaches all processes of a terminal: the first ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Memory from before the fork is shared with the parent: the garbage collector's marks would make copies of it.
     gc.freeze()
     # Without this, a worker would wait for ever after its parent was killed.
@@ -183,9 +182,7 @@ class Cluster(Workers):
         warnings.simplefilter("ignore", distributed.versions.VersionMismatchWarning)
         self._dask = distributed
         try:
-            # Try the address first: a Dask client that finds no scheduler does not end cleanly.
-            if (there := asyncio.run(self._identity())["type"]) != "Scheduler":
-                raise ValueError(f"a {there} is there")
+            asyncio.run(self._identity())  # first: a Dask client that finds no scheduler does not end cleanly
             self._client = distributed.Client(address, timeout=CONNECTING, set_as_default=False)
         except Exception as error:  # many kinds: no port in the address, another program that listens there, ...
             why = (str(error).strip() or f"{type(error).__name__}, {CONNECTING:.0f} s").splitlines()[0]

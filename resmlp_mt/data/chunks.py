@@ -10,7 +10,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.sources import Pair
 from resmlp_mt.data.subwords import MOST_LETTERS, Subwords
 from resmlp_mt.text.tokenizer import SPECIAL
-from resmlp_mt.text.words import LONGEST_WORD, LineTokenizer, Words
+from resmlp_mt.text.words import LineTokenizer, Words, check_words
 
 # Merges to these would leave them as the last subword of a word: the first one would then be taken for the mark that
 # the word goes on, the others for fairseq's own symbols.
@@ -136,10 +136,11 @@ def _trouble(line: str | None) -> str | None:
     """Why a line cannot be used in a validation or test set."""
     if line is None:
         return "not UTF-8 (iconv converts a file)"
-    longest = max(map(len, line.split()), default=0)
-    if longest > LONGEST_WORD:
-        return f"a word of {longest:,} letters"
-    return None if longest else "no words"
+    try:
+        check_words(line)
+    except ValueError as error:
+        return str(error)
+    return None if line.strip() else "no words"
 
 
 @dataclass

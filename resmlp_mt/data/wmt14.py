@@ -149,24 +149,20 @@ ARCHIVES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Bitext:
-    """A training corpus of one pair of languages.
+# The training corpora: their archives, and the members that hold them.
+CORPORA = {
+    "europarl-v7": ("training-parallel-europarl-v7.tgz", "training/europarl-v7.{pair}.{lang}"),
+    "commoncrawl": ("training-parallel-commoncrawl.tgz", "commoncrawl.{pair}.{lang}"),
+    "un": ("training-parallel-un.tgz", "un/undoc.2000.{pair}.{lang}"),
+    "news-commentary-v9": ("training-parallel-nc-v9.tgz", "training/news-commentary-v9.{pair}.{lang}"),
+    "giga-fren": ("training-giga-fren.tar", "giga-fren.release2.fixed.{lang}.gz"),
+}
 
-    Attributes:
-        name: for people
-        archive: name of its file in ``ARCHIVES``
-        members: the archive's members, with ``{lang}`` for the language
-    """
 
-    name: str
-    archive: str
-    members: str
-
-    def members_for(self, langs: tuple[str, str]) -> tuple[str, str]:
-        """The members of both sides."""
-        source, target = langs
-        return self.members.format(lang=source), self.members.format(lang=target)
+def members(corpus: str, langs: tuple[str, str]) -> tuple[str, str]:
+    """The members of both sides of a training corpus, whose source is English."""
+    source, target = (CORPORA[corpus][1].format(pair=f"{langs[1]}-{langs[0]}", lang=lang) for lang in langs)
+    return source, target
 
 
 @dataclass(frozen=True)
@@ -175,7 +171,7 @@ class Task:
 
     Attributes:
         langs: source and target language
-        train: what is trained on, in this order
+        train: the corpora that are trained on, in this order
         valid, test: official sets
         symbols: BPE merges, or pieces of the sentencepiece vocabulary
         pairs: of the training text, about
@@ -183,7 +179,7 @@ class Task:
     """
 
     langs: tuple[str, str]
-    train: Sequence[Bitext]
+    train: Sequence[str]
     valid: Sequence[OfficialSet]
     test: OfficialSet
     symbols: int
@@ -198,11 +194,7 @@ NEWSTEST2014 = OfficialSet("newstest2014", "wmt14/full")
 TASKS = {
     "en-de": Task(
         langs=("en", "de"),
-        train=(
-            Bitext("europarl-v7", "training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en.{lang}"),
-            Bitext("commoncrawl", "training-parallel-commoncrawl.tgz", "commoncrawl.de-en.{lang}"),
-            Bitext("news-commentary-v9", "training-parallel-nc-v9.tgz", "training/news-commentary-v9.de-en.{lang}"),
-        ),
+        train=("europarl-v7", "commoncrawl", "news-commentary-v9"),
         valid=(NEWSTEST2013,),
         test=NEWSTEST2014,
         symbols=32_000,
@@ -211,13 +203,7 @@ TASKS = {
     ),
     "en-fr": Task(
         langs=("en", "fr"),
-        train=(
-            Bitext("europarl-v7", "training-parallel-europarl-v7.tgz", "training/europarl-v7.fr-en.{lang}"),
-            Bitext("commoncrawl", "training-parallel-commoncrawl.tgz", "commoncrawl.fr-en.{lang}"),
-            Bitext("un", "training-parallel-un.tgz", "un/undoc.2000.fr-en.{lang}"),
-            Bitext("news-commentary-v9", "training-parallel-nc-v9.tgz", "training/news-commentary-v9.fr-en.{lang}"),
-            Bitext("giga-fren", "training-giga-fren.tar", "giga-fren.release2.fixed.{lang}.gz"),
-        ),
+        train=("europarl-v7", "commoncrawl", "un", "news-commentary-v9", "giga-fren"),
         valid=(NEWSTEST2012, NEWSTEST2013),
         test=NEWSTEST2014,
         symbols=40_000,
@@ -259,7 +245,7 @@ class Preparation:
     @property
     def files(self) -> dict[PublicFile, Sequence[str]]:
         """All archives, each with the members that a person may have unpacked in its place."""
-        training = {ARCHIVES[bitext.archive]: bitext.members_for(self.task.langs) for bitext in self.task.train}
+        training = {ARCHIVES[CORPORA[name][0]]: members(name, self.task.langs) for name in self.task.train}
         return {**training, **{official.archive: () for official in (*self.task.valid, self.task.test)}}
 
     def run(self, workers: Workers = ALONE, overwrite: bool = False) -> dict[str, Any]:
@@ -267,7 +253,7 @@ class Preparation:
         task, langs = self.task, self.task.langs
         sets = [*task.valid, task.test]
         paths = {file.name: self._place(file) for file in self.files}
-        train = [ArchivedText(each.name, paths[each.archive], each.members_for(langs)) for each in task.train]
+        train = [ArchivedText(name, paths[CORPORA[name][0]], members(name, langs)) for name in task.train]
         also = [official.step(self.out, paths[official.archive.name], langs) for official in sets]
         texts = [OfficialText(*official.paths(self.out, langs)) for official in sets]
         corpus = Corpus(langs, train, texts[:-1], texts[-1:], self.sample)

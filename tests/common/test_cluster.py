@@ -91,7 +91,6 @@ def test_same_bytes_though_workers_are_killed(
     ("make", "error", "message"),
     [
         (partial(Failing, partial(_raise, UserError, "line 7: bad")), UserError, "^line 7: bad$"),
-        (partial(Failing, partial(_raise, KeyError, "seven")), KeyError, "seven"),
         (partial(_raise, UserError, "bpe.codes: not codes"), UserError, r"^bpe\.codes: not codes$"),
         (partial(Failing, partial(os._exit, 0)), UserError, "^--cluster tcp.*: workers were killed in a row"),
     ],
@@ -106,14 +105,7 @@ def test_errors_of_workers(dask: distributed.LocalCluster, make: Any, error: Any
             list(ordered_map(make, range(20), cluster))
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("tcp://127.0.0.1", "missing port"),
-        ("foo://127.0.0.1:8786", "unknown address scheme 'foo'"),
-        ("tcp://127.0.0.1:9", "0 s"),
-    ],
-)
+@pytest.mark.parametrize(("address", "message"), [("tcp://127.0.0.1", "missing port"), ("tcp://127.0.0.1:9", "0 s")])
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, address: str, message: str) -> None:
     monkeypatch.setattr(clusters, "CONNECTING", 0.3)
     with pytest.raises(
@@ -123,7 +115,7 @@ def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, address: str, message: st
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize(("what", "here"), [("Python", "2.7"), ("sacremoses", "0.0.1"), ("resmlp_mt", "0.0.1")])
+@pytest.mark.parametrize(("what", "here"), [("Python", "2.7"), ("resmlp_mt", "0.0.1")])
 def test_workers_with_other_versions(
     dask: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch, what: str, here: str
 ) -> None:

@@ -17,7 +17,6 @@ from resmlp_mt.common.files import (
     atomic_write,
     lock,
     read_lines,
-    read_parallel,
     unfinished_within,
 )
 
@@ -133,22 +132,6 @@ def test_broken_utf8_tells_the_line(tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "message"), [("missing", "missing: no such file$"), ("", "cannot be read")])
-def test_no_file(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        list(read_lines(tmp_path / name))
-
-
-# --- read_parallel
-
-
-def test_misaligned(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("1\n2\n3\n")
-    (tmp_path / "b").write_text("1\n2\n")
-    with pytest.raises(UserError, match=r"b ends after line 2 but .*a goes on: the sides must be aligned"):
-        list(read_parallel([tmp_path / "a", tmp_path / "b"]))
-
-
 # --- atomic_folder
 
 
@@ -247,7 +230,7 @@ def test_a_disk_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b'{"a": 1', b"[1, 2]", b'{"a": "\xe4"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+    "content", [b'{"a": 1', b"[1, 2]", b'{"a": "\xe4"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
 )
 def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.json"

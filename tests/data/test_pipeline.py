@@ -461,21 +461,6 @@ def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> 
     assert contents(tmp_path) == contents(prepared)
 
 
-@pytest.mark.parametrize("name", ["subwords/train.de", "data-bin/notes.txt"])
-def test_a_user_s_files_in_the_way_are_named(
-    corpus: Corpus, tmp_path: Path, without_binarizing: None, name: str
-) -> None:
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("mine")
-    before = _snapshot(tmp_path)
-    with pytest.raises(UserError, match=rf"/{name}: is not of an earlier preparation, .* --overwrite$"):
-        prepare(corpus, RECIPE, tmp_path)
-    assert _snapshot(tmp_path) == before
-    with pytest.raises(UserError, match="as far as"):
-        prepare(corpus, RECIPE, tmp_path, overwrite=True)
-
-
 # --- Text that is not UTF-8
 
 

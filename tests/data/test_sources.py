@@ -66,13 +66,6 @@ def test_a_broken_archive(tmp_path: Path, cut: bool) -> None:
         list(PlainText(tmp_path / "a", tmp_path / "b.gz").pairs())
 
 
-def test_missing(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"a: no such file"):
-        list(PlainText(tmp_path / "a", tmp_path / "a").pairs())
-    with pytest.raises(UserError, match=r": cannot be read: "):
-        list(PlainText(tmp_path, tmp_path).pairs())
-
-
 def test_a_side_is_not_the_other(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"one\n")
     with pytest.raises(UserError, match=r"a: is given as source and as target"):
@@ -100,17 +93,13 @@ CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
     [
         (ENGLISH.encode("utf-16"), "is UTF-16, not UTF-8: convert it: iconv -f UTF-16 -t UTF-8$"),
         (b"\xfe\xff" + ENGLISH.encode("utf-16-be"), "is UTF-16, not"),
-        (RUSSIAN.encode("utf-16"), "is UTF-16, not"),
         (ENGLISH.encode("utf-32"), "is UTF-32, not"),
-        (b"\0\0\xfe\xff" + ENGLISH.encode("utf-32-be"), "is UTF-32, not"),
         (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16LE"),
         (RUSSIAN.encode("utf-16-be"), r"is no UTF-8 text \(\d+% of its bytes are zero\)"),
-        (CHINESE.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\)"),
         (RUSSIAN.encode("koi8-r"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\): .* iconv -f ENCODING"),
         (CHINESE.encode("gb18030"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\)"),
         (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz"),
         (random.Random(1).randbytes(5000), "is no UTF-8 text"),
-        (bytes(100), r"is no UTF-8 text \(100% of its bytes are zero\)"),
     ],
 )
 def test_what_is_no_text_is_told_by_its_beginning(tmp_path: Path, content: bytes, message: str) -> None:

@@ -41,7 +41,7 @@ def test_members_are_in_the_replicas() -> None:
     assert set(ARCHIVES) < set(files)
     for pair, task in TASKS.items():
         assert "-".join(task.langs) == pair
-        wanted = [(bitext.archive, bitext.members.format(lang=lang)) for bitext in task.train for lang in task.langs]
+        wanted = [(wmt14.CORPORA[name][0], member) for name in task.train for member in wmt14.members(name, task.langs)]
         assert [member for archive, member in wanted if member not in _names(files[archive])] == []
 
 

@@ -110,7 +110,7 @@ def test_pairs_that_are_not_utf8_are_dropped_together() -> None:
         ((b"x", b"\xc3"), "b:8: not UTF-8"),
         ((b"x", b""), "b:8: no words"),
         (("\ufeff\u2028".encode(), b"x"), "a:8: no words"),
-        ((b"x", b"y" * 10_001), "b:8: a word of 10,001 letters: validation and test lines are never dropped"),
+        ((b"x", b"y" * 10_001), "b:8: a word of 10,001 letters: .*: validation and test lines are never dropped"),
     ],
 )
 def test_lines_that_evaluation_needs(pair: tuple[bytes, bytes], message: str) -> None:
