@@ -11,7 +11,7 @@ import pytest
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import Progress
-from resmlp_mt.data.steps import Step, Steps, check_disk, disk_needed, text_bytes
+from resmlp_mt.data.steps import Step, Steps, check_disk, text_bytes
 
 
 def _tree(folder: Path) -> dict[str, bytes | str | None]:
@@ -185,13 +185,6 @@ def _sized(path: Path, size: int) -> Path:
     with path.open("wb") as file:
         file.truncate(size)
     return path
-
-
-def test_what_is_there_needs_no_more(tmp_path: Path) -> None:
-    assert disk_needed(tmp_path, 1_000_000) == 3_000_000
-    _sized(tmp_path / "tokenized" / "train.en", 1_100_000)
-    assert disk_needed(tmp_path, 1_000_000) == 1_900_000
-    assert disk_needed(tmp_path, 1000) == 0
 
 
 def test_what_a_killed_run_left_unfinished_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,13 +94,6 @@ def test_the_archives_are_sacrebleus() -> None:
         assert archive.name == dataset._get_tarball_filename(archive.url)
 
 
-def test_an_archive_without_the_set(tmp_path: Path) -> None:
-    (tmp_path / "x.tgz").write_bytes(replicas.tar({"a": b""}))
-    with pytest.raises(UserError, match=r"x\.tgz: has no test/newstest2013-src\.en\.sgm"):
-        wmt14.NEWSTEST2013.step(tmp_path / "out", tmp_path / "x.tgz", ("en", "de"))[1]()
-    assert list((tmp_path / "out").iterdir()) == []
-
-
 def test_entities_are_resolved_once(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("&lt;b&gt; &quot;R&amp;D&quot; &apos;s &amp;lt; AT&T &nbsp;\n")
     (tmp_path / "b").write_text("plain\n")
