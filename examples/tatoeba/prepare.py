@@ -10,7 +10,7 @@ from resmlp_mt.common.errors import told_in_one_line
 
 with told_in_one_line():  # the imports take a second
     from resmlp_mt.cli import named
-    from resmlp_mt.data.checksums import sha256_of
+    from resmlp_mt.common.files import checksum
     from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare, unpacking
     from resmlp_mt.data.sources import PlainText
     from resmlp_mt.data.subwords import Subwords
@@ -44,7 +44,7 @@ def main() -> None:
     args = parser.parse_args()
     raw = {name: [args.folder / f"{name}.{lang}.gz" for lang in LANGS] for name in SETS}
     plain = {name: [args.out / f"{name}.{lang}" for lang in LANGS] for name in SETS[1:]}
-    others = [path.name for pair in raw.values() for path in pair if sha256_of(path) != SHA256[path.name]]
+    others = [path.name for pair in raw.values() for path in pair if checksum(path) != SHA256[path.name]]
     if others:
         print(f"not the text of examples/tatoeba/README.md: {', '.join(others)}: compare with none of its figures")
     corpus = Corpus(LANGS, **{name: [PlainText(*pair)] for name, pair in raw.items()})

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from resmlp_mt.cli import named
 from resmlp_mt.common.workers import HELP, HELP_CLUSTER, working
-from resmlp_mt.data.disk import check_disk
-from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, check_number, prepare
 from resmlp_mt.data.sources import PlainText
+from resmlp_mt.data.steps import check_disk
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.summary import format_summary, how_to_translate
 from resmlp_mt.text.characters import FATES

@@ -6,15 +6,14 @@ from resmlp_mt.cli import named
 from resmlp_mt.cli.arguments import command_parser
 from resmlp_mt.cli.prepare_text import add_preparation
 from resmlp_mt.common.workers import working
-from resmlp_mt.data.catalog import TASKS
 from resmlp_mt.data.pipeline import check_number
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.summary import format_summary, how_to_translate
-from resmlp_mt.data.wmt14 import Preparation
+from resmlp_mt.data.wmt14 import TASKS, Preparation
 from resmlp_mt.text.characters import FATES
 
 EPILOG = """
-what is prepared (resmlp_mt/data/catalog.py names every archive, its bytes and where that is known from):
+what is prepared (resmlp_mt/data/wmt14.py names every archive, its bytes and where that is known from):
   en-de   train: Europarl v7, Common Crawl, News Commentary v9; valid: newstest2013; test: newstest2014, in full
   en-fr   train: those, the UN documents and Giga-French; valid: newstest2012 and 2013; test: newstest2014, in full
 

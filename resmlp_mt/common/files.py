@@ -1,18 +1,23 @@
-"""Files that appear whole or not at all, and text read line by line without surprises."""
+"""Files that appear whole or not at all, locks, checksums, and text read line by line without surprises."""
 
 import contextlib
 import contextvars
+import errno
 import gzip
+import hashlib
 import json
 import os
 import secrets
 import shutil
 import tempfile
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
+
+import portalocker
 
 from resmlp_mt.common.errors import UserError
 
@@ -22,21 +27,19 @@ LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
 LONGEST_LINE = 1 << 26  # bytes; a little compressed file can hold a line of many times the memory
 LONGEST_SENTENCE = 1 << 20  # bytes of a line of raw text; what is longer is no sentence, and may have no end
 UNFINISHED = ".unfinished"  # the folder that holds all unfinished files while its parent folder is being prepared
-_MARK = "resmlp_mt"  # a file in it, which shows that the folder is ours
+PAUSE = 0.05  # seconds between two attempts to lock a file
+TAKEN = (errno.EACCES, errno.EAGAIN)  # by another run; other errors come from disks that have no locks
 
 _unfinished: contextvars.ContextVar[Path | None] = contextvars.ContextVar("unfinished", default=None)
 
 
-def check_unfinished(folder: PathLike) -> Path:
-    """The place of ``unfinished_within`` a folder."""
-    path = Path(os.path.abspath(folder), UNFINISHED)
+@contextlib.contextmanager
+def writing(path: PathLike) -> Iterator[None]:
+    """Tell in one line where a file or folder cannot be written."""
     try:
-        ours = path.is_dir() and not path.is_symlink() and ((path / _MARK).exists() or not any(path.iterdir()))
-        if ours or not os.path.lexists(path):
-            return path
+        yield
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    raise UserError(f"{path}: is not of this toolkit, which needs the name: move it away, or choose another folder")
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager
@@ -44,35 +47,24 @@ def unfinished_within(folder: PathLike) -> Iterator[None]:
     """Until the end, ``atomic_write`` and ``atomic_folder`` have what is unfinished below a folder in one place.
 
     That is the hidden ``FOLDER/.unfinished``, which is gone at the end. What a killed run left in it goes first.
-    Nothing else of the folder is looked at.
 
     Args:
         folder: exists, and is ours alone for the time
     """
-    path = check_unfinished(folder)
-    try:
-        path.mkdir(exist_ok=True)
-        (path / _MARK).touch()
-        _clear(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    path = Path(os.path.abspath(folder), UNFINISHED)
+    with writing(path):
+        if os.path.lexists(path):
+            ours = path.is_dir() and not path.is_symlink() and all(path.match(".*.tmp") for path in path.iterdir())
+            if not ours:
+                raise UserError(f"{path}: is not of this toolkit, which needs the name: move it away")
+            shutil.rmtree(path)
+        path.mkdir()
     before = _unfinished.set(path)
     try:
         yield
     finally:
         _unfinished.reset(before)
-        with contextlib.suppress(OSError):
-            _clear(path)
-            (path / _MARK).unlink()  # last: until then a later run knows the folder as ours
-            path.rmdir()
-
-
-def _clear(unfinished: Path) -> None:
-    for path in unfinished.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != _MARK:
-            path.unlink()
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _place_of_unfinished(path: Path) -> Path:
@@ -103,18 +95,17 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
     temporary = _place_of_unfinished(path) / f"{_hidden(path)}{secrets.token_hex(4)}.tmp"
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:
-        # /dev/stdout, also where it is a file
-        to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")
-        if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
-            raise UserError(f"{path}: is not a regular file: choose another name")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with writing(path):
+            # /dev/stdout, also where it is a file
+            to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")
+            if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
+                raise UserError(f"{path}: is not a regular file: choose another name")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -148,7 +139,7 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
             never a mixture
     """
     path = Path(path)
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         place = _place_of_unfinished(path)
         with tempfile.TemporaryDirectory(dir=place, prefix=_hidden(path), suffix=".tmp") as temporary:
@@ -161,8 +152,6 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
             if replace and path.exists():
                 os.rename(path, Path(temporary, "old"))
             os.rename(new, path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> None:
@@ -180,10 +169,10 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> No
                 raise UserError(f"{output}: would be written over the input {path}: choose another name")
 
 
-def opened(path: PathLike) -> IO[bytes]:
+def opened(path: PathLike, decompressed: bool = True) -> IO[bytes]:
     """Open a file to read its bytes, decompressed if its name ends in ``.gz``."""
     try:
-        return cast(IO[bytes], gzip.open(path) if str(path).endswith(".gz") else open(path, "rb"))
+        return cast(IO[bytes], gzip.open(path) if decompressed and str(path).endswith(".gz") else open(path, "rb"))
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except OSError as error:
@@ -279,3 +268,49 @@ class JsonFile:
     def save(self) -> None:
         """Write the file."""
         write_json(self._path, self.values)
+
+
+def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
+    """Lock a file for this process, and for the child processes that have it open: until all of them have closed it.
+
+    Args:
+        file: open for writing
+        refusal: the message where another run has the lock
+        patience: seconds for which it is tried again
+    """
+    end = time.monotonic() + patience
+    while True:
+        try:
+            portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
+            return
+        except portalocker.LockException as error:
+            why = error.args[0]
+            if isinstance(why, OSError) and why.errno not in TAKEN:
+                raise UserError(
+                    f"{file.name}: cannot be locked: {why.strerror}: choose a folder on another disk"
+                ) from error
+            if time.monotonic() >= end:
+                raise UserError(refusal) from error
+        time.sleep(PAUSE)
+
+
+def lock_folder(folder: Path, refusal: str, patience: float = 0.0) -> IO[str]:
+    """Make a folder if it is missing and lock its ``.lock``, which is returned open; arguments as those of ``lock``."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / ".lock", "a")  # noqa: SIM115 (closed by the caller)
+    try:
+        lock(file, refusal, patience)
+    except UserError:
+        file.close()
+        raise
+    return file
+
+
+def checksum(path: PathLike, algorithm: str = "sha256") -> str:
+    """The checksum of a file's bytes, in hexadecimal."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    with opened(path, decompressed=False) as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

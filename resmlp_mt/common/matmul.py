@@ -1,4 +1,4 @@
-"""Which library multiplies fp32 matrices on a CPU, and in which arithmetic it really does so.
+"""How PyTorch computes on a CPU: which library multiplies fp32 matrices, in which arithmetic, and who keeps its memory.
 
 PyTorch calls BLAS (on x86, MKL), which on some processors, AMD's among them, uses half of what they can.
 ``torch.set_float32_matmul_precision("medium")`` makes it call oneDNN. There oneDNN computes the same in fp32; on a
@@ -6,7 +6,10 @@ processor with AMX it rounds the factors to bfloat16 and adds up in fp32. PyTorc
 the whole process, forward and backward.
 """
 
+import ctypes
 import logging
+import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -32,16 +35,12 @@ def matmul(library: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _factors() -> tuple[torch.Tensor, torch.Tensor]:
-    random = torch.Generator().manual_seed(1)
-    with torch.device("cpu"):  # the model may be made on another
-        return torch.randn(512, 512, generator=random), torch.randn(512, 1024, generator=random)
-
-
 @cache
 def exact() -> bool:
     """Whether oneDNN's fp32 products are as near to those in float64 as fp32 allows on this machine."""
-    a, b = _factors()
+    random = torch.Generator().manual_seed(1)
+    with torch.device("cpu"):  # the model may be made on another
+        a, b = torch.randn(512, 512, generator=random), torch.randn(512, 1024, generator=random)
     expected = a.double() @ b.double()
     with matmul("onednn"):
         error = (a @ b - expected).abs().max() / expected.abs().max()
@@ -62,11 +61,6 @@ def mkl_is_slow() -> bool:
     return torch.backends.mkl.is_available() and "AuthenticAMD" in about
 
 
-def fastest() -> str:
-    """Which of LIBRARIES to take: oneDNN where that is exact and MKL is slow."""
-    return "onednn" if exact() and mkl_is_slow() else "blas"
-
-
 _set_here = False  # whether the process's setting is this module's, not its owner's
 
 
@@ -74,16 +68,33 @@ def choose(library: str) -> None:
     """Let this process multiply as ``--cpu-matmul`` says, and log it where that is oneDNN.
 
     Args:
-        library: one of MATMULS; ``auto`` is that of ``fastest``. It changes nothing where the
+        library: one of MATMULS; ``auto`` is oneDNN where that is exact and MKL is slow. It changes nothing where the
             process has chosen by itself, nor where there is a GPU, whose products PyTorch's setting would change too
     """
     global _set_here
     if library == "auto":
         if torch.cuda.is_available() or (torch.get_float32_matmul_precision() != "highest" and not _set_here):
             return
-        library = fastest()
+        library = "onednn" if exact() and mkl_is_slow() else "blas"
     torch.set_float32_matmul_precision(LIBRARIES[library])
     _set_here = library == "onednn"
     if _set_here:
         arithmetic = "fp32" if exact() else "bfloat16"
         logger.info("products of fp32 matrices: by oneDNN, in %s", arithmetic)
+
+
+def keep_freed_memory() -> bool:
+    """Make glibc's allocator keep the memory that PyTorch frees, because PyTorch asks for it again at once.
+
+    By default it returns freed blocks of some megabytes to the system, which has to clear every page of the next one:
+    up to half of the time of a beam search, whose scores over the vocabulary are such blocks. The peak stays the same.
+
+    Returns:
+        whether it was done: not without glibc, nor where an environment variable of glibc's (``MALLOC_...``) decides
+    """
+    if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
+        return False
+    trim_threshold, mmap_threshold = -1, -3  # numbers of mallopt's parameters (malloc.h)
+    mallopt = ctypes.CDLL(None).mallopt
+    # 32 MiB is the most that glibc lets its own arena serve; larger blocks go back in any case.
+    return bool(mallopt(mmap_threshold, 32 << 20) and mallopt(trim_threshold, (1 << 31) - 1))

@@ -22,18 +22,17 @@ from resmlp_mt.common.files import LONGEST_LINE, PathLike, atomic_folder, atomic
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.chunks import Chunk, chunks
 from resmlp_mt.data.sources import PlainText
+from resmlp_mt.text.tokenizer import END, SPECIAL, UNKNOWN
 
 SPLITS = ("train", "valid", "test")
-RESERVED = ("<s>", "<pad>", "</s>", "<unk>")  # symbols 0 to 3 of every dictionary of fairseq, not in its file
-END, UNKNOWN = 2, 3
 BLOCK = 1 << 20  # sentences whose positions are computed at once
 
 
 def write_dictionary(counts: Mapping[str, int], path: PathLike) -> None:
     """Write fairseq's dictionary of a text, padded to a multiple of 8 symbols, from the counts of its subwords."""
-    rows = sorted((-count, symbol) for symbol, count in counts.items() if symbol not in RESERVED)
+    rows = sorted((-count, symbol) for symbol, count in counts.items() if symbol not in SPECIAL)
     padding = (name for number in itertools.count() if (name := f"madeupword{number:04d}") not in counts)
-    rows += [(0, name) for name in itertools.islice(padding, -(len(RESERVED) + len(rows)) % 8)]
+    rows += [(0, name) for name in itertools.islice(padding, -(len(SPECIAL) + len(rows)) % 8)]
     with atomic_write(path) as file:
         file.writelines(f"{symbol} {-count}\n" for count, symbol in rows)
 
@@ -77,7 +76,7 @@ class Binarizing:
         Returns:
             ``"dictionary"``, the number of its symbols; ``"unknown"``, how many subwords it lacks, by set and language
         """
-        symbols = [*RESERVED, *(line.rsplit(" ", 1)[0] for line in read_lines(self.dictionary))]
+        symbols = [*SPECIAL, *(line.rsplit(" ", 1)[0] for line in read_lines(self.dictionary))]
         unknown = {}
         with atomic_folder(self.folder, replace=True) as complete:
             for lang in self.langs:
@@ -85,7 +84,7 @@ class Binarizing:
                     file.write(self.dictionary.read_bytes())
             for split in SPLITS:
                 unknown[split] = self._binarize(complete, split, symbols, lines[split], progress)
-        return {"dictionary": len(symbols) - len(RESERVED), "unknown": unknown}
+        return {"dictionary": len(symbols) - len(SPECIAL), "unknown": unknown}
 
     def _binarize(
         self, folder: Path, split: str, symbols: list[str], lines: int, progress: Callable[[int], Any]

@@ -1,12 +1,17 @@
-"""Text as fairseq-preprocess writes it: whether its two files are whole and belong together."""
+"""Binarized data, read by fairseq: whether it is whole, its dictionaries, and samples of it."""
 
+import shutil
 import struct
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder, _code_to_dtype
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_folder, read_lines, write_json
 
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 
@@ -20,9 +25,6 @@ def check_binarized(prefix: str, entries: int | None = None) -> None:
     Args:
         prefix: their names without ``.bin`` and ``.idx``
         entries: of their dictionary, if there is one
-
-    Raises:
-        UserError: they are cut short or damaged, do not belong together, or belong to another dictionary
     """
     index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     with index.open("rb") as stream:
@@ -54,3 +56,107 @@ def check_binarized(prefix: str, entries: int | None = None) -> None:
                 f"{data}: symbol {least if least < 0 else most} is not in the dictionary of {entries:,} entries: "
                 f"damaged, or not its own: {AGAIN}"
             )
+
+
+def read_dictionary(path: Path) -> Dictionary:
+    """Read ``dict.LANGUAGE.txt``."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file: give fairseq's folder of binarized data and its languages")
+    _check_lines(path)
+    try:
+        return Dictionary.load(str(path))
+    except Exception as error:  # fairseq raises plain Exceptions
+        raise UserError(f"{path}: not a dictionary of fairseq: {error}") from error
+
+
+def _check_lines(path: Path) -> None:
+    advice = "not a dictionary of fairseq: copy the one that the data was made with, or make the data again"
+    lines = dict.fromkeys(Dictionary().symbols, 0)
+    for number, line in enumerate(read_lines(path), start=1):
+        word, space, count = line.rstrip().rpartition(" ")
+        overwrites = count == "#fairseq:overwrite"
+        if overwrites:
+            word, space, count = word.rpartition(" ")
+        try:
+            int(space and count)
+        except ValueError as error:
+            raise UserError(f"{path}:{number}: {line[:80]!r} is no subword and its count: {advice}") from error
+        if word in lines and not overwrites:
+            first = f"line {lines[word]} has it too" if lines[word] else "one of fairseq's own symbols"
+            raise UserError(f"{path}:{number}: {word!r} for the second time ({first}): {advice}")
+        lines[word] = number
+
+
+def made_up_dictionary(entries: int) -> Dictionary:
+    """A dictionary of that size."""
+    dictionary = Dictionary()
+    for number in range(entries - len(dictionary)):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
+RECORD = "sample.json"
+"""What a sample was made of, beside it."""
+
+
+def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
+    """The subwords of each sentence with ``</s>``, of source and target (each: sentences).
+
+    Args:
+        folder: binarized data
+        subset: ``train`` or ``valid``
+    """
+    sides = [_dataset(prefix) for prefix in _prefixes(folder, subset, langs)]  # whose end would unmap their sizes
+    source, target = (side.sizes.astype(np.int64) for side in sides)
+    if len(source) != len(target):
+        raise UserError(
+            f"{folder}: {subset} has {len(source):,} sentences on one side and {len(target):,} on the other"
+        )
+    return source, target
+
+
+def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarray:
+    """The numbers of the pairs of a sample: the first of one permutation of the training set, shared by all samples."""
+    there = len(lengths(data, "train", langs)[0])
+    if pairs > there:
+        raise UserError(f"{data}: has {there:,} training pairs, a sample of {pairs:,} is asked for")
+    return np.random.default_rng(seed).permutation(there)[:pairs]
+
+
+def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int, made_of: Mapping[str, Any]) -> None:
+    """Make a data-bin of some pairs of another's training set; its validation set and dictionaries stay.
+
+    A sample holds all that are smaller (``drawn``).
+
+    Args:
+        data: the whole data-bin
+        folder: the new one; appears complete or not at all
+        pairs: how many
+        seed: of the permutation
+        made_of: what is kept with it, in RECORD
+    """
+    chosen = drawn(data, langs, pairs, seed)
+    with atomic_folder(folder) as new:
+        for source in _prefixes(data, "train", langs):
+            whole = _dataset(source)
+            builder = MMapIndexedDatasetBuilder(str(new / f"{source.name}.bin"), dtype=whole._index.dtype)
+            for number in chosen:
+                builder.add_item(whole[number])
+            builder.finalize(str(new / f"{source.name}.idx"))
+        for source in _prefixes(data, "valid", langs):
+            for ending in ".bin", ".idx":
+                shutil.copyfile(f"{source}{ending}", new / f"{source.name}{ending}")
+        for lang in langs:
+            shutil.copyfile(data / f"dict.{lang}.txt", new / f"dict.{lang}.txt")
+        write_json(new / RECORD, made_of)
+
+
+def _prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:
+    return [folder / f"{subset}.{langs[0]}-{langs[1]}.{lang}" for lang in langs]
+
+
+def _dataset(prefix: Path) -> MMapIndexedDataset:
+    if not MMapIndexedDataset.exists(str(prefix)):
+        raise UserError(f"{prefix}.bin: no such file: prepare the data first, by prepare_text.py or fairseq-preprocess")
+    check_binarized(str(prefix))
+    return MMapIndexedDataset(str(prefix))

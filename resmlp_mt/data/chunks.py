@@ -1,9 +1,20 @@
-"""Some pairs of lines at a time: what a worker gets."""
+"""Some pairs of lines at a time: what a worker gets, and what it makes of them."""
 
+import sys
+import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-Pair = tuple[bytes, bytes]
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.data.sources import Pair
+from resmlp_mt.data.subwords import MOST_LETTERS, Subwords
+from resmlp_mt.text.tokenizer import SPECIAL
+from resmlp_mt.text.words import LineTokenizer, Words, check_words
+
+# Merges to these would leave them as the last subword of a word: the first one would then be taken for the mark that
+# the word goes on, the others for fairseq's own symbols.
+NOT_LAST = ("@@", *SPECIAL)
 CHUNK = 1000  # pairs sent to a worker at once
 CHUNK_BYTES = 4 << 20  # fewer pairs are sent at once if their lines have more bytes than this
 
@@ -34,3 +45,193 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
             some, size = [], 0
     if some:
         yield Chunk(first, some)
+
+
+@dataclass(frozen=True)
+class PairFilter:
+    """Limits on a training pair. Validation and test pairs are never filtered.
+
+    Attributes:
+        max_length: most subwords on a side (without the end-of-sentence token, which takes one position more)
+        max_ratio: most times that one side may be longer than the other, in subwords; None: any
+    """
+
+    max_length: int = 250
+    max_ratio: float | None = None
+
+    def why_dropped(self, lengths: Iterable[int]) -> str | None:
+        """``"empty"``, ``"too long"`` or ``"ratio"``; None for a pair to keep, whose sides have so many subwords."""
+        short, long = sorted(lengths)
+        if short == 0:
+            return "empty"
+        if long > self.max_length:
+            return "too long"
+        if self.max_ratio is not None and long > self.max_ratio * short:
+            return "ratio"
+        return None
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """What ``ChunkTokenizer`` makes of a chunk.
+
+    Attributes:
+        read: pairs in the chunk
+        texts: UTF-8 text of each side, a line for each pair that is left
+        dropped: how many pairs are not, by reason
+        not_utf8: lines of each side that are not UTF-8
+    """
+
+    read: int
+    texts: tuple[bytes, bytes]
+    dropped: Counter[str]
+    not_utf8: tuple[int, int]
+
+
+class ChunkTokenizer:
+    """Tokenizes both sides of chunks of raw pairs.
+
+    Args:
+        langs: source and target language, two letters each
+        words: how text becomes words
+        names: what the sides are called in messages, if all of their lines must be UTF-8 and have words; if None, pairs
+            that are not UTF-8 are dropped
+    """
+
+    def __init__(self, langs: tuple[str, str], words: Words, names: tuple[str, str] | None = None):
+        self._tokenize = tuple(LineTokenizer(lang, words) for lang in langs)
+        self._names = names
+
+    def __call__(self, chunk: Chunk) -> Tokenized:
+        lines: list[list[str]] = []
+        not_utf8 = [0, 0]
+        dropped: Counter[str] = Counter()
+        for number, pair in enumerate(chunk.pairs, start=chunk.first):
+            words = [self._words(side, line) for side, line in enumerate(pair)]
+            if self._names:
+                for name, line in zip(self._names, words, strict=True):
+                    if what := _trouble(line):
+                        raise UserError(
+                            f"{name}:{number}: {what}: validation and test lines are never dropped: "
+                            "mend the line, or take it out of both sides"
+                        )
+            known = [line for line in words if line is not None]
+            if len(known) == len(pair):
+                lines.append(known)
+            else:
+                dropped["not UTF-8"] += 1
+                for side, line in enumerate(words):
+                    not_utf8[side] += line is None
+        source, target = ("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
+        return Tokenized(len(chunk.pairs), (source, target), dropped, (not_utf8[0], not_utf8[1]))
+
+    def _words(self, side: int, line: bytes) -> str | None:
+        try:
+            return self._tokenize[side](line.decode())
+        except UnicodeDecodeError:
+            return None
+
+
+def _trouble(line: str | None) -> str | None:
+    """Why a line cannot be used in a validation or test set."""
+    if line is None:
+        return "not UTF-8 (iconv converts a file)"
+    try:
+        check_words(line)
+    except ValueError as error:
+        return str(error)
+    return None if line.strip() else "no words"
+
+
+@dataclass
+class SideCounts:
+    """What one side of a text holds, in words and in subwords; ``longest`` is a line's, in subwords."""
+
+    words: int = 0
+    subwords: int = 0
+    longest: int = 0
+
+    def add(self, other: "SideCounts") -> None:
+        self.words += other.words
+        self.subwords += other.subwords
+        self.longest = max(self.longest, other.longest)
+
+
+@dataclass
+class Split:
+    """What ``ChunkSplitter`` makes of a chunk.
+
+    Attributes:
+        read: pairs in the chunk
+        texts: UTF-8 text of each side, a line for each pair that is left
+        dropped: how many pairs are not, by reason
+        counts: of each side of what is left
+        symbols: how often each subword for a dictionary stands in what is left
+    """
+
+    read: int
+    texts: tuple[bytes, ...]
+    dropped: Counter[str]
+    counts: tuple[SideCounts, ...]
+    symbols: Counter[str] = field(default_factory=Counter)
+
+
+class ChunkSplitter:
+    """Splits both sides of chunks of tokenized pairs into subwords.
+
+    Args:
+        subwords: their kind
+        learned: the content of the file of learned subwords
+        pair_filter: which pairs to keep, and that their subwords are to be counted; None: all, without
+    """
+
+    def __init__(self, subwords: Subwords, learned: bytes, pair_filter: PairFilter | None):
+        with tempfile.NamedTemporaryFile() as file:  # where it works may not see the folder
+            file.write(learned)
+            file.flush()
+            self._split = subwords.load(file.name)
+        self._filter = pair_filter
+        # A line of more characters cannot be short enough in subwords. Some crawl's line of 10 MB without a space would
+        # take an hour to be split, to no end.
+        longest = self._split.longest
+        self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
+
+    def __call__(self, chunk: Chunk) -> Split:
+        lines: tuple[list[str], list[str]] = ([], [])
+        counts = SideCounts(), SideCounts()
+        dropped: Counter[str] = Counter()
+        for pair in chunk.pairs:
+            words = [line.decode() for line in pair]
+            pieces = ["" if len(line) > self._most else self._split(line) for line in words]
+            lengths = [
+                sys.maxsize if len(line) > self._most else _length(split)
+                for line, split in zip(words, pieces, strict=True)
+            ]
+            reason = self._filter.why_dropped(lengths) if self._filter else None
+            if reason:
+                dropped[reason] += 1
+                continue
+            for side in (0, 1):
+                lines[side].append(pieces[side])
+                counts[side].add(SideCounts(len(words[side].split()), lengths[side], lengths[side]))
+        texts = ["".join(f"{line}\n" for line in side) for side in lines]
+        symbols = Counter(" ".join(texts).split()) if self._filter else Counter()
+        if self._split.symbols is not None:
+            symbols = Counter({symbol: count for symbol, count in symbols.items() if symbol in self._split.symbols})
+        return Split(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts, symbols)
+
+
+def _length(line: str) -> int:
+    # Subwords have single spaces between; Moses' words may have one at the end too.
+    return line.count(" ") + 1 if line else 0
+
+
+class WordCounter:
+    """Counts the words of chunks of tokenized pairs that BPE can be learned from, on both sides together."""
+
+    def __call__(self, chunk: Chunk) -> tuple[int, Counter[str]]:
+        """The pairs read, and how often each word stands in them."""
+        counts = Counter(b" ".join(line for pair in chunk.pairs for line in pair).decode().split())
+        for word in [word for word in counts if len(word) > MOST_LETTERS or word.endswith(NOT_LAST)]:
+            del counts[word]
+        return len(chunk.pairs), counts

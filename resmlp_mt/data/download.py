@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.locks import lock
-from resmlp_mt.data.checksums import digest_of
+from resmlp_mt.common.files import checksum, lock
 
 PARTS = ".downloads"  # the folder of what has come in part, in that of the files
 RETRIES = 5  # of curl, after a second, then two, four, ...
@@ -97,7 +96,7 @@ class PublicFile:
         if self.size not in (None, size):
             return f"{size:,} bytes, not {self.size:,}"
         for algorithm, expected in (("sha256", self.sha256), ("md5", self.md5)):
-            if expected and (found := digest_of(path, algorithm)) != expected:
+            if expected and (found := checksum(path, algorithm)) != expected:
                 return f"{algorithm} is {found}, not {expected}"
         return None
 

@@ -28,9 +28,6 @@ def check_code(language: str, option: str) -> str:
     """Return a language's code, of ISO 639: two letters, or three where it has no two.
 
     Moses' rules and sacrebleu know languages by two letters, and fall back in silence.
-
-    Raises:
-        UserError: it is none; with the option that gave it
     """
     if language in TWO_LETTERS:
         raise UserError(f"{option} {language!r}: give the code of two letters, {TWO_LETTERS[language]}")
@@ -40,11 +37,7 @@ def check_code(language: str, option: str) -> str:
 
 
 def check_name(language: str, option: str) -> str:
-    """Return a language's name, as the names of files hold it (``train.en-de.en.bin``): letters, digits and ``_``.
-
-    Raises:
-        UserError: it has others; with the option that gave it
-    """
+    """Return a language's name, as the names of files hold it (``train.en-de.en.bin``): letters, digits and ``_``."""
     if re.fullmatch("[A-Za-z0-9_]{1,64}", language):
         return language
     raise UserError(f"{option} {language!r}: give letters, digits and _ alone, such as en, de or pt_BR")

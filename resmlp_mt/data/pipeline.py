@@ -15,27 +15,18 @@ from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write
 from resmlp_mt.common.progress import Progress, reasons
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
-from resmlp_mt.data.chunks import chunks
-from resmlp_mt.data.disk import text_bytes
-from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter, chunks
 from resmlp_mt.data.languages import check_code, check_name
-from resmlp_mt.data.learning import WordCounter, evenly, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
-from resmlp_mt.data.splitting import ChunkSplitter, SideCounts
-from resmlp_mt.data.steps import Step, Steps
-from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.data.tokens import ChunkTokenizer
+from resmlp_mt.data.steps import Step, Steps, text_bytes
+from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, write_counts
+from resmlp_mt.data.summary import counts_of_pairs, counts_of_text
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 
-MOST = {
-    "symbols": 10**7,
-    "max-length": 10**6,
-    "max-ratio": 10**6,
-    "sample": 10**12,
-    "jobs": 10**6,
-}  # larger values are mistakes
+# Larger values of these options are mistakes.
+MOST = {"symbols": 10**7, "max-length": 10**6, "max-ratio": 10**6, "sample": 10**12, "jobs": 10**6}
 MANY_BROKEN = 0.01  # share of a training text's lines that are not UTF-8, from which on a warning is printed
 MOST_BROKEN = 0.5  # share from which on the text must be in another encoding
 SURE = 10_000  # lines after which this is decided before the end of the text
@@ -131,17 +122,12 @@ def prepare(
     to run.
 
     Args:
-        corpus: what to prepare
-        recipe: how
-        out: a folder, made if missing
-        workers: what it works by
         also: steps that come first; what they make may be read as text
         overwrite: files of ``out`` that are not of an earlier preparation may be written over
         obtain: brings the files to read, once it is sure that nothing of a user's is in the way
 
     Returns:
-        the summary, as in ``summary.json``: counts of pairs, words, subwords; dictionary symbols; rates of unknown
-        subwords (a fraction)
+        the summary, as in ``summary.json``
     """
     _check_rules(corpus.langs, recipe.words)
     preparation = _Preparation(corpus, recipe, Path(out), workers)
@@ -149,20 +135,20 @@ def prepare(
     sources = [source for some in corpus.sets.values() for source in some if not set(source.inputs) <= set(made)]
     inputs = [path for source in sources for path in source.inputs]
     inputs += [path for step, _ in also for path in step.inputs]
+
+    def check_sources() -> None:
+        for source in sources:
+            source.check()
+
     if obtain is None:
-        _check_sources(sources)
+        check_sources()
     with Steps.of_folder(Path(out), [*made, *preparation.outputs], inputs, overwrite) as steps:
         if obtain:
             obtain()
-            _check_sources(sources)
+            check_sources()
         for step, work in also:
             steps.run(step, work)
         return preparation.run(steps)
-
-
-def _check_sources(sources: Sequence[PairSource]) -> None:
-    for source in sources:
-        source.check()
 
 
 def bytes_of(corpus: Corpus) -> int:
@@ -225,10 +211,10 @@ class _Preparation:
         self._record_text()
         self.steps.finish()
         summary = {
-            "pairs": {name: _pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
+            "pairs": {name: counts_of_pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
             "learned": learned["learned"],
             "dictionary": binarized["dictionary"],
-            "text": {name: _text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
+            "text": {name: counts_of_text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
         }
         write_json(self.out / "summary.json", summary)
         return summary
@@ -245,12 +231,8 @@ class _Preparation:
             f"tokenize {split} {number + 1}",
             inputs=source.inputs,
             outputs=self.texts[split][number].inputs,
-            options={
-                "langs": self.corpus.langs,
-                "sample": sample,
-                "source": source.options,
-                **asdict(self.recipe.words),
-            },
+            options={"langs": self.corpus.langs, "sample": sample, "source": source.options}
+            | asdict(self.recipe.words),
             libraries=["sacremoses", "regex"],
         )
         names = None if split == "train" else source.sides
@@ -258,10 +240,7 @@ class _Preparation:
 
         def work() -> dict[str, Any]:
             not_utf8 = [0, 0]
-            with (
-                _writers(step.outputs) as write,
-                Progress(f"tokenize {source.name}", sample) as progress,
-            ):
+            with _writers(step.outputs) as write, Progress(f"tokenize {source.name}", sample) as progress:
                 for done in ordered_map(tokenizer, chunks(islice(source.pairs(), sample)), self.workers):
                     write(done.texts)
                     progress.add(done.read, done.dropped)
@@ -286,20 +265,15 @@ class _Preparation:
     def _count(self, lines: int) -> Path:
         """The words of the training text and their counts: a step of its own, since learning BPE from them is long."""
         texts = self.texts["train"]
-        step = Step(
-            "count words",
-            inputs=[path for text in texts for path in text.inputs],
-            outputs=[self.words],
-            options={},
-        )
+        step = Step("count words", [path for text in texts for path in text.inputs], [self.words], {})
 
         def work() -> dict[str, Any]:
             counts = Counter[str]()
             pairs = (pair for text in texts for pair in text.pairs())
             with Progress(step.name, lines) as progress:
-                for done in ordered_map(WordCounter, chunks(pairs), self.workers):
-                    counts.update(done.counts)
-                    progress.add(done.read)
+                for read, counted in ordered_map(WordCounter, chunks(pairs), self.workers):
+                    counts.update(counted)
+                    progress.add(read)
             write_counts(counts, step.outputs[0])
             return {"pairs": lines}
 
@@ -359,9 +333,9 @@ class _Preparation:
                         raise UserError(f"{text.source}: {lines} lines expected, {progress.pairs} found: run again")
                     sources.append(progress.outcome)
                 if not any(source["kept"] for source in sources):
+                    why = reasons(sum((Counter(source["dropped"]) for source in sources), Counter()))
                     raise UserError(
-                        f"{self.corpus.train[0].sides[0]}: no training pair is left ({_why(sources)}): "
-                        "look at the limits"
+                        f"{self.corpus.train[0].sides[0]}: no training pair is left ({why}): look at the limits"
                     )
                 if pair_filter:
                     write_dictionary(symbols, step.outputs[2])
@@ -409,40 +383,6 @@ def _check_encoding(source: PairSource, read: int, not_utf8: Sequence[int]) -> N
 
 def _share(broken: int, read: int) -> str:
     return f"{broken:,} of {read:,} lines ({broken / read:.1%})"
-
-
-def _pairs(sources: Sequence[PairSource], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:
-    rows = [
-        {
-            "name": source.name,
-            "read": before["pairs"],
-            "kept": after["kept"],
-            "dropped": dict(sorted({**before["dropped"], **after["dropped"]}.items())),
-        }
-        for source, before, after in zip(sources, tokenized, split["sources"], strict=True)
-    ]
-    dropped = sum((Counter(row["dropped"]) for row in rows), Counter[str]())
-    return {
-        "read": sum(row["read"] for row in rows),
-        "kept": split["kept"],
-        "dropped": dict(sorted(dropped.items())),
-        "sources": rows,
-    }
-
-
-def _text(sides: dict[str, dict[str, int]], unknown: dict[str, int]) -> dict[str, Any]:
-    return {
-        lang: {
-            **side,
-            "subwords_per_word": round(side["subwords"] / side["words"], 4),
-            "unknown": round(unknown[lang] / side["subwords"], 6),
-        }
-        for lang, side in sides.items()
-    }
-
-
-def _why(sources: list[dict[str, Any]]) -> str:
-    return reasons(sum((Counter(source["dropped"]) for source in sources), Counter()))
 
 
 @contextlib.contextmanager

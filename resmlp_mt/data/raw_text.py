@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,7 +13,6 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, read_object, write_json
-from resmlp_mt.data.languages import check_name
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import TextSettings
@@ -22,6 +22,17 @@ NAME = "text.json"
 VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.text.characters``
 LARGEST = 1 << 16  # bytes of such a file
 AGAIN = "prepare the data again, or give --tokenizer and --bpe"
+# What the file's values may be, in JSON.
+RIGHT = {
+    "languages": r'\["[A-Za-z0-9_]{1,64}", "[A-Za-z0-9_]{1,64}"\]',
+    "tokenizer": '"(moses|none)"',
+    "dash_splits": "true|false",
+    "normalize": "true|false",
+    "escape": "false",  # XML special characters in the words, which Moses' scripts escape by themselves
+    "subwords": '"(bpe|sentencepiece)"',
+    "learned": '"[A-Za-z0-9_][A-Za-z0-9_.-]*"',  # a name in the folder, not a path out of it
+    "sha256": '"[0-9a-f]{64}"',
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,6 @@ class RawText:
         subwords: their kind
         learned: name of the file of learned subwords, in the folder
         sha256: of that file
-        escape: XML special characters are escaped in the words (``&apos;``), as Moses' scripts do by themselves
     """
 
     folder: Path
@@ -44,13 +54,12 @@ class RawText:
     subwords: Subwords
     learned: str
     sha256: str = ""
-    escape: bool = False
 
     def settings(self, source: str, target: str) -> TextSettings:
         """The same for a ``Tokenizer`` of ``resmlp_mt.text``, from one of the languages into the other."""
         words = self.words
         return TextSettings(
-            source, target, words.tokenizer, words.dash_splits, words.normalize, self.escape, self.subwords.kind
+            source, target, words.tokenizer, words.dash_splits, words.normalize, subwords=self.subwords.kind
         )
 
     @classmethod
@@ -66,10 +75,10 @@ class RawText:
         if values.get("version") != VERSION:
             version = repr(values.get("version"))[:20]
             raise UserError(f"{path}: its version is {version}, this program reads version {VERSION}: {AGAIN}")
-        wrong = [name for name, is_right in _RIGHT.items() if not is_right(values.get(name))]
-        if wrong:
-            value = repr(values.get(wrong[0]))[:60]
-            raise UserError(f"{path}: {wrong[0]} is {value}, which preparing does not write: {AGAIN}")
+        for name, right in RIGHT.items():
+            value = values.get(name)
+            if not re.fullmatch(right, json.dumps(value)):
+                raise UserError(f"{path}: {name} is {repr(value)[:60]}, which preparing does not write: {AGAIN}")
         return cls(
             Path(folder),
             (values["languages"][0], values["languages"][1]),
@@ -77,15 +86,11 @@ class RawText:
             Subwords(values["subwords"]),
             values["learned"],
             values["sha256"],
-            values["escape"],
         )
 
     def write(self, learned: Path) -> None:
         """Put this on record in the folder, and a copy of the learned subwords beside it."""
-        try:
-            content = learned.read_bytes()
-        except OSError as error:
-            raise UserError(f"{learned}: cannot be read: {error.strerror}") from error
+        content = learned.read_bytes()
         with atomic_write(self.folder / self.learned, "wb") as file:
             file.write(content)
         write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest()).values)
@@ -104,7 +109,7 @@ class RawText:
             "tokenizer": self.words.tokenizer,
             "dash_splits": self.words.dash_splits,
             "normalize": self.words.normalize,
-            "escape": self.escape,
+            "escape": False,
             "subwords": self.subwords.kind,
             "learned": self.learned,
             "sha256": self.sha256,
@@ -123,11 +128,11 @@ class RawText:
 
     def tokenizer(self, language: str) -> Callable[[str], str]:
         """A function from a raw line to its words with single spaces between."""
-        return LineTokenizer(language, self.words, self.escape)
+        return LineTokenizer(language, self.words)
 
     def detokenizer(self, language: str) -> Callable[[str], str]:
         """A function from words with spaces between to running text."""
-        return running_text(language, self.words, self.escape)
+        return running_text(language, self.words)
 
     def running_text(self, language: str) -> Callable[[str], str]:
         """A function from subwords with spaces between, such as a translation, to running text."""
@@ -157,32 +162,3 @@ class RawText:
     def join(self, subwords: str) -> str:
         """Words of subwords, both with single spaces between; what --post-process has joined stays as it is."""
         return joined(subwords, self.subwords.kind)
-
-
-def _is_languages(value: Any) -> bool:
-    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)):
-        return False
-    try:
-        return len({check_name(each, NAME) for each in value}) == 2
-    except UserError:
-        return False
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _matches(pattern: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-_RIGHT: dict[str, Callable[[Any], bool]] = {
-    "languages": _is_languages,
-    "tokenizer": _matches("moses|none"),
-    "dash_splits": _is_bool,
-    "normalize": _is_bool,
-    "escape": _is_bool,
-    "subwords": _matches("bpe|sentencepiece"),
-    "learned": _matches(r"[A-Za-z0-9_][A-Za-z0-9_.-]*"),  # a name in the folder, not a path out of it
-    "sha256": _matches("[0-9a-f]{64}"),
-}

@@ -1,16 +1,24 @@
-"""Where pairs of raw lines come from: anything that yields them as a stream."""
+"""Where pairs of raw lines come from: files, or members of archives, as streams."""
 
 import contextlib
+import gzip
+import io
+import lzma
 import os
+import struct
+import tarfile
+import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, opened
 
+Pair = tuple[bytes, bytes]
 BEGINNING = 1 << 16  # bytes that tell whether it is text
 MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
 MOST_BROKEN = 0.3  # share that may be no UTF-8: a text in Latin-1 has few accents, other alphabets have such bytes only
@@ -20,47 +28,43 @@ _MARKS = {
 
 
 class PairSource(Protocol):
-    """A stream of aligned pairs of raw lines."""
+    """A stream of aligned pairs of raw lines.
+
+    Attributes:
+        name: short, for messages, progress and the summary: ``"europarl-v7"``
+        sides: what the source and the target side are called in messages: a path, or ``"archive.tgz:member"``
+        inputs: the files whose bytes decide the pairs
+        options: JSON values that decide the pairs too: names of members, and so on
+    """
 
     @property
-    def name(self) -> str:
-        """Short, for messages, progress and the summary: ``"europarl-v7"``."""
-
+    def name(self) -> str: ...
     @property
-    def sides(self) -> tuple[str, str]:
-        """What the source and the target side are called in messages: a path, or ``"archive.tgz:member"``."""
-
+    def sides(self) -> tuple[str, str]: ...
     @property
-    def inputs(self) -> Sequence[Path]:
-        """The files whose bytes decide the pairs."""
-
+    def inputs(self) -> Sequence[Path]: ...
     @property
-    def options(self) -> dict[str, Any]:
-        """JSON values that decide the pairs too: names of members, and so on."""
+    def options(self) -> dict[str, Any]: ...
 
     def check(self) -> None:
-        """Look at the files' beginnings, before any work.
+        """See by the files' beginnings, before any work, that they are there and UTF-8 text."""
 
-        Raises:
-            UserError: a file is missing or cannot be read, or is no UTF-8 text
-        """
+    def pairs(self) -> Iterator[Pair]:
+        """Yield the pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it."""
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it.
 
-        Raises:
-            UserError: a side cannot be read, or is shorter than the other
-        """
+def _pairs(
+    streams: Iterable[AbstractContextManager[IO[bytes]]], sides: tuple[str, str], longest: int
+) -> Iterator[Pair]:
+    with contextlib.ExitStack() as stack:
+        opened = map(stack.enter_context, streams)
+        lines = [binary_lines(stream, side, longest) for stream, side in zip(opened, sides, strict=True)]
+        yield from cast(Iterator[Pair], aligned(lines, sides))
 
 
 @dataclass(frozen=True)
 class PlainText:
-    """Two text files aligned line by line, gzipped if their names end in ``.gz``.
-
-    Attributes:
-        source, target: the files
-        longest: bytes that a line may have
-    """
+    """Two text files aligned line by line, gzipped if their names end in ``.gz``, of lines of at most so many bytes."""
 
     source: Path
     target: Path
@@ -88,19 +92,12 @@ class PlainText:
         if os.path.samefile(self.source, self.target):
             raise UserError(f"{self.source}: is given as source and as target: give the target's text")
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        with contextlib.ExitStack() as stack:
-            streams = [stack.enter_context(opened(path)) for path in self.inputs]
-            lines = [binary_lines(stream, side, self.longest) for stream, side in zip(streams, self.sides, strict=True)]
-            yield from cast(Iterator[tuple[bytes, bytes]], aligned(lines, self.sides))
+    def pairs(self) -> Iterator[Pair]:
+        return _pairs(map(opened, self.inputs), self.sides, self.longest)
 
 
 def check_text(path: Path) -> None:
-    """See by a file's beginning that it is UTF-8 text, or nearly.
-
-    Raises:
-        UserError: it is missing, cannot be read, or is something else: UTF-16, compressed, ...
-    """
+    """See by a file's beginning that it is UTF-8 text, or nearly: not UTF-16, compressed, ..."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
     with opened(path) as stream:
@@ -124,3 +121,120 @@ def check_text(path: Path) -> None:
             f"{path}: is no UTF-8 text ({lost / len(start):.0%} of its bytes are not UTF-8): decompress it, or convert "
             "it from its encoding: iconv -f ENCODING -t UTF-8"
         )
+
+
+BUFFER = 1 << 17  # bytes
+# What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves, for a
+# password and for unknown compression.
+BROKEN = (
+    *(OSError, EOFError, ValueError, KeyError, RuntimeError),
+    *(zlib.error, lzma.LZMAError, struct.error, tarfile.TarError, zipfile.BadZipFile),
+)
+
+
+@contextlib.contextmanager
+def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
+    """A file in an archive as a stream; decompressed too if its name ends in ``.gz``.
+
+    Args:
+        archive: tar (plain, gzip, bzip2 or xz), ``.zip``, or the folder that one was unpacked into
+        member: its name in the archive
+    """
+    with contextlib.ExitStack() as stack:
+        with _reading(archive):
+            stream = stack.enter_context(_found(archive, member))
+        yield stack.enter_context(io.BufferedReader(_Checked(archive, stream), BUFFER))
+
+
+def unpacked(folder: Path, member: str) -> Path | None:
+    """The file that a member has become in a folder, if it is there; one of ``.gz`` may be decompressed, too."""
+    names = (member, member.removesuffix(".gz"))
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+@contextlib.contextmanager
+def _found(archive: Path, member: str) -> Iterator[IO[bytes]]:
+    with contextlib.ExitStack() as stack:
+        name, stream = member, cast(IO[bytes] | None, None)
+        if archive.is_dir():
+            if path := unpacked(archive, member):
+                name, stream = path.name, stack.enter_context(open(path, "rb"))
+        elif archive.suffix == ".zip":
+            zipped = stack.enter_context(zipfile.ZipFile(archive))
+            if member in zipped.namelist():
+                stream = stack.enter_context(zipped.open(member))
+        else:
+            tar = stack.enter_context(tarfile.open(archive))
+            entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)
+            stream = tar.extractfile(entry) if entry else None
+        if stream is None:
+            raise UserError(f"{archive}: has no {member}, or is cut off before it")
+        yield cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if name.endswith(".gz") else stream
+
+
+class _Checked(io.RawIOBase):
+    """A stream whose every failure is a ``UserError``."""
+
+    def __init__(self, archive: Path, stream: IO[bytes]):
+        self._archive, self._stream = archive, cast(Any, stream)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _reading(self._archive):
+            return self._stream.readinto(buffer)
+
+
+@contextlib.contextmanager
+def _reading(archive: Path) -> Iterator[None]:
+    try:
+        yield
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f"{archive}: no such file") from error
+    except BROKEN as error:
+        reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines which formats it tried
+        raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
+
+
+@dataclass(frozen=True)
+class ArchivedText:
+    """Two members of one archive, aligned line by line.
+
+    Attributes:
+        archive: the file, or the folder that it was unpacked into
+        members: of the source and the target language
+    """
+
+    name: str
+    archive: Path
+    members: tuple[str, str]
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        source, target = (f"{self.archive}:{member}" for member in self.members)
+        return source, target
+
+    @property
+    def inputs(self) -> Sequence[Path]:
+        if not self.archive.is_dir():
+            return [self.archive]
+        return [unpacked(self.archive, member) or self.archive / member for member in self.members]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"members": self.members}
+
+    def check(self) -> None:
+        for path in self.inputs:
+            if self.archive.is_dir():
+                check_text(path)
+            elif not path.is_file():
+                raise UserError(f"{path}: no such file")
+
+    def pairs(self) -> Iterator[Pair]:
+        # A tar archive is read from front to back: each side reads it on its own.
+        streams = (opened_member(self.archive, member) for member in self.members)
+        return _pairs(streams, self.sides, LONGEST_SENTENCE)

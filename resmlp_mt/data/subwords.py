@@ -1,11 +1,23 @@
-"""Joint subwords of both languages: BPE by subword-nmt's rules, or a sentencepiece model."""
+"""Joint subwords of both languages: BPE by subword-nmt's rules, or a sentencepiece model; how they are learned."""
 
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Literal
+from itertools import islice
+from pathlib import Path
+from typing import IO, Literal
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike
+from resmlp_mt.common.files import PathLike, atomic_write, read_lines
+from resmlp_mt.common.progress import Progress
+from resmlp_mt.data.sources import Pair
 from resmlp_mt.text.subwords import SUBWORDS, BPESubwords, SentencePieces
 
 
@@ -58,3 +70,139 @@ class Subwords:
     def load(self, path: PathLike) -> BPESubwords | SentencePieces:
         """A function from words to subwords, both with single spaces between, as learned in ``path``."""
         return SUBWORDS[self.kind](path)
+
+
+MOST_LETTERS = 1_000  # longest word that BPE is learned from: longer ones are lines without spaces, or no text
+SAMPLE = 500_000  # pairs, spread evenly over the text, from which sentencepiece learns: it holds them in memory
+COVERAGE = 0.9995  # share of the characters of a large alphabet that get a piece, as sentencepiece's authors advise
+ALPHABET = 1_000  # most frequent characters that have a piece all the same: at 0.9995, German would lose its Ö and %
+OWN = " \u2581\u2585"  # sentencepiece's own: the space, its mark for one, and its mark for unknown characters
+
+
+def write_counts(counts: Mapping[str, int], path: PathLike) -> None:
+    """Write a word and how often it occurs a line, the most frequent first."""
+    with atomic_write(path) as file:
+        ordered = sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))
+        file.writelines(f"{word} {count}\n" for word, count in ordered)
+
+
+def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) -> int:
+    """Learn BPE from the words of a text, which are few where the text is long, and write the codes to ``path``.
+
+    Args:
+        words: the file of words and their counts
+        path: the file of codes, as ``subword-nmt learn-joint-bpe-and-vocab`` writes it
+        subwords: merges to learn, and by which library
+        jobs: threads at most (subword-nmt has one)
+
+    Returns:
+        the number of merges learned, which a small text may keep below those asked for
+    """
+    with atomic_write(path, "w+b") as codes:
+        if any(line.index(" ") > 1 for line in read_lines(words)):  # subword-nmt fails without a pair of letters
+            with Progress("learn subwords", subwords.symbols, unit="merges") as progress:
+                if subwords.learner == "tokenizers":
+                    _by_tokenizers(words, codes, subwords.symbols, jobs, progress)
+                else:
+                    _by_subword_nmt(words, codes, subwords.symbols, progress)
+        codes.seek(0)
+        learned = sum(1 for _ in codes) - 1  # without the first line, which tells the version
+        if learned < 1:
+            raise UserError(
+                f"no two letters come together twice in the training text's words of at most {MOST_LETTERS:,} letters: "
+                "there is no BPE to learn: look at the text, or give --subwords sentencepiece"
+            )
+    return learned
+
+
+def _by_subword_nmt(words: Path, codes: IO[bytes], symbols: int, progress: Progress) -> None:
+    from subword_nmt import learn_bpe as subword_nmt
+
+    # Its progress bar is for terminals: in a log it would be one long line.
+    with contextlib.redirect_stderr(io.StringIO()):
+        subword_nmt.learn_bpe(read_lines(words), _Merges(codes, progress), symbols, is_dict=True)
+
+
+class _Merges:
+    """What subword-nmt takes for a file: a line with the version, then one for each merge."""
+
+    def __init__(self, codes: IO[bytes], progress: Progress):
+        self._codes = codes
+        self._progress = progress
+
+    def write(self, line: str) -> None:
+        if self._codes.tell():
+            self._progress.add(1)
+        self._codes.write(line.encode())
+
+
+def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int, progress: Progress) -> None:
+    # In a process of its own: it reports progress on stderr only, and its threads do not mix with forked workers.
+    program = Path(__file__).with_name("tokenizers_bpe.py")
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(words), str(symbols)],
+        stdout=codes,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "RAYON_NUM_THREADS": str(jobs)},
+    )
+    complaint = ""
+    with process:
+        assert process.stderr
+        try:
+            for line in process.stderr:
+                try:
+                    told = json.loads(line)
+                except ValueError:
+                    complaint = line.decode(errors="replace").strip() or complaint
+                else:
+                    if told["stage"] == "Compute merges":
+                        progress.add(told["current"] - progress.pairs)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode < 0:
+        raise UserError(f"tokenizers was killed by signal {-process.returncode} (out of memory?) while it learned BPE")
+    if process.returncode:
+        raise UserError(f"tokenizers failed while it learned BPE: {complaint}")
+
+
+def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> int:
+    """Learn a sentencepiece model from both sides of pairs, held in memory, and write it to ``path``.
+
+    The model normalizes nothing (``identity``): what is cut into pieces comes back as it was.
+
+    Returns:
+        the number of pieces learned
+    """
+    from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+    lines = [line.decode() for pair in pairs for line in pair if line]
+    coverage, required = subwords.character_coverage, ""
+    if coverage is None:
+        letters: Counter[str] = Counter()
+        for line in lines:
+            letters.update(line)
+        coverage = COVERAGE
+        required = "".join(letter for letter, _ in letters.most_common(ALPHABET) if letter not in OWN)
+    model = io.BytesIO()
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=subwords.symbols,
+            normalization_rule_name="identity",
+            character_coverage=coverage,
+            required_chars=required,
+            minloglevel=2,
+        )
+    except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please ..."
+        why = str(error).splitlines()[-1].split("] ")[-1] or "no line is of a length that it learns from"
+        raise UserError(f"--symbols {subwords.symbols}: sentencepiece learned nothing: {why}") from error
+    with atomic_write(path, "wb") as file:
+        file.write(model.getvalue())
+    return SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
+
+
+def evenly(pairs: Iterable[Pair], total: int, most: int = SAMPLE) -> Iterator[Pair]:
+    """All of ``total`` pairs, or every second, third, ... of them, so that no more than ``most`` come out."""
+    return islice(pairs, 0, None, -(-total // most) or 1)

@@ -1,13 +1,47 @@
-"""The results of a preparation as text."""
+"""The results of a preparation: counted, and as text."""
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.progress import reasons
 from resmlp_mt.common.tables import text_table
+from resmlp_mt.data.sources import PairSource
+
+
+def counts_of_pairs(
+    sources: Sequence[PairSource], tokenized: list[dict[str, Any]], split: dict[str, Any]
+) -> dict[str, Any]:
+    rows = [
+        {
+            "name": source.name,
+            "read": before["pairs"],
+            "kept": after["kept"],
+            "dropped": dict(sorted({**before["dropped"], **after["dropped"]}.items())),
+        }
+        for source, before, after in zip(sources, tokenized, split["sources"], strict=True)
+    ]
+    dropped = sum((Counter(row["dropped"]) for row in rows), Counter[str]())
+    return {
+        "read": sum(row["read"] for row in rows),
+        "kept": split["kept"],
+        "dropped": dict(sorted(dropped.items())),
+        "sources": rows,
+    }
+
+
+def counts_of_text(sides: dict[str, dict[str, int]], unknown: dict[str, int]) -> dict[str, Any]:
+    return {
+        lang: {
+            **side,
+            "subwords_per_word": round(side["subwords"] / side["words"], 4),
+            "unknown": round(unknown[lang] / side["subwords"], 6),
+        }
+        for lang, side in sides.items()
+    }
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:

@@ -1,23 +1,216 @@
-"""WMT14 from its public archives: what must be downloaded, what it takes, and how it is prepared."""
+"""WMT14 from its public archives: what it is, what must be downloaded, what it takes, and how it is prepared.
+
+Sources of what is said here:
+
+- URLs of the training archives: https://www.statmt.org/wmt14/translation-task.html
+- their second addresses, copies that https://github.com/huggingface/datasets made (its pull request 1912) and names in
+  ``datasets/wmt14/wmt_utils.py`` at 098b1c6; whether they still answer was not tried, but no other bytes are accepted
+- the same members as ``.zip``, with sizes and sha256: there, at 040102f, in ``datasets/wmt14/dataset_infos.json``
+- their sizes and sha256: https://github.com/tensorflow/datasets, ``tensorflow_datasets/url_checksums/``
+  ``wmt14_translate.txt`` and, for the UN documents and Giga-French, ``wmt15_translate.txt``
+- their members: https://github.com/facebookresearch/fairseq, ``examples/translation/prepare-wmt14en2de.sh`` and
+  ``prepare-wmt14en2fr.sh``, whose order of the corpora is kept; https://github.com/tensorflow/tensor2tensor,
+  ``tensor2tensor/data_generators/translate_ende.py`` and ``translate_enfr.py``
+- test sets, their URLs and md5: sacrebleu's catalog, read where it is installed
+- pairs and bytes of the training text: https://huggingface.co/datasets/wmt/wmt14, which has the same corpora
+"""
 
 import re
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import unescape
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write
 from resmlp_mt.common.progress import in_bytes
 from resmlp_mt.common.workers import ALONE, Workers
-from resmlp_mt.data.archives import ArchivedText, unpacked
-from resmlp_mt.data.catalog import ARCHIVES, Task
-from resmlp_mt.data.disk import check_disk, disk_free, disk_needed
+from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.download import PublicFile
-from resmlp_mt.data.filtering import PairFilter
-from resmlp_mt.data.official_sets import OfficialText
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.sources import ArchivedText, PlainText, opened_member, unpacked
+from resmlp_mt.data.steps import Step, check_disk, disk_free, disk_needed
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
+
+
+@dataclass(frozen=True)
+class OfficialSet:
+    """A test set in SGML of sacrebleu's catalog.
+
+    Attributes:
+        name: of its files of text
+        key: its name in the catalog, ``sacrebleu -t``
+    """
+
+    name: str
+    key: str
+
+    @property
+    def archive(self) -> PublicFile:
+        """The archive that the catalog names, under the name by which sacrebleu keeps it in its own folder."""
+        dataset = self._dataset()
+        url = dataset.data[0]
+        return PublicFile(f"{self.key.replace('/', '_')}.{url.rsplit('/', 1)[1]}", url, md5=dataset.md5[0])
+
+    def paths(self, folder: Path, langs: tuple[str, str]) -> tuple[Path, Path]:
+        """The files of ``step``."""
+        return folder / f"{self.name}.{langs[0]}", folder / f"{self.name}.{langs[1]}"
+
+    def step(self, folder: Path, archive: Path, langs: tuple[str, str]) -> tuple[Step, Callable[[], dict[str, Any]]]:
+        """The step that writes ``NAME.LANG`` for both languages: byte by byte what sacrebleu scores against."""
+        step = Step(
+            f"take {self.name}", [archive], self.paths(folder, langs), {"set": self.key, "langs": langs}, ["sacrebleu"]
+        )
+
+        def work() -> dict[str, Any]:
+            dataset = self._dataset()
+            for path, member in zip(step.outputs, dataset.langpairs["-".join(langs)], strict=True):
+                # sacrebleu's public function would download and unpack the whole archive.
+                with atomic_write(path, "wb") as file, tempfile.TemporaryDirectory() as temporary:
+                    sgml, text = Path(temporary, "sgml"), Path(temporary, "text")
+                    with opened_member(archive, member) as stream, sgml.open("wb") as copy:
+                        shutil.copyfileobj(stream, copy)
+                    dataset._convert_format(str(sgml), str(text))
+                    file.write(text.read_bytes())
+            return {"pairs": step.outputs[0].read_bytes().count(b"\n")}
+
+        return step, work
+
+    def _dataset(self) -> Any:
+        from sacrebleu.dataset import DATASETS
+
+        return DATASETS[self.key]
+
+
+@dataclass(frozen=True)
+class OfficialText(PlainText):
+    """The text of an official set as running text: without the entities (``&amp;``) that the SGML left in it."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"entities": "resolved"}
+
+    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
+        for source, target in super().pairs():
+            yield _running(source), _running(target)
+
+
+def _running(line: bytes) -> bytes:
+    return unescape(line.decode(), {"&quot;": '"', "&apos;": "'"}).encode()
+
+
+COPIES = "https://huggingface.co/datasets/wmt"
+
+
+def _training(
+    folder: str, name: str, ending: str, size: int, sha256: str, zip_size: int, zip_sha256: str
+) -> PublicFile:
+    """A training archive of statmt.org, its copy, and the zip of the same members."""
+    copies = f"{COPIES}/{folder}/resolve"
+    zipped = PublicFile(f"{name}.zip", f"{copies}/main-zip/{name}.zip", zip_sha256, size=zip_size)
+    file = f"{name}.{ending}"
+    url = f"https://www.statmt.org/{folder}/{file}"
+    return PublicFile(file, url, sha256, size=size, mirrors=(f"{copies}/main/{file}",), zipped=zipped)
+
+
+ARCHIVES = {
+    file.name: file
+    for file in (
+        _training(
+            "wmt13", "training-parallel-europarl-v7", "tgz",
+            657_632_379, "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+            658_092_427, "5b2d8b32c2396da739b4e731871c597fcc6e75729becd74619d0712eecf7770e",
+        ),
+        _training(
+            "wmt13", "training-parallel-commoncrawl", "tgz",
+            918_311_367, "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+            918_734_483, "5ffe980072ea29adfd84568d099bea366d9f72772b988e670794ae851b4e5627",
+        ),
+        _training(
+            "wmt14", "training-parallel-nc-v9", "tgz",
+            80_418_416, "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+            80_462_375, "ce199f93ec56ff480137ba29f0819f9a22e70d88be6d7458f112303d67d623d5",
+        ),
+        _training(
+            "wmt13", "training-parallel-un", "tgz",
+            2_365_634_246, "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
+            2_366_237_633, "74f07002e053c81bc7f73b4fdab58e7987e831338748f264cbda82a8b062d2e2",
+        ),
+        _training(
+            "wmt10", "training-giga-fren", "tar",
+            2_595_102_720, "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
+            2_595_877_717, "9439f86523e5dff3f923526dbf6c6929da1786c18dbf64436d2b7564b83aaba3",
+        ),
+    )
+}  # fmt: skip
+
+
+# The training corpora: their archives, and the members that hold them.
+CORPORA = {
+    "europarl-v7": ("training-parallel-europarl-v7.tgz", "training/europarl-v7.{pair}.{lang}"),
+    "commoncrawl": ("training-parallel-commoncrawl.tgz", "commoncrawl.{pair}.{lang}"),
+    "un": ("training-parallel-un.tgz", "un/undoc.2000.{pair}.{lang}"),
+    "news-commentary-v9": ("training-parallel-nc-v9.tgz", "training/news-commentary-v9.{pair}.{lang}"),
+    "giga-fren": ("training-giga-fren.tar", "giga-fren.release2.fixed.{lang}.gz"),
+}
+
+
+def members(corpus: str, langs: tuple[str, str]) -> tuple[str, str]:
+    """The members of both sides of a training corpus, whose source is English."""
+    source, target = (CORPORA[corpus][1].format(pair=f"{langs[1]}-{langs[0]}", lang=lang) for lang in langs)
+    return source, target
+
+
+@dataclass(frozen=True)
+class Task:
+    """A translation task of WMT14.
+
+    Attributes:
+        langs: source and target language
+        train: the corpora that are trained on, in this order
+        valid, test: official sets
+        symbols: BPE merges, or pieces of the sentencepiece vocabulary
+        pairs: of the training text, about
+        text_bytes: of both sides of the training text in UTF-8, about
+    """
+
+    langs: tuple[str, str]
+    train: Sequence[str]
+    valid: Sequence[OfficialSet]
+    test: OfficialSet
+    symbols: int
+    pairs: int
+    text_bytes: int
+
+
+NEWSTEST2012 = OfficialSet("newstest2012", "wmt12")
+NEWSTEST2013 = OfficialSet("newstest2013", "wmt13")
+NEWSTEST2014 = OfficialSet("newstest2014", "wmt14/full")
+
+TASKS = {
+    "en-de": Task(
+        langs=("en", "de"),
+        train=("europarl-v7", "commoncrawl", "news-commentary-v9"),
+        valid=(NEWSTEST2013,),
+        test=NEWSTEST2014,
+        symbols=32_000,
+        pairs=4_508_785,
+        text_bytes=1_358_000_000,
+    ),
+    "en-fr": Task(
+        langs=("en", "fr"),
+        train=("europarl-v7", "commoncrawl", "un", "news-commentary-v9", "giga-fren"),
+        valid=(NEWSTEST2012, NEWSTEST2013),
+        test=NEWSTEST2014,
+        symbols=40_000,
+        pairs=40_836_715,
+        text_bytes=14_753_000_000,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +245,7 @@ class Preparation:
     @property
     def files(self) -> dict[PublicFile, Sequence[str]]:
         """All archives, each with the members that a person may have unpacked in its place."""
-        training = {ARCHIVES[bitext.archive]: bitext.members_for(self.task.langs) for bitext in self.task.train}
+        training = {ARCHIVES[CORPORA[name][0]]: members(name, self.task.langs) for name in self.task.train}
         return {**training, **{official.archive: () for official in (*self.task.valid, self.task.test)}}
 
     def run(self, workers: Workers = ALONE, overwrite: bool = False) -> dict[str, Any]:
@@ -60,7 +253,7 @@ class Preparation:
         task, langs = self.task, self.task.langs
         sets = [*task.valid, task.test]
         paths = {file.name: self._place(file) for file in self.files}
-        train = [ArchivedText(each.name, paths[each.archive], each.members_for(langs)) for each in task.train]
+        train = [ArchivedText(name, paths[CORPORA[name][0]], members(name, langs)) for name in task.train]
         also = [official.step(self.out, paths[official.archive.name], langs) for official in sets]
         texts = [OfficialText(*official.paths(self.out, langs)) for official in sets]
         corpus = Corpus(langs, train, texts[:-1], texts[-1:], self.sample)

@@ -14,9 +14,8 @@ from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from omegaconf import open_dict
 from torch import Tensor, nn
 
-from resmlp_mt.common.allocator import keep_freed_memory
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.matmul import choose
+from resmlp_mt.common.matmul import choose, keep_freed_memory
 from resmlp_mt.fairseq_plugin.checkpoints import check_fit
 from resmlp_mt.fairseq_plugin.encoder_decoder import ResMLPDecoder, ResMLPEncoder
 from resmlp_mt.fairseq_plugin.options import (

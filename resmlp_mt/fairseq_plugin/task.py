@@ -13,8 +13,7 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.binarized import AGAIN, check_binarized
-from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.data.binarized import AGAIN, check_binarized, read_dictionary
 from resmlp_mt.fairseq_plugin.raw_text import is_recorded, record_of
 
 logger = logging.getLogger(__name__)

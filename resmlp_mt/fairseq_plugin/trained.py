@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, check_outputs
-from resmlp_mt.data.dictionaries import made_up_dictionary, read_dictionary
+from resmlp_mt.data.binarized import made_up_dictionary, read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint, options_of, save
 

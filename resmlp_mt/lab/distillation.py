@@ -18,8 +18,7 @@ from fairseq.data import Dictionary, data_utils, indexed_dataset
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_folder, check_outputs, read_lines
 from resmlp_mt.data import raw_text
-from resmlp_mt.data.binarized import AGAIN, check_binarized
-from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.data.binarized import AGAIN, check_binarized, read_dictionary
 from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
 
 _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)

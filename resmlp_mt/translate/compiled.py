@@ -17,8 +17,7 @@ from torch.export import Dim, ExportedProgram, export
 
 import resmlp_mt.nn
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_folder
-from resmlp_mt.common.locks import lock
+from resmlp_mt.common.files import atomic_folder, lock
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.encoder_decoder import CandidateScorer
 from resmlp_mt.nn.memory import PagedMemory

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, binary_lines, opened
-from resmlp_mt.common.locks import lock
+from resmlp_mt.common.files import JsonFile, PathLike, binary_lines, lock, opened
 from resmlp_mt.translate.options import EngineOptions, Options
 
 FIRST_WINDOW = 64  # lines: the first ones are out soon

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from resmlp_mt.common.allocator import keep_freed_memory
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
+from resmlp_mt.common.matmul import keep_freed_memory
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END

@@ -12,16 +12,17 @@ from typing import Any
 
 import distributed
 import pytest
-from data.conftest import corpus  # noqa: F401  (a fixture)
-from data.folders import contents
+from data.conftest import (
+    contents,
+    corpus,  # noqa: F401  (a fixture)
+)
 
-from resmlp_mt.common import cluster as clusters
-from resmlp_mt.common.cluster import Cluster
+from resmlp_mt.common import workers as clusters
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import Progress
-from resmlp_mt.common.workers import ordered_map
+from resmlp_mt.common.workers import Cluster, ordered_map
 from resmlp_mt.data import chunks
-from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
@@ -90,7 +91,6 @@ def test_same_bytes_though_workers_are_killed(
     ("make", "error", "message"),
     [
         (partial(Failing, partial(_raise, UserError, "line 7: bad")), UserError, "^line 7: bad$"),
-        (partial(Failing, partial(_raise, KeyError, "seven")), KeyError, "seven"),
         (partial(_raise, UserError, "bpe.codes: not codes"), UserError, r"^bpe\.codes: not codes$"),
         (partial(Failing, partial(os._exit, 0)), UserError, "^--cluster tcp.*: workers were killed in a row"),
     ],
@@ -105,14 +105,7 @@ def test_errors_of_workers(dask: distributed.LocalCluster, make: Any, error: Any
             list(ordered_map(make, range(20), cluster))
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("tcp://127.0.0.1", "missing port"),
-        ("foo://127.0.0.1:8786", "unknown address scheme 'foo'"),
-        ("tcp://127.0.0.1:9", "0 s"),
-    ],
-)
+@pytest.mark.parametrize(("address", "message"), [("tcp://127.0.0.1", "missing port"), ("tcp://127.0.0.1:9", "0 s")])
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, address: str, message: str) -> None:
     monkeypatch.setattr(clusters, "CONNECTING", 0.3)
     with pytest.raises(
@@ -122,7 +115,7 @@ def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, address: str, message: st
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize(("what", "here"), [("Python", "2.7"), ("sacremoses", "0.0.1"), ("resmlp_mt", "0.0.1")])
+@pytest.mark.parametrize(("what", "here"), [("Python", "2.7"), ("resmlp_mt", "0.0.1")])
 def test_workers_with_other_versions(
     dask: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch, what: str, here: str
 ) -> None:
@@ -176,7 +169,7 @@ def test_scheduler_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dask_is_imported_for_a_cluster_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "import sys, resmlp_mt.common.cluster; assert not {'dask', 'distributed'} & {*sys.modules}"
+    code = "import sys, resmlp_mt.common.workers; assert not {'dask', 'distributed'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     monkeypatch.setitem(sys.modules, "distributed", None)
     expected = r"^--cluster tcp://a:1: Dask cannot be imported .*: pip install 'resmlp-mt\[cluster\]'"

@@ -1,5 +1,6 @@
-"""Files that appear whole or not at all; lines that stay lines."""
+"""Files that appear whole or not at all; locks; lines that stay lines."""
 
+import errno
 import gzip
 import os
 import resource
@@ -10,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, atomic_folder, atomic_write, read_lines, read_parallel, unfinished_within
+from resmlp_mt.common.files import (
+    JsonFile,
+    atomic_folder,
+    atomic_write,
+    lock,
+    read_lines,
+    unfinished_within,
+)
 
 
 def _names(folder: Path) -> list[str]:
@@ -41,15 +49,19 @@ def test_a_name_as_long_as_there_may_be_is_one(tmp_path: Path) -> None:
     assert _names(tmp_path) == sorted([name, f"x{name[1:]}"])
 
 
-@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), UserError("mine")])
-def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path, error: BaseException) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("old")
-    with pytest.raises(type(error)), atomic_write(path) as file:
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()])
+def test_an_error_while_writing_leaves_what_was_there(tmp_path: Path, error: BaseException) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a").write_text("old")
+    with pytest.raises(type(error)), atomic_write(tmp_path / "a.txt") as file:
         file.write("new")
         raise error
-    assert path.read_text() == "old"
-    assert _names(tmp_path) == ["a.txt"]
+    with pytest.raises(type(error)), atomic_folder(tmp_path / "out", replace=True) as folder:
+        (folder / "a").write_text("new")
+        raise error
+    assert (tmp_path / "a.txt").read_text() == (tmp_path / "out" / "a").read_text() == "old"
+    assert _names(tmp_path) == ["a.txt", "out"]
 
 
 def test_file_too_large_while_writing(tmp_path: Path) -> None:
@@ -120,22 +132,6 @@ def test_broken_utf8_tells_the_line(tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "message"), [("missing", "missing: no such file$"), ("", "cannot be read")])
-def test_no_file(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        list(read_lines(tmp_path / name))
-
-
-# --- read_parallel
-
-
-def test_misaligned(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("1\n2\n3\n")
-    (tmp_path / "b").write_text("1\n2\n")
-    with pytest.raises(UserError, match=r"b ends after line 2 but .*a goes on: the sides must be aligned"):
-        list(read_parallel([tmp_path / "a", tmp_path / "b"]))
-
-
 # --- atomic_folder
 
 
@@ -145,17 +141,6 @@ def test_a_folder_appears_when_it_is_complete(tmp_path):
         assert not (tmp_path / "deep" / "out").exists()
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
     assert (tmp_path / "deep" / "out" / "a").read_text() == "one"
-
-
-@pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt()])
-def test_an_interrupted_folder_leaves_the_old_one(tmp_path, error):
-    with atomic_folder(tmp_path / "out") as folder:
-        (folder / "a").write_text("old")
-    with pytest.raises(type(error)), atomic_folder(tmp_path / "out", replace=True) as folder:
-        (folder / "a").write_text("new")
-        raise error
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert (tmp_path / "out" / "a").read_text() == "old"
 
 
 def test_an_old_folder_is_replaced_whole_where_told_so(tmp_path):
@@ -174,19 +159,15 @@ def test_what_is_unfinished_is_in_one_place_and_gone_at_the_end(tmp_path: Path) 
     out = tmp_path / "out"
     out.mkdir()
     with unfinished_within(out):
-        with atomic_write(out / "deep" / "a") as file, atomic_folder(out / "folder") as folder:
+        with atomic_write(out / "deep" / "a"), atomic_folder(out / "folder") as folder:
             with atomic_write(folder / "b") as inner:
                 inner.write("b")
-            file.write("a")
             assert _names(out) == [".unfinished", "deep"] and _names(out / "deep") == []
-            assert len(_names(out / ".unfinished")) == 3
-        with atomic_write(tmp_path / "c") as file:
+            assert len(_names(out / ".unfinished")) == 2
+        with atomic_write(tmp_path / "c"):
             assert len(_names(tmp_path)) == 2
-        with pytest.raises(ValueError, match="mine"), atomic_write(out / "d") as file:
-            raise ValueError("mine")
-        assert _names(out / ".unfinished") == ["resmlp_mt"]
     assert _names(out) == ["deep", "folder"] and _names(out / "folder") == ["b"]
-    with atomic_write(out / "e") as file:
+    with atomic_write(out / "e"):
         assert len(_names(out)) == 3
 
 
@@ -199,16 +180,15 @@ def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
             (folder / "link").symlink_to(tmp_path / "mine")
             os._exit(0)
     os.waitpid(child, 0)
-    assert len(_names(tmp_path / ".unfinished")) == 3
+    assert len(_names(tmp_path / ".unfinished")) == 2
     with unfinished_within(tmp_path):
-        assert _names(tmp_path / ".unfinished") == ["resmlp_mt"]
+        assert _names(tmp_path / ".unfinished") == []
     assert _names(tmp_path) == ["mine"] and _names(tmp_path / "mine") == ["file"]
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])
 def test_a_user_s_folder_of_that_name_is_left_alone(tmp_path: Path, kind: str) -> None:
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "resmlp_mt").write_text("mine")
     path = tmp_path / ".unfinished"
     if kind == "file":
         path.write_text("mine")
@@ -219,15 +199,38 @@ def test_a_user_s_folder_of_that_name_is_left_alone(tmp_path: Path, kind: str) -
         path.symlink_to("mine")
     with pytest.raises(UserError, match=r"\.unfinished: is not of this toolkit"), unfinished_within(tmp_path):
         pass
-    assert _names(tmp_path) == [".unfinished", "mine"] and _names(tmp_path / "mine") == ["resmlp_mt"]
+    assert _names(tmp_path) == [".unfinished", "mine"]
     assert kind != "folder" or _names(path) == ["file"]
+
+
+# --- lock
+
+
+def test_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(tmp_path / "lock", "w") as first, open(tmp_path / "lock", "w") as second:
+        lock(first, "")
+        with pytest.raises(UserError, match="taken"):
+            lock(second, "taken")
+        # It is given back while it is waited for.
+        monkeypatch.setattr("resmlp_mt.common.files.time.sleep", lambda seconds: first.close())
+        lock(second, "taken", patience=60)
+        assert first.closed
+
+
+def test_a_disk_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("portalocker.portalocker.LOCKER", flock)
+    with open(tmp_path / "lock", "w") as file, pytest.raises(UserError, match="lock: cannot be locked: Function not"):
+        lock(file, "taken", patience=60)
 
 
 # --- JsonFile
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b'{"a": 1', b"[1, 2]", b'{"a": "\xe4"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+    "content", [b'{"a": 1', b"[1, 2]", b'{"a": "\xe4"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
 )
 def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.json"

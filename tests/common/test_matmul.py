@@ -1,4 +1,9 @@
-"""``--cpu-matmul``: which library multiplies, what it computes, and who decides."""
+"""``--cpu-matmul``: which library multiplies, what it computes, and who decides; freed memory is kept."""
+
+import inspect
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -75,3 +80,36 @@ def test_exactness_is_found_by_float64():
         differs = (a @ b).double().sub(a.double() @ b.double()).abs().max() > 1e-2
     assert exact() == (not differs)
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+# --- keep_freed_memory, in processes of their own, since it lasts as long as the process
+
+FAULTS = f"""
+import ctypes, os, platform, resource
+{inspect.getsource(matmul.keep_freed_memory)}
+kept = keep_freed_memory()
+def work():
+    for _ in range(20):
+        bytearray(b"x") * (4 << 20)
+work()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+work()
+print(int(kept), resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def page_faults(**environment):
+    others = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS], env={**others, **environment}, check=True, capture_output=True, text=True
+    )
+    return [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="page faults are counted as Linux does")
+def test_freed_memory_is_used_again_without_page_faults_unless_the_environment_decides():
+    kept, faults = page_faults()
+    if not kept:
+        pytest.skip("no glibc")
+    assert page_faults(MALLOC_TRIM_THRESHOLD_="131072")[0] == 0
+    assert faults < 1024 < page_faults(MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072")[1]

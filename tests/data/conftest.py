@@ -9,26 +9,18 @@ from resmlp_mt.data.pipeline import Corpus
 from resmlp_mt.data.sources import PlainText
 
 # What breaks lines, words or alignment somewhere; in front of a word, so that a tool that breaks there loses alignment.
-NASTY = [
-    "\r",
-    "\v",
-    "\f",
-    "\x1c",
-    "\x1d",
-    "\x1e",
-    "\x85",
-    "\u2028",
-    "\u2029",
-    "\t",
-    "\x00",
-    "\u00a0",
-    "\u3000",
-    "\ufeff",
-]
+NASTY = [*"\r\v\f\x1c\x1d\x1e\x85\u2028\u2029\t\x00\u00a0\u3000\ufeff"]
+NOT_COMPARED = ("times.json",)  # differs from run to run
 ENGLISH = (
     "the red-haired man's old dog doesn't see 3.5 men ( and \" 1,000 \" women ) at McDonald's , e.g. Mr. Smith ..."
 )
 GERMAN = "der rothaarige Mann von Dr. Müller sieht z.B. 3,5 Männer-Gruppen ( und „ 1.000 “ Frauen ) nicht , obwohl ..."
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder by their names in it, but for those that differ from run to run."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in NOT_COMPARED)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def write_side(path: Path, words: str, lines: int, seed: int) -> Path:

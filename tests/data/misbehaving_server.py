@@ -17,11 +17,8 @@ class Fault:
     drop_after: int | None = None  # bytes of the body, then the connection ends
     ignore_range: bool = False
     body: bytes | None = None  # instead of the file
-    length: int | None = None  # Content-Length, whatever the body is
     endless: bool = False  # no Content-Length: the body lasts until the connection ends
     chunked: bool = False
-    shift: int = 0  # start so many bytes away from what was asked for
-    lie: bool = False  # but say that it starts there
     headers: dict[str, str] = field(default_factory=dict)  # more, or others
     seconds: float = 0.0  # after every 1,000 bytes
 
@@ -60,15 +57,14 @@ class _Handler(BaseHTTPRequestHandler):
         content = server.files.get(name) if fault.body is None else fault.body
         start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted and not fault.ignore_range else 0
         if content is None or fault.status:
-            status, content, fault.length = fault.status or 404, b"", 0
+            status, content = fault.status or 404, b""
         else:
             status = 416 if start >= len(content) and start else 206 if start else 200
         server.requests.append((name, wanted, status))
-        first = start + fault.shift
-        body = b"" if status == 416 else content[first:]
-        headers = {"Content-Length": str(len(body) if fault.length is None else fault.length)}
+        body = b"" if status == 416 else content[start:]
+        headers = {"Content-Length": str(len(body))}
         if status in (206, 416):
-            place = "*" if status == 416 else f"{start if fault.lie else first}-{len(content) - 1}"
+            place = "*" if status == 416 else f"{start}-{len(content) - 1}"
             headers["Content-Range"] = f"bytes {place}/{len(content)}"
         if fault.endless or fault.chunked:
             del headers["Content-Length"]

@@ -159,10 +159,10 @@ def change_catalogs(urls: Mapping[str, str]) -> None:
     """Make the catalogs of this process name the replicas: where they are, and their checksums."""
     from sacrebleu.dataset import DATASETS
 
-    from resmlp_mt.data import catalog
+    from resmlp_mt.data import wmt14
 
     files = archives()
-    for name, file in catalog.ARCHIVES.items():
+    for name, file in wmt14.ARCHIVES.items():
         facts = {"size": len(files[name])} | {
             algorithm: hashlib.new(algorithm, files[name]).hexdigest() for algorithm in ("sha256", "md5")
         }
@@ -171,13 +171,13 @@ def change_catalogs(urls: Mapping[str, str]) -> None:
             content = zipped(name)
             sums = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
             known["zipped"] = dataclasses.replace(file.zipped, **sums)
-        catalog.ARCHIVES[name] = dataclasses.replace(file, url=urls[name], mirrors=(), **known)
-    for official in (catalog.NEWSTEST2012, catalog.NEWSTEST2013, catalog.NEWSTEST2014):
+        wmt14.ARCHIVES[name] = dataclasses.replace(file, url=urls[name], mirrors=(), **known)
+    for official in (wmt14.NEWSTEST2012, wmt14.NEWSTEST2013, wmt14.NEWSTEST2014):
         name = official.archive.name
         DATASETS[official.key].data = [urls[name]]
         DATASETS[official.key].md5 = [hashlib.md5(files[name]).hexdigest()]
-    for name, task in catalog.TASKS.items():
-        catalog.TASKS[name] = dataclasses.replace(task, text_bytes=100_000)
+    for name, task in wmt14.TASKS.items():
+        wmt14.TASKS[name] = dataclasses.replace(task, text_bytes=100_000)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Downloads by curl from a server that misbehaves, and files from a folder."""
 
 import hashlib
-import importlib.util
 import multiprocessing
 import random
 import time
@@ -173,12 +172,3 @@ def test_from_a_folder(tmp_path: Path) -> None:
         file.taken_from(tmp_path)
     (tmp_path / "a.gz").write_bytes(BYTES)
     assert file.taken_from(tmp_path) == tmp_path / "a.gz"
-
-
-def test_multi30k_names_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.spec_from_file_location("prepare_multi30k", ROOT / "examples/multi30k/prepare.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr("sys.argv", ["prepare.py", "--from", str(tmp_path), "--out", str(tmp_path / "out")])
-    with pytest.raises(UserError, match=r"train\.en\.gz: no such file: get it from https://raw"):
-        module.main()

@@ -9,13 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from data.folders import contents
+from data.conftest import contents
 
 from resmlp_mt import cli
 from resmlp_mt.cli import prepare_text
@@ -23,9 +22,8 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_SENTENCE, read_lines
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.binarize import Binarizing, write_dictionary
-from resmlp_mt.data.disk import disk_needed
-from resmlp_mt.data.filtering import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, prepare
+from resmlp_mt.data.chunks import PairFilter
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.summary import format_summary
@@ -223,23 +221,6 @@ def test_just_what_changed_is_done_again(
     assert [line for line in lines if ":" not in line] == redone
 
 
-def test_counts_outlive_the_learning(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(*args: object) -> int:
-        raise UserError("killed")
-
-    monkeypatch.setattr("resmlp_mt.data.pipeline.learn_bpe", stop)
-    for _ in range(2):
-        with pytest.raises(UserError, match="killed"):
-            prepare(corpus, RECIPE, tmp_path)
-    assert "count words: nothing changed, reused\nlearn subwords\n" in capsys.readouterr().out
-    lines = (tmp_path / "tokenized" / "words.txt").read_text().splitlines()
-    text = " ".join((tmp_path / "tokenized" / f"train.1.{lang}").read_text() for lang in corpus.langs)
-    words = Counter(text.split())
-    assert dict(line.split() for line in lines) == {word: str(count) for word, count in words.items()}
-
-
 def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
     sides = tmp_path / "huge.en", tmp_path / "huge.de"
     for side in sides:
@@ -251,17 +232,6 @@ def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) ->
     assert steps["steps"]["split train"]["result"]["sources"][1] == {"kept": 1, "dropped": {"too long": 3}}
     assert (tmp_path / "out" / "tokenized" / "train.2.en").stat().st_size > LONGEST_SENTENCE  # in one line
     assert not [line for line in read_lines(tmp_path / "out" / "bpe.codes") if "Z9" in line]
-
-
-def test_the_other_learner_is_on_record(
-    corpus: Corpus, prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    subprocess.run(["cp", "-r", prepared, tmp_path / "out"], check=True)
-    prepare(corpus, dataclasses.replace(RECIPE, subwords=Subwords("bpe", 60, "tokenizers")), tmp_path / "out")
-    done = [line for line in capsys.readouterr().out.splitlines() if ":" not in line]
-    assert done[0] == "learn subwords"  # the words are counted already
-    made_from = json.loads((tmp_path / "out" / "steps.json").read_text())["steps"]["learn subwords"]["made_from"]
-    assert made_from["options"]["learner"] == "tokenizers" and list(made_from["libraries"]) == ["tokenizers"]
 
 
 def test_options_of_the_command(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,17 +251,6 @@ def test_options_of_the_command(corpus: Corpus, tmp_path: Path, monkeypatch: pyt
     ]
 
 
-def test_sentencepiece(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
-    recipe = CorpusRecipe(Words("none"), Subwords("sentencepiece", 120))
-    for name in ("one", "two"):
-        with pytest.raises(UserError, match="as far as"):
-            prepare(corpus, recipe, tmp_path / name)
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    tokenized = list(read_lines(tmp_path / "one" / "tokenized" / "test.1.de"))
-    pieces = list(read_lines(tmp_path / "one" / "subwords" / "test.de"))
-    assert [line.replace(" ", "").replace("▁", " ").strip() for line in pieces] == tokenized
-
-
 def _with(corpus: Corpus, folder: Path, split: str, side: int, text: bytes | None) -> Corpus:
     """The corpus with one file changed, or missing."""
     path = folder / f"bad.{corpus.langs[side]}"
@@ -308,7 +267,6 @@ def _with(corpus: Corpus, folder: Path, split: str, side: int, text: bytes | Non
         ("train", 1, b"eins\n", r"bad\.de ends after line 1 but .*train\.en goes on"),
         ("valid", 0, b"one\n" * 41, r"valid\.de ends after line 40 but .*bad\.en goes on"),
         ("test", 0, b"one\n" * 9 + b"\r\n" + b"one\n" * 33, r"bad\.en:10: no words: .*never dropped"),
-        ("valid", 1, b"\xe2\x80\xa8 \x00\n" + b"eins\n" * 39, r"bad\.de:1: no words"),
         ("test", 1, b"eins\n" * 2 + b"\xff\n" * 41, r"bad\.de:3: not UTF-8"),
         ("train", 0, None, r"bad\.en: no such file"),
     ],
@@ -362,12 +320,11 @@ def test_counts_are_those_of_the_files(prepared: Path) -> None:
             assert side["words"] == sum(not piece.endswith("@@") for line in lines for piece in line)
 
 
-@pytest.mark.parametrize("workers", ["1", "3"])
-def test_binarized_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path, workers: str) -> None:
+def test_binarized_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path) -> None:
     from fairseq import options
     from fairseq_cli import preprocess
 
-    command = ["-s", "en", "-t", "de", "--joined-dictionary", "--destdir", str(tmp_path), "--workers", workers]
+    command = ["-s", "en", "-t", "de", "--joined-dictionary", "--destdir", str(tmp_path)]
     for split in ("train", "valid", "test"):
         command += [f"--{split}pref", str(prepared / "subwords" / split)]
     preprocess.main(options.get_preprocessing_parser().parse_args(command))
@@ -416,12 +373,6 @@ def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest
     assert contents(tmp_path / "data-bin") == _binarized(prepared)
 
 
-def test_texts_of_another_length_are_not_binarized(prepared: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="subwords/train: 298 lines expected, 297 found"):
-        Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 298})
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
     recipe = dataclasses.replace(RECIPE, pair_filter=PairFilter(max_length=1))
     with pytest.raises(
@@ -430,25 +381,7 @@ def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
         prepare(corpus, recipe, tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: CorpusRecipe(subwords=Subwords(symbols=0)), "--symbols 0"),
-        (lambda: CorpusRecipe(pair_filter=PairFilter(max_ratio=float("nan"))), "--max-ratio nan: must be 1 or more"),
-        (lambda: CorpusRecipe(pair_filter=PairFilter(max_length=10**7)), "--max-length 10000000: must be at most"),
-        (lambda: Corpus(("en", "../en"), [], [], []), r"--target-lang '\.\./en': give letters"),
-    ],
-)
-def test_bad_options(make: Callable[[], CorpusRecipe], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        make()
-
-
-def test_bad_calls(corpus: Corpus, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="both 'en'"):
-        dataclasses.replace(corpus, langs=("en", "en"))
-    with pytest.raises(UserError, match="--sample 0"):
-        dataclasses.replace(corpus, sample=0)
+def test_a_folder_that_is_none(corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file: cannot be written"):
         prepare(corpus, RECIPE, tmp_path / "file")
@@ -493,9 +426,12 @@ def _own_files(out: Path) -> list[Path]:
     ("options", "status", "message"),
     [
         (["--source-lang", "german"], 1, "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
-        (["--source-lang", ""], 1, "--source-lang '': give letters"),
+        (["--source-lang", "../en"], 1, "--source-lang '../en': give letters"),
+        (["--source-lang", "de"], 1, "both 'de'"),
         (["--max-ratio", "nan"], 1, "--max-ratio nan: must be 1 or more"),
         (["--jobs", "-1"], 1, "--jobs -1: must be 1 or more"),
+        (["--max-length", "10000000"], 1, "--max-length 10000000: must be at most"),
+        (["--sample", "0"], 1, "--sample 0: must be 1 or more"),
         (["--symbols", "many"], 2, "invalid int value: 'many'"),
         (["--out", ""], 2, "argument --out: is empty: give a name"),
         (["--test", "nowhere", "nowhere"], 1, "nowhere: no such file"),
@@ -523,21 +459,6 @@ def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> 
     for path in own:
         path.unlink()
     assert contents(tmp_path) == contents(prepared)
-
-
-@pytest.mark.parametrize("name", ["subwords/train.de", "data-bin/notes.txt"])
-def test_a_user_s_files_in_the_way_are_named(
-    corpus: Corpus, tmp_path: Path, without_binarizing: None, name: str
-) -> None:
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("mine")
-    before = _snapshot(tmp_path)
-    with pytest.raises(UserError, match=rf"/{name}: is not of an earlier preparation, .* --overwrite$"):
-        prepare(corpus, RECIPE, tmp_path)
-    assert _snapshot(tmp_path) == before
-    with pytest.raises(UserError, match="as far as"):
-        prepare(corpus, RECIPE, tmp_path, overwrite=True)
 
 
 # --- Text that is not UTF-8
@@ -591,7 +512,6 @@ def test_lines_that_are_not_utf8_are_told_where_they_are_many(
     [
         (("en", "da"), Words(), ["--target-lang da"]),
         (("pt_BR", "src"), Words(), ["--source-lang pt_BR", "--target-lang src"]),
-        (("fr", "hsb"), Words(), ["--target-lang hsb"]),
         (("xx", "german"), Words("none", normalize=False), []),
         (("ja", "ko"), Words("none"), []),
     ],
@@ -606,21 +526,10 @@ def test_languages_without_rules_are_told(
     assert [line.partition(": sacremoses has no list of abbreviations")[0] for line in lines] == told
 
 
-@pytest.mark.parametrize("words", [Words("moses", normalize=False), Words("none")])
-@pytest.mark.parametrize("lang", ["german", "xx"])
-def test_names_without_a_language_are_refused_where_rules_need_one(
-    corpus: Corpus, tmp_path: Path, lang: str, words: Words
-) -> None:
-    recipe = dataclasses.replace(RECIPE, words=words)
-    with pytest.raises(UserError, match=f"--source-lang '{lang}': not a code of ISO 639"):
-        prepare(dataclasses.replace(corpus, langs=(lang, "de")), recipe, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 # --- Ctrl-C
 
 
-@pytest.mark.parametrize(("step", "jobs"), [("tokenize train 1", 2), ("learn subwords", 1), ("binarize", 2)])
+@pytest.mark.parametrize(("step", "jobs"), [("learn subwords", 1), ("binarize", 2)])
 def test_interrupted_in_one_line_and_run_again(
     corpus: Corpus, prepared: Path, tmp_path: Path, step: str, jobs: int
 ) -> None:
@@ -638,17 +547,6 @@ def test_interrupted_in_one_line_and_run_again(
     assert not (out / ".unfinished").exists()
     prepare(corpus, RECIPE, out)
     assert contents(out) == contents(prepared)
-
-
-def test_the_disk_for_files(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
-    files = [path for sources in corpus.sets.values() for source in sources for path in source.inputs]
-    size = sum(path.stat().st_size for path in files)
-    assert bytes_of(corpus) == size
-    assert disk_needed(tmp_path / "out", size) == round(3 * size)
-    assert disk_needed(prepared, size) == 0
-    first = [path.read_bytes().split(b"\n")[0] + b"\n" for path in corpus.train[0].inputs]
-    sample = bytes_of(dataclasses.replace(corpus, sample=1))
-    assert sample == sum(map(len, first)) + sum(path.stat().st_size for path in files[2:])
 
 
 def test_too_little_disk_is_said_first(

@@ -10,13 +10,13 @@ import pytest
 from fairseq.data import Dictionary
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.filtering import PairFilter
+from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.summary import how_to_translate
-from resmlp_mt.text.tokenizer import END, PAD, TextSettings, Tokenizer
+from resmlp_mt.text.tokenizer import END, PAD, Tokenizer
 from resmlp_mt.text.words import Words
 
 NASTY = [
@@ -75,12 +75,8 @@ def test_a_tokenizer_without_fairseq_does_the_same(prepared: tuple[Path, dict[st
     folder, made = prepared
     text = RawText.of(folder)
     dictionaries = {lang: Dictionary.load(str(folder / f"dict.{lang}.txt")) for lang in text.languages}
-    words = text.words
-    settings = TextSettings(
-        *text.languages, words.tokenizer, words.dash_splits, words.normalize, text.escape, text.subwords.kind
-    )
     symbols = [dictionary.symbols for dictionary in dictionaries.values()]
-    tokenizer = Tokenizer(settings, folder / text.learned, *symbols)
+    tokenizer = Tokenizer(text.settings(*text.languages), folder / text.learned, *symbols)
     running_text, of_target = text.running_text("de"), dictionaries["de"]
     for target, lang in enumerate(text.languages):
         expected = [dictionaries[lang].encode_line(line, add_if_not_exist=False).tolist() for line in made[lang]]
@@ -108,19 +104,13 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("dash_splits", [False, True])
-@pytest.mark.parametrize("escape", [False, True])
 @pytest.mark.parametrize("lang", SENTENCES)
-def test_words_become_running_text_again(lang: str, escape: bool, dash_splits: bool) -> None:
+def test_words_become_running_text_again(lang: str, dash_splits: bool) -> None:
     words = Words(dash_splits=dash_splits, normalize=False)
-    text = RawText(Path(), ("xx", lang), words, Subwords("bpe"), "bpe.codes", escape=escape)
+    text = RawText(Path(), ("xx", lang), words, Subwords("bpe"), "bpe.codes")
     tokenize, detokenize = text.tokenizer(lang), text.detokenizer(lang)
     for sentence in SENTENCES[lang]:
         assert detokenize(tokenize(sentence)) == sentence
-
-
-def test_words_are_escaped_where_the_data_is() -> None:
-    text = RawText(Path(), ("en", "de"), Words(normalize=False), Subwords("bpe"), "bpe.codes", escape=True)
-    assert text.tokenizer("en")('It\'s "R&D" [x]') == "It &apos;s &quot; R &amp; D &quot; &#91; x &#93;"
 
 
 def test_subwords_are_joined_once() -> None:
@@ -168,28 +158,19 @@ NOT_OURS = "text.json: not what preparing writes"
     ("change", "message"),
     [
         (lambda folder: os.remove(folder / "text.json"), "text.json: cannot be read: No such file"),
-        (_written(b""), NOT_OURS),
         (_written(b'{"version": 1'), NOT_OURS),
         (_written(b"[1]"), NOT_OURS),
-        (_written(b"null"), NOT_OURS),
-        (_written(b"\xff\xfe\x00"), NOT_OURS),
         (_written(b"[" * 60_000), NOT_OURS),
-        (_written(b'{"version": ' + b"1" * 5000 + b"}"), NOT_OURS),
         (_written(b" " * 70_000 + b"{}"), NOT_OURS),
         (_values(version=2), "its version is 2, this program reads version 1"),
-        (_values(version="gone"), "its version is None"),
-        (_values(languages="en-de"), "languages is 'en-de'"),
         (_values(languages=["en"]), "languages is"),
-        (_values(languages=["en", "en"]), "languages is"),
         (_values(languages=["en", "../de"]), "languages is"),
-        (_values(languages=["en", 1]), "languages is"),
         (_values(tokenizer="perl"), "tokenizer is 'perl'"),
-        (_values(dash_splits="no"), "dash_splits is 'no'"),
         (_values(normalize=1), "normalize is 1"),
+        (_values(escape=True), "escape is True"),
         (_values(escape="gone"), "escape is None"),
         (_values(subwords=["bpe"]), "subwords is"),
         (_values(learned="../bpe.codes"), r"learned is '\.\./bpe\.codes'"),
-        (_values(learned="/etc/passwd"), "learned is '/etc/passwd'"),
         (_values(learned=".."), r"learned is '\.\.'"),
         (_values(learned="bpe.codes\n"), "learned is"),
         (_values(sha256="0"), "sha256 is '0'"),

@@ -1,19 +1,33 @@
-"""Subwords: undone without loss, and the same as the tools' own."""
+"""Subwords: learned the same every time by either library, undone without loss, and the same as the tools' own."""
 
+import os
+import re
+import stat
+import subprocess
 import sys
+import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sentencepiece import SentencePieceProcessor
 
-from resmlp_mt.data.chunks import CHUNK, Chunk, chunks
-from resmlp_mt.data.filtering import PairFilter
-from resmlp_mt.data.learning import WordCounter, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.data.splitting import ChunkSplitter, SideCounts
-from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.data import tokenizers_bpe
+from resmlp_mt.data.chunks import CHUNK, Chunk, ChunkSplitter, PairFilter, SideCounts, WordCounter, chunks
+from resmlp_mt.data.subwords import (
+    MOST_LETTERS,
+    Subwords,
+    evenly,
+    learn_bpe,
+    learn_pieces,
+    write_counts,
+)
 from resmlp_mt.text.characters import CharacterCleaner
 
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8
@@ -24,33 +38,19 @@ PAIRS = [(line.encode(), line.encode()) for line in TEXT]
 def codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """BPE learned from TEXT."""
     folder = tmp_path_factory.mktemp("codes")
-    write_counts(WordCounter()(Chunk(1, PAIRS)).counts, folder / "words")
+    write_counts(WordCounter()(Chunk(1, PAIRS))[1], folder / "words")
     assert learn_bpe(folder / "words", folder / "codes", Subwords("bpe", 20)) == 20
     return folder / "codes"
 
 
-@given(st.lists(st.text(st.sampled_from("abcäß@<>s/ "), max_size=12), min_size=1, max_size=4))
-def test_bpe_is_that_of_subword_nmt(codes: Path, lines: list[str]) -> None:
-    from subword_nmt.apply_bpe import BPE
-
-    split = Subwords("bpe").load(codes)
-    with codes.open(encoding="utf-8") as file:
-        theirs = BPE(file)
-    for line in lines * 2:
-        assert split(line) == theirs.segment(line)
-
-
 def test_words_at_hand_are_limited(codes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = [f"w{number}" for number in range(300)]
+    words = [*[f"w{number}" for number in range(300)], "x" * 5000, "w1"]
     split = Subwords("bpe").load(codes)
     expected = list(map(split, words))
-    assert len(split._known) == 300 and not split._bpe.cache
+    assert len(split._known) == 301 and not split._bpe.cache
     monkeypatch.setattr("resmlp_mt.text.subwords.REMEMBERED", 3000)
-    assert list(map(Subwords("bpe").load(codes), words * 2)) == expected * 2
-    huge = "x" * 5000
-    expected = [*expected, split(huge), *expected]
-    assert list(map(split, [*words, huge, *words])) == expected
-    assert len(split._known) < 20
+    split = Subwords("bpe").load(codes)
+    assert list(map(split, words * 2)) == expected * 2
     assert sum(map(sys.getsizeof, (*split._known, *split._known.values()))) < 3000
 
 
@@ -94,7 +94,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], 
     for nasty in (False, True):
         lines = [*TEXT, *[line for line in map(settle, NASTY_LINES) for _ in range(3) if nasty]]
         pairs = [(line.encode(), line.encode()) for line in lines]
-        write_counts(WordCounter()(Chunk(1, pairs)).counts, folder / "words")
+        write_counts(WordCounter()(Chunk(1, pairs))[1], folder / "words")
         for kind, symbols in (("bpe", 400), ("sentencepiece", 220 if nasty else 34)):
             subwords, path = Subwords(kind, symbols), folder / f"{kind} {nasty}"
             files[kind, nasty] = path
@@ -147,19 +147,11 @@ SETTLE = CharacterCleaner("en", punctuation=False)
 
 @pytest.mark.parametrize(
     ("lengths", "reason"),
-    [
-        ((0, 1), "empty"),
-        ((0, 0), "empty"),
-        ((3, 3), None),
-        ((4, 1), "too long"),
-        ((1, 3), "ratio"),
-        ((2, 3), None),
-    ],
+    [((0, 1), "empty"), ((3, 3), None), ((4, 1), "too long"), ((1, 3), "ratio"), ((2, 3), None)],
 )
 def test_filter(lengths: tuple[int, int], reason: str | None) -> None:
     pair_filter = PairFilter(max_length=3, max_ratio=1.5)
-    assert pair_filter.why_dropped(lengths) == reason
-    assert pair_filter.why_dropped(lengths[::-1]) == reason
+    assert pair_filter.why_dropped(lengths) == pair_filter.why_dropped(lengths[::-1]) == reason
     assert PairFilter().why_dropped(lengths) == (reason if reason == "empty" else None)
 
 
@@ -200,7 +192,7 @@ def test_only_pieces_are_for_the_dictionary(tmp_path: Path) -> None:
     assert done.symbols and set(done.symbols) <= splitter._split.symbols
 
 
-def test_chunks() -> None:
+def test_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [(b"%d" % number, b"") for number in range(2 * CHUNK + 1)]
     assert [(chunk.first, len(chunk.pairs)) for chunk in chunks(pairs)] == [
         (1, CHUNK),
@@ -209,9 +201,229 @@ def test_chunks() -> None:
     ]
     assert [pair for chunk in chunks(pairs) for pair in chunk.pairs] == pairs
     assert list(chunks([])) == []
-
-
-def test_chunks_of_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resmlp_mt.data.chunks.CHUNK_BYTES", 30)
     pairs = [(b"x", b"y"), (b"x" * 40, b""), (b"", b"y" * 29), (b"x", b"y")]
     assert [(chunk.first, chunk.pairs) for chunk in chunks(pairs)] == [(1, pairs[:2]), (3, pairs[2:])]
+
+
+LEARNERS = ["subword-nmt", "tokenizers"]
+
+
+def made_up(words: int, seed: int = 1) -> Counter[str]:
+    """Words of syllables, with counts as Zipf has them."""
+    chance = Random(seed)
+    syllables = [a + b + c for a in "bdfgklmnprst" for b in "aeiouäé" for c in ("", "n", "r", "st")]
+    counts: Counter[str] = Counter()
+    for rank in range(1, words + 1):
+        word = "".join(chance.choices(syllables, k=chance.randint(1, 4)))
+        counts[word] += 1 + 20_000 // rank
+    return counts
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("words") / "words.txt"
+    write_counts(made_up(3000), path)
+    return path
+
+
+def test_words_are_counted() -> None:
+    read, counts = WordCounter()(Chunk(1, PAIRS))
+    expected = Counter({word: 2 * count for word, count in Counter(" ".join(TEXT).split()).items()})
+    del expected["<s>"]  # it could be learned whole, and fairseq's dictionary would take it for its own
+    assert (read, counts) == (24, expected)
+
+
+@pytest.mark.parametrize("word", ["a@@", "@@", "x<pad>", "</s>", "<unk>", "y" * (MOST_LETTERS + 1)])
+def test_words_that_nothing_is_learned_from(word: str) -> None:
+    line = f"{word} {word}. a@@b @ {word[: MOST_LETTERS - 1]}z".encode()
+    _, counts = WordCounter()(Chunk(1, [(line, b"")]))
+    assert word not in counts
+    assert set(counts) == {*line.decode().split()} - {word, f"{word}."} | ({f"{word}."} if len(word) < 9 else set())
+
+
+def test_counts_are_written_in_one_order(tmp_path: Path) -> None:
+    for name, order in (("one", "b a c"), ("two", "c b a")):
+        write_counts({word: 2 + (word == "c") for word in order.split()}, tmp_path / name)
+    assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text() == "c 3\na 2\nb 2\n"
+
+
+def test_subword_nmt_learns_what_its_command_does(words: Path, tmp_path: Path) -> None:
+    assert learn_bpe(words, tmp_path / "codes", Subwords("bpe", 100)) == 100
+    command = [sys.executable, "-m", "subword_nmt.learn_bpe", "--dict-input", "--symbols", "100"]
+    subprocess.run([*command, "--input", words, "--output", tmp_path / "theirs"], check=True, capture_output=True)
+    assert (tmp_path / "codes").read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
+def test_tokenizers_learn_merges_as_good(words: Path, tmp_path: Path) -> None:
+    sizes = {}
+    for learner in ("subword-nmt", "tokenizers"):
+        assert learn_bpe(words, tmp_path / learner, Subwords("bpe", 400, learner), jobs=2) == 400
+        assert (tmp_path / learner).read_text().startswith("#version: 0.2\n")
+        split = Subwords("bpe").load(tmp_path / learner)
+        sizes[learner] = sum(count * len(split(word).split()) for word, count in made_up(3000).items())
+        assert len(split._bpe.bpe_codes) == 400
+        assert any(second.endswith("</w>") for _, second in split._bpe.bpe_codes)
+    assert abs(sizes["tokenizers"] / sizes["subword-nmt"] - 1) < 0.02
+
+
+def test_tokenizers_learn_the_same_every_time(tmp_path: Path) -> None:
+    # Its hash tables are in another order in every process, which shows where pairs are equally frequent.
+    write_counts(dict.fromkeys(made_up(400), 2), tmp_path / "words")
+    codes = set()
+    for jobs in (1, 2, 2):
+        learn_bpe(tmp_path / "words", tmp_path / "codes", Subwords("bpe", 200, "tokenizers"), jobs)
+        codes.add((tmp_path / "codes").read_bytes())
+    assert len(codes) == 1
+
+
+@pytest.mark.parametrize("step", [1, 7])
+def test_a_very_long_text_is_thinned(words: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizers_bpe, "AT_ONCE", 100)
+    texts = list(tokenizers_bpe.running_text(str(words), step))
+    assert max(map(len, texts)) <= 100
+    counts = Counter("".join(texts).split())
+    before = made_up(3000)
+    assert counts.total() == before.total() // step
+    assert all(abs(counts[word] - count / step) < 1 for word, count in before.items())
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("text", ["a b c", "ab cd"])
+def test_too_small_for_bpe(tmp_path: Path, text: str, learner: str) -> None:
+    write_counts(Counter(text.split()), tmp_path / "words")
+    with pytest.raises(UserError, match="no two letters"):
+        learn_bpe(tmp_path / "words", tmp_path / "learned", Subwords("bpe", 10, learner))
+    assert [path.name for path in tmp_path.iterdir()] == ["words"]
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_fewer_merges_than_asked_for(tmp_path: Path, learner: str) -> None:
+    write_counts({"ab": 3, "abc": 2}, tmp_path / "words")
+    assert learn_bpe(tmp_path / "words", tmp_path / "codes", Subwords("bpe", 10, learner)) == 3
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_learning_is_seen_in_a_log(
+    words: Path, tmp_path: Path, learner: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resmlp_mt.common.progress.PAUSE", 0.01)
+    learn_bpe(words, tmp_path / "codes", Subwords("bpe", 300, learner))
+    lines = capsys.readouterr().err.splitlines()
+    form = r"learn subwords: (?:(\d+) of 300 merges, [\d,.]+ merges/s|\d+ s so far)"
+    told = [re.fullmatch(form, line) for line in lines]
+    assert all(told), lines
+    numbers = [int(match[1]) for match in told if match[1]]
+    assert numbers and numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("kill -9 $$", r"tokenizers was killed by signal 9 \(out of memory\?\) while it learned BPE"),
+        ('echo "Trace:\nMemoryError: big" >&2; exit 1', "tokenizers failed while it learned BPE: MemoryError: big"),
+    ],
+)
+def test_tokenizers_that_fail(
+    words: Path, tmp_path: Path, program: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = tmp_path / "python"
+    stub.write_text(f"#!/bin/sh\n{program}\n")
+    stub.chmod(stub.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr("sys.executable", str(stub))
+    with pytest.raises(UserError, match=message):
+        learn_bpe(words, tmp_path / "codes", Subwords("bpe", 10, "tokenizers"))
+    assert [path.name for path in tmp_path.iterdir()] == ["python"]
+
+
+def test_tokenizers_end_with_their_parent(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "words")  # nothing comes out of it, so that the learning does not end by itself
+    program = """
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(child.pid, flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), 9)
+"""
+    command = [sys.executable, "-c", program, tokenizers_bpe.__file__, str(tmp_path / "words"), "10"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        child = Path("/proc") / parent.stdout.readline().strip() / "stat"
+        with open(tmp_path / "words", "w"):  # now it runs
+            parent.communicate("\n")
+            while _runs(child):  # pytest ends a test that waits in vain
+                time.sleep(0.05)
+
+
+def _runs(process: Path) -> bool:
+    try:
+        return process.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_sentencepiece_is_learned_the_same_every_time(tmp_path: Path) -> None:
+    assert learn_pieces(PAIRS, tmp_path / "model", Subwords("sentencepiece", 34)) == 34
+    learn_pieces(PAIRS, tmp_path / "again", Subwords("sentencepiece", 34))
+    assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def pieces_of(path: Path) -> set[str]:
+    model = SentencePieceProcessor(model_file=str(path))
+    return {model.id_to_piece(number) for number in range(model.get_piece_size())}
+
+
+@pytest.mark.parametrize(
+    ("coverage", "alphabet", "covered"),
+    [(None, 1000, "eno²Ö▁"), (None, 3, "eno▁"), (0.98, 1000, "eno▁"), (1.0, 0, "eno²Ö▁")],
+)
+def test_characters_that_get_a_piece(
+    tmp_path: Path, coverage: float | None, alphabet: int, covered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # two characters in a hundred thousand, of an alphabet that is small
+    pairs = [(b"one " * 20, b"no " * 20)] * 700 + [("² Ö".encode(), "▅ ▁".encode())]
+    monkeypatch.setattr("resmlp_mt.data.subwords.ALPHABET", alphabet)
+    learn_pieces(pairs, tmp_path / "model", Subwords("sentencepiece", 9, character_coverage=coverage))
+    assert {piece for piece in pieces_of(tmp_path / "model") if len(piece) == 1} == set(covered)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "lines", "message"),
+    [
+        (4000, ["ab cd"] * 9, "--symbols 4000: sentencepiece learned nothing: .*4000"),
+        (40, [], "sentencepiece learned nothing: no line is of a length"),
+        (4, ["ab cd"] * 9, "sentencepiece learned nothing: Vocabulary size is smaller than required_chars"),
+    ],
+)
+def test_too_small_for_sentencepiece(tmp_path: Path, symbols: int, lines: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        learn_pieces([(line.encode(), b"") for line in lines], tmp_path / "learned", Subwords("sentencepiece", symbols))
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"character_coverage": 0.5, "kind": "sentencepiece"}, r"--character-coverage 0\.5: must be from 0\.98 to 1"),
+        ({"character_coverage": 1.0}, "--character-coverage: BPE covers every character"),
+        ({"learner": "tokenizers", "kind": "sentencepiece"}, "--bpe-learner tokenizers: learns BPE, not"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Subwords(**options)
+
+
+def test_a_learner_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resmlp_mt.data.subwords.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="--bpe-learner tokenizers: is not installed: pip install"):
+        Subwords(learner="tokenizers")
+
+
+@pytest.mark.parametrize(("total", "most", "kept"), [(10, 10, 10), (11, 10, 6), (95, 10, 10), (0, 10, 0)])
+def test_sample_is_spread_evenly(total: int, most: int, kept: int) -> None:
+    pairs = [(b"%d" % number, b"") for number in range(total)]
+    sample = list(evenly(pairs, total, most))
+    assert len(sample) == kept
+    distances = {int(b[0]) - int(a[0]) for a, b in pairwise(sample)}
+    assert len(distances) <= 1

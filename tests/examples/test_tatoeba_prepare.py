@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.checksums import sha256_of
+from resmlp_mt.common.files import checksum
 from resmlp_mt.data.pipeline import CorpusRecipe
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
@@ -27,7 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in prepare.SHA256:
         path = tmp_path / "split" / name
         path.write_bytes(gzip.compress(f"Tom is in {name[:5]}.\n".encode() * 9, mtime=0))
-        monkeypatch.setitem(prepare.SHA256, name, sha256_of(path))
+        monkeypatch.setitem(prepare.SHA256, name, checksum(path))
     monkeypatch.setattr(prepare, "RECIPE", CorpusRecipe(Words(normalize=False), Subwords("bpe", 9)))
 
     def main() -> None:

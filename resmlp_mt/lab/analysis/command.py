@@ -6,7 +6,7 @@ from pathlib import Path
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs
-from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.fairseq_plugin.trained import load, model_of, save_checkpoint
 from resmlp_mt.lab.analysis.bands import TextBand, bands_of, read_bands

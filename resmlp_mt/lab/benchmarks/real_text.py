@@ -18,7 +18,7 @@ import numpy as np
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, read_lines, write_json
 from resmlp_mt.common.tables import facts, markdown_table, text_table
-from resmlp_mt.data.dictionaries import read_dictionary
+from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks.engines import FolderEngine, bytes_on_disk
 from resmlp_mt.lab.benchmarks.fairseq_engine import builder

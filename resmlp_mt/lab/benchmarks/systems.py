@@ -16,7 +16,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import LIBRARIES
-from resmlp_mt.data.dictionaries import made_up_dictionary
+from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.models import build_model, training_args
 
 _BOTH_SIDES = (

@@ -13,7 +13,7 @@ from fairseq.trainer import Trainer
 from torch.utils.benchmark import timer
 
 from resmlp_mt.common.matmul import matmul
-from resmlp_mt.data.dictionaries import made_up_dictionary
+from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.benchmarks.batches import Shape, random_batch
 from resmlp_mt.lab.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted

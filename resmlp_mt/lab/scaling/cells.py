@@ -8,7 +8,7 @@ from typing import IO
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, read_lines
-from resmlp_mt.data.sampling import RECORD, sample
+from resmlp_mt.data.binarized import RECORD, sample
 from resmlp_mt.lab.scaling.grid import Plan
 from resmlp_mt.lab.scaling.recipe import ScalingRecipe
 from resmlp_mt.lab.trainings.queue import TrainingFolder, digests

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_outputs, read_lines
 from resmlp_mt.common.tables import facts, text_table
-from resmlp_mt.data.sampling import lengths
+from resmlp_mt.data.binarized import lengths
 from resmlp_mt.lab.machine import describe
 from resmlp_mt.lab.scaling.cells import CellFolder, cell_folders
 from resmlp_mt.lab.scaling.fit import differences, fit_family, fit_shared

@@ -14,7 +14,7 @@ from fairseq.tasks.translation import TranslationTask
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.sampling import drawn, lengths
+from resmlp_mt.data.binarized import drawn, lengths
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.scaling.recipe import ScalingRecipe

@@ -11,8 +11,7 @@ from typing import IO
 import psutil
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike
-from resmlp_mt.common.locks import lock_folder
+from resmlp_mt.common.files import PathLike, lock_folder
 
 PAUSE = 3.0  # seconds after which a command's processor time is told again
 BEAT = 0.2  # seconds between two looks at a command

@@ -16,8 +16,7 @@ from typing import IO, Any
 
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike
-from resmlp_mt.data.checksums import sha256_of
+from resmlp_mt.common.files import JsonFile, PathLike, checksum
 from resmlp_mt.lab.machine import describe
 from resmlp_mt.lab.trainings.processes import locked, run
 
@@ -29,7 +28,7 @@ def digests(folder: Path) -> dict[str, str]:
     paths = sorted(path for path in folder.glob("*") if path.suffix in (".bin", ".idx", ".txt"))
     if not paths:
         raise UserError(f"{folder}: no binarized data: prepare it first (for Multi30k, examples/multi30k/prepare.py)")
-    return {path.name: sha256_of(path) for path in paths}
+    return {path.name: checksum(path) for path in paths}
 
 
 def code_digest() -> str:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.dictionaries import made_up_dictionary
+from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis.flops import of_options
 from resmlp_mt.lab.benchmarks.batches import Shape, random_batch
 from resmlp_mt.lab.benchmarks.comparison import Comparison

@@ -6,7 +6,7 @@ import pytest
 from builders import build
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.sampling import drawn, lengths
+from resmlp_mt.data.binarized import drawn, lengths
 from resmlp_mt.lab.analysis.flops import ResMLP, Transformer
 from resmlp_mt.lab.scaling.grid import Cell, cells_of, count, plan
 from resmlp_mt.lab.scaling.recipe import read_scaling_recipe
