@@ -10,8 +10,8 @@ from resmlp_mt.cli.benchmark import get_parser
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks import command
-from resmlp_mt.lab.benchmarks.jobs import FULL, QUICK
-from resmlp_mt.lab.benchmarks.timing import per_second, speed_ratio
+from resmlp_mt.lab.benchmarks.command import FULL, QUICK
+from resmlp_mt.lab.benchmarks.measuring import per_second, speed_ratio
 from scripts import in_process
 
 TINY = (

@@ -14,21 +14,19 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.analysis.flops import ResMLP, Transformer
-from resmlp_mt.lab.benchmarks import generation, processes, training
-from resmlp_mt.lab.benchmarks.batches import Shape
-from resmlp_mt.lab.benchmarks.comparison import Comparison
-from resmlp_mt.lab.benchmarks.engines import CTranslate2Engine
-from resmlp_mt.lab.benchmarks.fairseq_engine import FairseqEngine, builder
+from resmlp_mt.lab.benchmarks import engines, generation, training
+from resmlp_mt.lab.benchmarks.engines import CTranslate2Engine, EngineProcess
 from resmlp_mt.lab.benchmarks.generation import (
+    FairseqEngine,
     Piece,
+    builder,
     checked,
     flops_per_token,
     random_piece,
     real_pieces,
     step_by_step,
 )
-from resmlp_mt.lab.benchmarks.processes import EngineProcess
-from resmlp_mt.lab.benchmarks.systems import TINY, Conditions, Size, Source, System
+from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Conditions, Shape, Size, Source, System
 from resmlp_mt.lab.benchmarks.training import Training
 
 SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
@@ -184,7 +182,7 @@ def fill(*megabytes):
 
 def test_the_peak_of_a_process_of_its_own():
     fill(300)  # is this process's, not the other's
-    assert processes.peak(partial(fill, 40, 100, 20), fill, "cpu") == pytest.approx(100 * MEGABYTE, rel=0.1)
+    assert engines.peak(partial(fill, 40, 100, 20), fill, "cpu") == pytest.approx(100 * MEGABYTE, rel=0.1)
 
 
 def test_every_system_has_a_peak(monkeypatch):

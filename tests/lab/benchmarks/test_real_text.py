@@ -9,7 +9,7 @@ from translate.small_folder import make
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks import real_text
-from resmlp_mt.lab.benchmarks.real_text import Corpus, Setting, Subwords, TextEngine, compare, table
+from resmlp_mt.lab.benchmarks.real_text import Corpus, Setting, TextEngine, compare, table
 from resmlp_mt.translate.translator import Translator
 from scripts import in_process
 
@@ -88,15 +88,10 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
     engine.process.close()
 
 
-def test_engines_of_subwords_get_and_give_them(monkeypatch):
-    tokenizer = Mock(pieces=str.split, numbers=lambda pieces, target: pieces, decode=" ".join)
-    subwords = object.__new__(Subwords)
-    subwords._tokenizer = tokenizer
+def test_engines_of_subwords_get_and_give_them():
     engine = object.__new__(TextEngine)
-    engine._subwords, engine.process = subwords, Mock()
-    engine.process.translate = lambda sentences: ([each[::-1] for each in sentences] + [["hallucinated"]], 2.0)
-    subwords.split = lambda lines: [line.split() for line in lines][:-1]
-    subwords.join = lambda sources, found: Subwords.join(subwords, [*sources, []], found)
+    engine._tokenizer = Mock(pieces=str.split, numbers=lambda pieces, target: pieces, decode=" ".join)
+    engine.process = Mock(translate=lambda sentences: ([each[::-1] or ["hallucinated"] for each in sentences], 2.0))
     found, seconds = engine.translate(["a b", "c", ""])
     assert found == ["b a", "c", ""] and seconds >= 2
 

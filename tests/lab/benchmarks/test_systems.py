@@ -6,11 +6,11 @@ import torch
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.dictionaries import made_up_dictionary
 from resmlp_mt.lab.analysis.flops import of_options
-from resmlp_mt.lab.benchmarks.batches import Shape, random_batch
-from resmlp_mt.lab.benchmarks.comparison import Comparison
 from resmlp_mt.lab.benchmarks.systems import (
     TINY,
+    Comparison,
     Conditions,
+    Shape,
     Size,
     System,
     as_override,
@@ -22,7 +22,7 @@ SIZE = Size(width=16, mlp=24, layers=4, heads=2, vocabulary=40)
 
 
 def args(name):
-    return System(name).args(SIZE, Conditions())
+    return System(name).config(SIZE, Conditions()).model
 
 
 def test_all_architectures_get_the_same_size():
@@ -88,7 +88,7 @@ def test_a_bad_system_is_one_line(name, message, capsys):
 @pytest.mark.parametrize("padding", [0, 0.1, 0.3])
 def test_a_batch_has_its_shape_and_padding(padding):
     dictionary = made_up_dictionary(40)
-    batch = random_batch(Shape(20, 50), padding, dictionary)
+    batch = Shape(20, 50).random_batch(padding, dictionary)
     source, target = batch["net_input"]["src_tokens"], batch["target"]
     assert source.shape == target.shape == (50, 20)
     for tokens in source, target:

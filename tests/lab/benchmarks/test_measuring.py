@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resmlp_mt.lab.benchmarks import timing
-from resmlp_mt.lab.benchmarks.timing import Spread
+from resmlp_mt.lab.benchmarks import measuring
+from resmlp_mt.lab.benchmarks.measuring import Spread
 
 POSITIVE = st.floats(1e-6, 1e6)
 
@@ -24,7 +24,7 @@ def test_a_spread_is_median_and_quartiles(values):
 
 
 def test_turns_alternate_within_a_piece_and_turn_round_every_round():
-    assert list(timing.turns("ab", 2, 3)) == [
+    assert list(measuring.turns("ab", 2, 3)) == [
         (0, 0, "a"), (0, 0, "b"), (0, 1, "a"), (0, 1, "b"),
         (1, 0, "b"), (1, 0, "a"), (1, 1, "b"), (1, 1, "a"),
         (2, 0, "a"), (2, 0, "b"), (2, 1, "a"), (2, 1, "b"),
@@ -33,13 +33,13 @@ def test_turns_alternate_within_a_piece_and_turn_round_every_round():
 
 def test_every_system_does_every_piece_in_turn(monkeypatch):
     clock = itertools.count()
-    monkeypatch.setattr(timing, "timer", lambda: next(clock))
+    monkeypatch.setattr(measuring, "timer", lambda: next(clock))
     done = []
-    work = {name: timing.timed(lambda piece, name=name: done.append((name, piece))) for name in "ab"}
-    times = timing.measure(work, pieces=2, rounds=2, warmup=1)
+    work = {name: measuring.timed(lambda piece, name=name: done.append((name, piece))) for name in "ab"}
+    times = measuring.measure(work, pieces=2, rounds=2, warmup=1)
     warm, timed = done[:4], done[4:]
     assert warm == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
-    assert timed == [(name, piece) for _, piece, name in timing.turns("ab", 2, 2)]
+    assert timed == [(name, piece) for _, piece, name in measuring.turns("ab", 2, 2)]
     assert times == {"a": [[1, 1], [1, 1]], "b": [[1, 1], [1, 1]]}
 
 
@@ -47,6 +47,6 @@ def test_every_system_does_every_piece_in_turn(monkeypatch):
 def test_ratios_are_of_the_same_round(rounds):
     ours, theirs = [[a, b] for a, b, _, _ in rounds], [[c, d] for _, _, c, d in rounds]
     ratios = [(c + d) / (a + b) for a, b, c, d in rounds]
-    assert timing.speed_ratio(ours, theirs) == Spread.of(ratios)
-    assert timing.speed_ratio(ours, ours) == Spread(1, 1, 1)
-    assert timing.per_second(10, ours) == Spread.of([10 / (a + b) for a, b, _, _ in rounds])
+    assert measuring.speed_ratio(ours, theirs) == Spread.of(ratios)
+    assert measuring.speed_ratio(ours, ours) == Spread(1, 1, 1)
+    assert measuring.per_second(10, ours) == Spread.of([10 / (a + b) for a, b, _, _ in rounds])
