@@ -108,7 +108,12 @@ def _build(build: Callable[[], Any]) -> Any:
 def _timed(sentences: Sequence[Any], length: int | None) -> tuple[list[Any], float]:
     start = time.perf_counter()
     translations = _engine[0].translate(sentences, length)
-    return translations, time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    if length is not None and {length, *map(len, translations)} != {length}:
+        raise RuntimeError(
+            f"translations of {[*map(len, translations)]} subwords, not {length}: not the work asked for"
+        )
+    return translations, seconds
 
 
 def _operations(batches: Sequence[Batch], device: str) -> dict[str, float]:

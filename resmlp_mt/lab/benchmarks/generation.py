@@ -51,15 +51,14 @@ class FairseqEngine:
 
     def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
         """Untrained models never end a sentence where a trained one would, so they are told the length."""
+        size = self._batch_size
         if length is not None:
             self._force(length)
-            return self._search(sentences)
+            size = len(sentences)
         order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
         found: dict[int, list[str]] = {}
-        for start in range(0, len(order), self._batch_size):
-            numbers = order[start : start + self._batch_size]
-            best = self._search([sentences[number] for number in numbers])
-            found |= dict(zip(numbers, best, strict=True))
+        for start in range(0, len(order), size):
+            found |= self._search({number: sentences[number] for number in order[start : start + size]})
         return [found[number] for number in range(len(sentences))]
 
     def _force(self, length: int) -> None:
@@ -71,19 +70,19 @@ class FairseqEngine:
             )
         self.generator.max_len_a, self.generator.min_len, self.generator.max_len_b = 0, length - 1, length - 1
 
-    def _search(self, sentences: Sequence[list[str]]) -> list[list[str]]:
-        dictionary = self.task.source_dictionary
-        sources = [torch.tensor([*map(dictionary.index, words), dictionary.eos()]) for words in sentences]
-        sample = batch(sources, sources, dictionary)
+    def _search(self, sentences: Mapping[int, list[str]]) -> dict[int, list[str]]:
+        dictionary, target = self.task.source_dictionary, self.task.target_dictionary
+        sources = {
+            number: torch.tensor([*map(dictionary.index, words), dictionary.eos()])
+            for number, words in sentences.items()
+        }
+        sample = batch({number: (each, each) for number, each in sources.items()}, dictionary)
         if self._device == "cuda":
             sample = utils.move_to_cuda(sample)
         with matmul(self._library):
             found = self.generator.generate([], sample)
-        best = {
-            number: [self.task.target_dictionary[index] for index in beams[0]["tokens"].tolist()]
-            for number, beams in zip(sample["id"].tolist(), found, strict=True)
-        }
-        return [best[number] for number in range(len(sentences))]
+        best = [[target[index] for index in beams[0]["tokens"].tolist()] for beams in found]
+        return dict(zip(sample["id"].tolist(), best, strict=True))
 
 
 def convert(source: Source, folder: str, vmap: str | None = None) -> None:
@@ -182,6 +181,10 @@ def generate(comparison: Comparison, data: str | None = None, split: str = "test
     def profile(name: str) -> dict[str, float]:
         return engines[name].operations([(last.sources, last.length)], comparison.conditions.device)
 
+    def seconds(number: int, name: str) -> float:
+        piece = pieces[number]
+        return engines[name].translate(piece.sources, piece.length)[1]
+
     task = source_of(comparison.baseline).task()
     with ExitStack() as stack:
         builds: dict[str, Callable[[], Any]] = {}
@@ -213,25 +216,11 @@ def generate(comparison: Comparison, data: str | None = None, split: str = "test
                     len(pieces),
                     last.tokens,
                 ),
-                {name: checked(name, engine.translate, pieces) for name, engine in engines.items()},
+                {name: partial(seconds, name=name) for name in engines},
                 {name: flops_per_token(comparison, formula, pieces) for name, formula in formulas.items()},
                 peaks(comparison, builds, last),
                 profile,
             )
-
-
-def checked(name: str, translate: Callable[..., tuple[list[Any], float]], pieces: Sequence[Piece]) -> Any:
-    """The seconds of translating piece ``number``, if its translations are as long as told."""
-
-    def seconds(number: int) -> float:
-        piece = pieces[number]
-        translations, taken = translate(piece.sources, piece.length)
-        lengths = list(map(len, translations))
-        if lengths != [piece.length] * len(piece.sources):
-            raise RuntimeError(f"{name}: translations of {lengths} subwords, not {piece.length}")
-        return taken
-
-    return seconds
 
 
 def peaks(comparison: Comparison, builds: Mapping[str, Any], piece: Piece) -> dict[str, int]:

@@ -25,7 +25,7 @@ from resmlp_mt.lab.benchmarks.engines import EngineProcess, FolderEngine
 from resmlp_mt.lab.benchmarks.generation import builder
 from resmlp_mt.lab.benchmarks.measuring import Spread, bracketed, latency, measure, per_second, speed_ratio
 from resmlp_mt.lab.benchmarks.report import Cells, cells, milliseconds, profile_table
-from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
+from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
 from resmlp_mt.lab.machine import describe, now
 from resmlp_mt.score.bleu import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
@@ -41,16 +41,6 @@ class Corpus:
     name: str
     lines: list[str]
     references: list[str] | None = None
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What all engines have in common: the training's binarized data, its languages, threads of each, the beam."""
-
-    data: str
-    languages: tuple[str, str]
-    threads: int = 1
-    beam: int = 4
 
 
 @dataclass(frozen=True)
@@ -79,24 +69,22 @@ class TextEngine:
     For an engine of subwords text is split, and translations are joined, in this process, and that time counts.
 
     Args:
-        name: ``model.pt``, fairseq's own search; ``ctranslate2/model.pt``, the same Transformer converted for
-            CTranslate2; or a folder of ``resmlp-mt export``; each with ``:option=value,...``
+        source: its system is ``model.pt``, fairseq's own search; ``ctranslate2/model.pt``, the same Transformer
+            converted for CTranslate2; or a folder of ``resmlp-mt export``; each with ``:option=value,...``
         folder: an empty one, for what is converted
     """
 
-    def __init__(self, name: str, setting: Setting, folder: str):
-        self.name, system = name, System(name)
-        path = system.arch.removeprefix("ctranslate2/")
+    def __init__(self, source: Source, folder: str):
+        system, conditions = source.system, source.conditions
+        self.name, path = system.name, system.arch.removeprefix("ctranslate2/")
         if not os.path.exists(path):
-            raise UserError(f"{name}: no such checkpoint or folder")
+            raise UserError(f"{self.name}: no such checkpoint or folder")
         self._tokenizer: Tokenizer | None = None
         self._build: Callable[[], Any]
         if os.path.isdir(path):
-            self._build = partial(FolderEngine, path, setting.threads, setting.beam, system.overrides)
+            self._build = partial(FolderEngine, path, conditions.threads, conditions.beam, system.overrides)
         else:
-            conditions = Conditions(threads=setting.threads, beam=setting.beam)
-            source = Source(system, conditions=conditions, data=setting.data, languages=setting.languages)
-            self._tokenizer, self._build = tokenizer_of(setting), builder(source, folder)
+            self._tokenizer, self._build = tokenizer_of(source), builder(source, folder)
         self.size = bytes_on_disk(Path(folder, "converted") if system.is_ctranslate2 else Path(path))
         self.process = self._start()
 
@@ -137,11 +125,11 @@ class TextEngine:
         return list(map(self._tokenizer.pieces, lines)) if self._tokenizer else list(lines)
 
 
-def tokenizer_of(setting: Setting) -> Tokenizer:
+def tokenizer_of(source: Source) -> Tokenizer:
     """Text to subwords and back, as the data was prepared."""
-    symbols = [read_dictionary(Path(setting.data, f"dict.{name}.txt")).symbols for name in setting.languages]
-    raw = RawText.of(setting.data)
-    return Tokenizer(raw.settings(*setting.languages), raw.folder / raw.learned, *symbols)
+    raw = RawText.of(str(source.data))
+    symbols = [read_dictionary(raw.folder / f"dict.{name}.txt").symbols for name in source.languages]
+    return Tokenizer(raw.settings(*map(str, source.languages)), raw.folder / raw.learned, *symbols)
 
 
 def bytes_on_disk(place: Path) -> int:
@@ -150,12 +138,12 @@ def bytes_on_disk(place: Path) -> int:
 
 
 def compare(
-    engines: Sequence[TextEngine], corpora: Sequence[Corpus], setting: Setting, rounds: int, profile: bool = False
+    engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: str, rounds: int, profile: bool = False
 ) -> list[Row]:
     """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns.
 
     A round before that does not count. The first engine is what the others are compared with. In the end ``profile``
-    also finds where the time goes; CTranslate2's is all outside of PyTorch.
+    also finds where the time goes; CTranslate2's is all outside of PyTorch. ``language`` is that of the translations.
     """
     first = {engine.name: engine.first_sentence(corpora[0].lines[0]) for engine in engines}
     rows = []
@@ -177,7 +165,7 @@ def compare(
         batches = [lines[:together]], [[line] for line in lines[:apart]]
         for engine in engines:
             seconds, best = times[engine.name], found[engine.name][-1]
-            scored = corpus.references and detokenized_scores(best, corpus.references, setting.languages[1])
+            scored = corpus.references and detokenized_scores(best, corpus.references, language)
             rows.append(
                 Row(
                     engine=engine.name,
@@ -263,21 +251,22 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--plot: is of BLEU: give --text SOURCE:REFERENCE")
     if args.plot is not None and not importlib.util.find_spec("matplotlib"):
         raise UserError("--plot needs matplotlib: pip install matplotlib")
-    setting = Setting(str(args.data), tuple(args.languages), args.threads, args.beam)
+    settings = {"data": str(args.data), "languages": args.languages, "threads": args.threads, "beam": args.beam}
+    conditions = Conditions(threads=args.threads, beam=args.beam)
     command = shlex.join(["resmlp-mt", "benchmark", "translate", *sys.argv[1:]])
     date, machine = now(), describe(threads=args.threads)
     os.environ["OMP_NUM_THREADS"] = str(args.threads)  # of the processes that are started now
     with ExitStack() as stack:
         engines = []
         for name in args.engine:
-            engines.append(TextEngine(name, setting, stack.enter_context(tempfile.TemporaryDirectory())))
+            source = Source(System(name), Size(), conditions, str(args.data), tuple(args.languages))
+            engines.append(TextEngine(source, stack.enter_context(tempfile.TemporaryDirectory())))
             stack.callback(engines[-1].process.close)
-        rows = compare(engines, corpora, setting, args.rounds, args.profile)
+        rows = compare(engines, corpora, args.languages[1], args.rounds, args.profile)
     tables = [table(rows), *profiles(rows)]
     print("\n\n".join([text_table(tables[0], left=2), *map(text_table, tables[1:])]))
     if args.json is not None:
-        settings = {**asdict(setting), "rounds": args.rounds}
-        about = {"command": command, "date": date, "machine": machine, "settings": settings}
+        about = {"command": command, "date": date, "machine": machine, "settings": {**settings, "rounds": args.rounds}}
         write_json(args.json, {**about, "rows": [asdict(row) for row in rows]})
     if args.markdown is not None:
         with atomic_write(args.markdown) as stream:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,12 +87,10 @@ class Conditions:
 
 @dataclass(frozen=True)
 class System:
-    """One architecture with options.
+    """``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train.
 
-    Args:
-        name: ``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train. Where nothing is trained ARCH
-            may also be a checkpoint, with options that replace its own, as ``--model-overrides`` does. ``ARCH@onednn``
-            multiplies fp32 matrices by oneDNN, where others do by BLAS
+    Where nothing is trained ARCH may also be a checkpoint, with options that replace its own, as ``--model-overrides``
+    does. ``ARCH@onednn`` multiplies fp32 matrices by oneDNN, where others do by BLAS.
     """
 
     name: str
@@ -165,17 +163,13 @@ def as_override(option: str) -> tuple[str, Any]:
 
 @dataclass(frozen=True)
 class Source:
-    """What a model that translates is made from, wherever it is made: an architecture or a checkpoint.
-
-    ``data`` is a folder that fairseq-preprocess made, and ``languages`` are its own where its files do not tell them.
-    Without it the dictionary is made up.
-    """
+    """What a model that translates is made from, wherever it is made: an architecture or a checkpoint."""
 
     system: System
     size: Size = field(default_factory=Size)
     conditions: Conditions = field(default_factory=Conditions)
-    data: str | None = None
-    languages: tuple[str, str] | tuple[None, None] = (None, None)
+    data: str | None = None  # a folder of fairseq-preprocess; without it the dictionary is made up
+    languages: tuple[str, str] | tuple[None, None] = (None, None)  # of the data, where its files do not tell them
 
     def task(self) -> TranslationTask:
         """fairseq's translation with the dictionaries."""
@@ -238,14 +232,13 @@ class Shape:
 
     def random_batch(self, padding: float, dictionary: Dictionary) -> dict[str, Any]:
         """Random pairs, sources and targets equally long."""
-        sources, targets = (self.random_sentences(padding, dictionary, seed) for seed in (1, 2))
-        return batch(sources, targets, dictionary)
+        sides = (self.random_sentences(padding, dictionary, seed) for seed in (1, 2))
+        return batch(dict(enumerate(zip(*sides, strict=True))), dictionary)
 
 
-def batch(sources: Sequence[Tensor], targets: Sequence[Tensor], dictionary: Dictionary) -> dict[str, Any]:
+def batch(pairs: Mapping[int, tuple[Tensor, Tensor]], dictionary: Dictionary) -> dict[str, Any]:
     """What fairseq's data loader gives for these pairs: sources padded on the left, targets on the right."""
-    pairs = enumerate(zip(sources, targets, strict=True))
-    samples = [{"id": number, "source": source, "target": target} for number, (source, target) in pairs]
+    samples = [{"id": number, "source": source, "target": target} for number, (source, target) in pairs.items()]
     return collate(samples, dictionary.pad(), dictionary.eos())
 
 
