@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.lab.benchmarks.comparison import Measurement, Section
-from resmlp_mt.lab.benchmarks.report import Run, as_markdown
-from resmlp_mt.lab.benchmarks.timing import Spread
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread
+from resmlp_mt.lab.benchmarks.report import Run, Section, as_markdown
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"

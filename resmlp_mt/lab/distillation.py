@@ -1,4 +1,4 @@
-"""Sequence-level knowledge distillation (Kim and Rush 2016): a teacher's translations in the place of the references.
+"""Sequence-level knowledge distillation (Kim and Rush 2016): a teacher's translations instead of the references.
 
 The student then trains on what the teacher would say, which is simpler and more regular than what people wrote.
 """
@@ -26,24 +26,13 @@ _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class DataBin:
-    """fairseq's folder of binarized data.
-
-    Attributes:
-        folder: its place
-        source: language
-        target: language
-    """
+    """fairseq's folder of binarized data, and its languages."""
 
     folder: Path
     source: str
     target: str
 
     def dictionary(self, language: str) -> Dictionary:
-        """The dictionary of a side.
-
-        Raises:
-            UserError: there is none
-        """
         return read_dictionary(self.folder / f"dict.{language}.txt")
 
     def stem(self, split: str, language: str) -> str:
@@ -51,11 +40,7 @@ class DataBin:
         return str(self.folder / f"{split}.{self.source}-{self.target}.{language}")
 
     def side(self, split: str, language: str) -> Sequence[torch.Tensor]:
-        """The sentences of a side of a split, each a row of numbers that ends with ``</s>``.
-
-        Raises:
-            UserError: there are none, they are damaged, or not of the kind that fairseq-preprocess writes by itself
-        """
+        """The sentences of a side of a split, each a row of numbers that ends with ``</s>``."""
         stem, dictionary = self.stem(split, language), self.dictionary(language)
         for file in f"{stem}.idx", f"{stem}.bin":
             if not os.path.isfile(file):
@@ -77,19 +62,12 @@ class DataBin:
 
 @dataclass(frozen=True)
 class Distilled:
-    """What was written.
+    """What was written."""
 
-    Attributes:
-        pairs: in all, those of the teacher's and, with the original ones kept, those too
-        same: how many of the teacher's translations are the reference
-        unknown: subwords of the teacher's that are ``<unk>``
-        empty: translations without a word
-    """
-
-    pairs: int
-    same: int
-    unknown: int
-    empty: int
+    pairs: int  # in all: the teacher's and, if they are kept, the original ones
+    same: int  # translations that are the reference
+    unknown: int  # subwords of the teacher's that are <unk>
+    empty: int  # translations without a word
 
 
 def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_original: bool = False) -> Distilled:
@@ -102,11 +80,6 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
         generated: what fairseq-generate printed for ``--gen-subset train``, one file a shard
         data: what it translated
         out: the new folder, which appears whole or not at all
-
-    Raises:
-        UserError: ``out`` exists or is an input, a sentence is missing or comes twice, a source is another than that
-            of the data, or a translation is no subwords of the dictionary; with the file and the sentence. Or all are
-            their references
     """
     check_outputs([out], [data.folder, *generated])
     if os.path.lexists(out):
@@ -124,22 +97,21 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
         for path in sorted(data.folder.iterdir()):
             if path.is_file() and not path.name.startswith(f"train.{data.source}-{data.target}."):
                 shutil.copyfile(path, folder / path.name)
-        parts = [data.stem("train", data.source)] * (2 if keep_original else 1)
+        times = 2 if keep_original else 1
         with _builder(new.stem("train", data.source), data.dictionary(data.source)) as side:
-            for part in parts:
-                side.merge_file_(part)
+            for _ in range(times):
+                side.merge_file_(data.stem("train", data.source))
         with _builder(new.stem("train", data.target), dictionary) as side:
             result = _add_translations(side, hypotheses, references, dictionary)
-            for _ in parts[1:]:
+            if keep_original:
                 side.merge_file_(data.stem("train", data.target))
-    return Distilled(len(hypotheses) * (2 if keep_original else 1), *result)
+    return Distilled(len(hypotheses) * times, *result)
 
 
 def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequence[torch.Tensor]) -> None:
     """See that the teacher translated this data: every sentence, under its own number, as subwords or running text."""
-    seen: set[int] = set()
-    dictionary = data.dictionary(data.source)
-    running_text = data.running_text()
+    dictionary, running_text = data.dictionary(data.source), data.running_text()
+    missing = set(range(len(sources)))
     for path in generated:
         for number, line in enumerate(read_lines(path), start=1):
             if match := _SOURCE.fullmatch(line):
@@ -150,11 +122,10 @@ def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequen
                         f"{path}:{number}: sentence {sentence} is not that of the data's train: give the output of "
                         "fairseq-generate --gen-subset train for this very data, without --post-process"
                     )
-                seen.add(sentence)
-    if len(seen) < len(sources):
-        missing = next(sentence for sentence in range(len(sources)) if sentence not in seen)
+                missing.discard(sentence)
+    if missing:
         raise UserError(
-            f"{', '.join(map(str, generated))}: no S- line of sentence {missing}, {len(sources) - len(seen)} of "
+            f"{', '.join(map(str, generated))}: no S- line of sentence {min(missing)}, {len(missing)} of "
             f"{len(sources)} are missing: generate with --required-batch-size-multiple 1, give every shard"
         )
 

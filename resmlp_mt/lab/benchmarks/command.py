@@ -15,13 +15,57 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, write_json
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks import report
-from resmlp_mt.lab.benchmarks.batches import Shape
-from resmlp_mt.lab.benchmarks.comparison import Comparison, Measurement, Section
+from resmlp_mt.lab.benchmarks.engines import quiet
 from resmlp_mt.lab.benchmarks.generation import generate
-from resmlp_mt.lab.benchmarks.jobs import FULL, QUICK, SIZES
-from resmlp_mt.lab.benchmarks.processes import quiet
-from resmlp_mt.lab.benchmarks.systems import Conditions, System
+from resmlp_mt.lab.benchmarks.measuring import Measurement
+from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, System
 from resmlp_mt.lab.benchmarks.training import train, train_together
+
+SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vocabulary=4000)}
+"""The paper's, with a smaller vocabulary; Multi30k's."""
+SMALL = SIZES["small"]
+
+
+def systems(text: str) -> tuple[System, ...]:
+    return tuple(map(System, text.split()))
+
+
+def shapes(text: str) -> tuple[Shape, ...]:
+    return tuple(map(Shape.parse, text.split()))
+
+
+TWO = systems("resmlp_transformer transformer")
+BY_ONEDNN = systems("resmlp_transformer@onednn transformer@onednn")
+OTHERS = systems("lightconv fconv lstm")
+LARGER_N = systems("resmlp_transformer:max_source_positions=1024,max_target_positions=1024")
+REDUCED = systems("resmlp_transformer:inference_precision=bf16 resmlp_transformer:inference_precision=int8")
+CTRANSLATE2 = systems("ctranslate2:compute_type=float32 ctranslate2:compute_type=int8")
+
+FULL = (
+    Comparison(TWO, shapes("24x8 24x32 24x128"), "training", "Training, by batch", warmup=2),
+    Comparison(TWO + BY_ONEDNN, shapes("24x32"), "training", "Training, by library", rounds=5, warmup=2),
+    Comparison(TWO + REDUCED + CTRANSLATE2, shapes("16x1 16x16 16x64"), "generation",
+               "Generation by a small model, by batch", size=SMALL, sentences=64, rounds=5),
+    Comparison(TWO + REDUCED + CTRANSLATE2, shapes("24x1 24x16 24x64"), "generation",
+               "Generation by a base model, by batch", sentences=16, rounds=5),
+    Comparison(TWO + LARGER_N, shapes("16x64 32x32 64x16 128x8 256x4"), "training", "Training, by length", "length",
+               rounds=5, warmup=2),
+    Comparison(TWO, shapes("24x32"), "workers", "Two processes in training", memory=False, rounds=5),
+    Comparison(TWO + REDUCED + LARGER_N + CTRANSLATE2, shapes("16x8 32x8 64x8 128x8 256x8"), "generation",
+               "Generation by a small model, by length", "length", size=SMALL, sentences=8, rounds=5),
+    Comparison(TWO + OTHERS, shapes("24x32"), "training", "Training, more architectures", rounds=5),
+    Comparison(TWO + OTHERS, shapes("16x16"), "generation", "Generation by a small model, more architectures",
+               size=SMALL, sentences=64, rounds=5),
+)  # fmt: skip
+"""Half an hour on two cores."""
+
+QUICK = (
+    Comparison(TWO + BY_ONEDNN, shapes("24x16"), "training", "Training", rounds=3),
+    Comparison(TWO + REDUCED + CTRANSLATE2, shapes("16x1 16x32"), "generation", "Generation by a small model",
+               size=SMALL, sentences=8, rounds=3, memory=False),
+    Comparison(TWO, shapes("16x8"), "workers", "Two processes in training", size=SMALL, memory=False, rounds=2),
+)  # fmt: skip
+"""A minute on two cores."""
 
 
 def has_ctranslate2() -> bool:
@@ -36,9 +80,9 @@ def comparisons(args: argparse.Namespace) -> list[Comparison]:
     if args.shapes:
         if args.what == "all":
             raise UserError("--shapes: say training, generation or workers, not all")
-        shapes = tuple(map(Shape.parse, args.shapes))
-        by = "length" if len({shape.length for shape in shapes}) > 1 and not args.data else "sentences"
-        chosen = [replace(chosen[0], title=args.what.capitalize(), by=by, shapes=shapes)]
+        given = shapes(" ".join(args.shapes))
+        by = "length" if len({shape.length for shape in given}) > 1 and not args.data else "sentences"
+        chosen = [replace(chosen[0], title=args.what.capitalize(), by=by, shapes=given)]
     return [adapted(each, args) for each in chosen]
 
 
@@ -63,7 +107,7 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     )
 
 
-def section_of(comparison: Comparison, args: argparse.Namespace) -> Section:
+def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Section:
     """The section to fill."""
     generation = comparison.kind == "generation"
     names = {comparison.baseline if system.is_ctranslate2 else system.name for system in comparison.systems}
@@ -80,7 +124,7 @@ def section_of(comparison: Comparison, args: argparse.Namespace) -> Section:
         settings |= {"beam": str(comparison.conditions.beam), "sentences": str(args.data or "random")}
     described = machine.describe(comparison.conditions.device, comparison.conditions.threads)
     baseline = "one process" if comparison.kind == "workers" else comparison.baseline
-    section = Section(comparison.title, comparison.kind, comparison.by, baseline, settings, described)
+    section = report.Section(comparison.title, comparison.kind, comparison.by, baseline, settings, described)
     if generation and not args.system and not has_ctranslate2():
         section.notes.append("CTranslate2 is not installed, and not compared.")
     if any(system.library == "onednn" for system in comparison.systems):
@@ -106,7 +150,7 @@ def check_files(chosen: list[Comparison], args: argparse.Namespace) -> None:
         raise UserError(f"{checkpoints[0]}: give --data, the folder that fairseq-preprocess made for its training")
 
 
-def measure(comparison: Comparison, args: argparse.Namespace) -> Iterator[Measurement]:
+def measured(comparison: Comparison, args: argparse.Namespace) -> Iterator[Measurement]:
     """Row by row."""
     if comparison.kind == "training":
         return train(comparison)
@@ -137,17 +181,15 @@ def run(args: argparse.Namespace) -> None:
     quiet()
     if args.plots and not importlib.util.find_spec("matplotlib"):
         raise UserError("--plots needs matplotlib: pip install matplotlib")
-    command = " ".join(["resmlp-mt", "benchmark", *map(shlex.quote, sys.argv[1:])])
-    run = report.Run(command, machine.now(), [])
+    run = report.Run(shlex.join(["resmlp-mt", "benchmark", *sys.argv[1:]]), machine.now(), [])
     chosen = comparisons(args)
     check_files(chosen, args)
     for comparison in chosen:
-        title = comparison.title
         comparison.conditions.apply()
-        section = section_of(comparison, args)
+        title, section = comparison.title, section_of(comparison, args)
         run.sections.append(section)
         try:
-            for row in measure(comparison, args):
+            for row in measured(comparison, args):
                 section.rows.append(row)
                 print(f"{title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
         except (MemoryError, RuntimeError) as error:  # PyTorch raises RuntimeError: only the message tells

@@ -19,6 +19,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, read_parallel
 from resmlp_mt.common.tables import text_table
 from resmlp_mt.lab import machine
+from resmlp_mt.lab.benchmarks.measuring import turns
 
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
 PAUSE = 0.05  # seconds between looks at the memory
@@ -36,10 +37,12 @@ PLAIN = {
     "binarize": "fairseq-preprocess -s en -t de --joined-dictionary --trainpref train --destdir data-bin "
     "--workers $JOBS",
 }
-OURS = "python $ROOT/scripts/prepare_text.py --source-lang en --target-lang de --dash-splits --symbols $SYMBOLS " + (
+OURS = {
+    "all": "python $ROOT/scripts/prepare_text.py --source-lang en --target-lang de --dash-splits --symbols $SYMBOLS "
     "--train $TEXT/train.en $TEXT/train.de --valid $TEXT/valid.en $TEXT/valid.de --test $TEXT/test.en $TEXT/test.de "
     "--out . --jobs $JOBS"
-)
+}
+CHAINS = {"plain": PLAIN, "ours": OURS}
 SAME = {"codes": "bpe.codes", **{f"tokenized.{lang}": f"tokenized/train.1.{lang}" for lang in ("en", "de")}}
 SAME |= {f"data-bin/{name}": f"data-bin/{name}" for name in ("dict.en.txt", "train.en-de.en.bin", "train.en-de.de.bin")}
 
@@ -49,6 +52,7 @@ def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) ->
     result: dict[str, Any] = {"machine": machine.describe(threads=1), "commit": machine.commit(), "date": machine.now()}
     result |= {"pairs": pairs, "symbols": symbols, "jobs": jobs, "plain": [], "ours": []}
     with tempfile.TemporaryDirectory() as temporary:
+        folders = {chain: Path(temporary, chain) for chain in CHAINS}
         text = Path(temporary, "text")
         for name, theirs in SETS.items():
             lines = list(read_parallel([multi30k / f"{theirs}.{lang}.gz" for lang in ("en", "de")]))
@@ -57,47 +61,55 @@ def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) ->
                     taken = islice(cycle(lines), pairs) if name == "train" else lines
                     file.writelines(f"{pair[side]}\n" for pair in taken)
         variables = {"TEXT": text, "SYMBOLS": symbols, "JOBS": jobs, "UNESCAPE": UNESCAPE}
-        for number in range(1, rounds + 1):
-            print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
-            plain, ours = Path(temporary, "plain"), Path(temporary, "ours")
-            measured = {part: _measured(command, plain, variables) for part, command in PLAIN.items()}
-            result["plain"].append(_together(measured))
-            whole = _together({"all": _measured(OURS, ours, variables)})
-            times = json.loads((ours / "times.json").read_text())
-            times["learn words"] = times.pop("count words")
-            whole["seconds"] |= {
-                part: sum(taken["seconds"] for name, taken in times.items() if name.startswith(part)) for part in PLAIN
-            }
-            result["ours"].append(whole)
-            wrong = [name for name, same in SAME.items() if not filecmp.cmp(plain / name, ours / same, shallow=False)]
-            if wrong:
-                raise UserError(f"the chains differ in {', '.join(wrong)}: their speed cannot be compared")
-            shutil.rmtree(plain)
-            shutil.rmtree(ours)
+        for number, _, chain in turns(list(CHAINS), 1, rounds):
+            print(f"round {number + 1} of {rounds}: {chain}", file=sys.stderr, flush=True)
+            folder = folders[chain]
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            parts = {part: _measured(command, folder, variables) for part, command in CHAINS[chain].items()}
+            seconds, cpu, memory = ({part: each[at] for part, each in parts.items()} for at in range(3))
+            seconds.setdefault("all", sum(seconds.values()))
+            if chain == "ours":
+                seconds |= _seconds_of_parts(folder)
+            result[chain].append({"seconds": seconds, "cpu": sum(cpu.values()), "memory": max(memory.values())})
+            if all(path.exists() for path in folders.values()):
+                _check_same(folders["plain"], folders["ours"])
     return result
+
+
+def _seconds_of_parts(folder: Path) -> dict[str, float]:
+    """What our chain has noted of itself, by the plain chain's parts."""
+    times = json.loads((folder / "times.json").read_text())
+    times["learn words"] = times.pop("count words")
+    return {part: sum(taken["seconds"] for name, taken in times.items() if name.startswith(part)) for part in PLAIN}
+
+
+def _check_same(plain: Path, ours: Path) -> None:
+    wrong = [name for name, same in SAME.items() if not filecmp.cmp(plain / name, ours / same, shallow=False)]
+    if wrong:
+        raise UserError(f"the chains differ in {', '.join(wrong)}: their speed cannot be compared")
 
 
 def table(result: dict[str, Any]) -> str:
     """Medians of both chains, and their ratios in each round."""
     rows: list[tuple[str, ...]] = [("", "plain tools", "ours", "ratio (each round)")]
+
+    def add(name: str, unit: str, *values: list[float]) -> None:
+        ratios = [plain / ours for plain, ours in zip(*values, strict=True)]
+        medians = (f"{statistics.median(each):,.1f} {unit}" for each in values)
+        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        rows.append((name, *medians, f"{statistics.median(ratios):.2f} ({each})"))
+
     chains = result["plain"], result["ours"]
     for part in (*PLAIN, "all"):
-        rows.append(_row(part, "s", *([run["seconds"][part] for run in chain] for chain in chains)))
-    rows.append(_row("CPU time", "s", *([run["cpu"] for run in chain] for chain in chains)))
-    rows.append(_row("peak memory", "MiB", *([run["memory"] / 2**20 for run in chain] for chain in chains)))
+        add(part, "s", *([run["seconds"][part] for run in chain] for chain in chains))
+    add("CPU time", "s", *([run["cpu"] for run in chain] for chain in chains))
+    add("peak memory", "MiB", *([run["memory"] / 2**20 for run in chain] for chain in chains))
     return text_table(rows)
-
-
-def _row(name: str, unit: str, plain: list[float], ours: list[float]) -> tuple[str, ...]:
-    ratios = [a / b for a, b in zip(plain, ours, strict=True)]
-    each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    medians = (f"{statistics.median(values):,.1f} {unit}" for values in (plain, ours))
-    return name, *medians, f"{statistics.median(ratios):.2f} ({each})"
 
 
 def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[float, float, int]:
     """Run a command in a folder: its seconds, those of all processors, and the most memory of all its processes."""
-    folder.mkdir(exist_ok=True)
     root = Path(__file__).resolve().parents[3]
     environment = {**os.environ, **{name: str(value) for name, value in variables.items()}, "ROOT": str(root)}
     environment |= {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
@@ -123,10 +135,3 @@ def _held(process: psutil.Process) -> int:
         return sum(each.memory_full_info().pss for each in (process, *process.children(recursive=True)))
     except psutil.Error:  # one has just ended
         return 0
-
-
-def _together(parts: dict[str, tuple[float, float, int]]) -> dict[str, Any]:
-    seconds = {part: measured[0] for part, measured in parts.items()}
-    seconds.setdefault("all", sum(seconds.values()))
-    cpu, memory = sum(each[1] for each in parts.values()), max(each[2] for each in parts.values())
-    return {"seconds": seconds, "cpu": cpu, "memory": memory}

@@ -1,24 +1,36 @@
-"""Engines that need no fairseq: CTranslate2, and a model's folder. ``fairseq_engine`` has fairseq's own search.
+"""Engines that need no fairseq, and processes in which an engine is alone: its time, its memory, its operations.
 
 An engine translates sentences, ``translate(sentences, length=None)``: all in one batch if it is told how many subwords
-each translation has, ``</s>`` included, and otherwise in batches of 64. For fairseq and CTranslate2 a sentence is a
-list of subwords; a model's folder translates text.
+each translation has, ``</s>`` included, and otherwise in batches of 64. For fairseq (``generation.FairseqEngine``) and
+CTranslate2 a sentence is a list of subwords; a model's folder translates text.
+
+This module imports nothing large, so that a process holds what its own engine loads, and nothing else.
 """
 
 import importlib
-from collections.abc import Sequence
+import logging
+import multiprocessing
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-BATCH = 64
-"""Sentences that are translated at a time."""
+BATCH = 64  # sentences that are translated at a time
+PRELOADED = ["resmlp_mt.lab.benchmarks.training", "resmlp_mt.lab.benchmarks.generation"]  # in a forkserver's process
+OUTSIDE = "outside of operations"
+
+Batch = tuple[Sequence[Any], int | None]
+"""Sentences, and the length of their translations."""
 
 
 class CTranslate2Engine:
     """A converted Transformer in CTranslate2.
 
     Args:
-        converted: the folder that CTranslate2's converter made
         options: of ``ctranslate2.Translator`` (``compute_type``; ``inter_threads``, workers with ``intra_threads``
             each, one with all threads unless given), and of its ``translate_batch``: ``max_batch_size``,
             ``batch_type``; ``vmap``: only words of that file, which the converter had, are a translation's
@@ -32,7 +44,7 @@ class CTranslate2Engine:
         self._translator = ctranslate2.Translator(converted, device=device, **{"intra_threads": threads, **own})
 
     def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
-        """The last subword of a translation whose length is given is a word, in the place of ``</s>``."""
+        """The last subword of a translation whose length is given is a word instead of ``</s>``."""
         told = {}
         if length is not None:
             told = {"min_decoding_length": length, "max_decoding_length": length, "max_batch_size": 0}
@@ -58,7 +70,118 @@ class FolderEngine:
         return [each.text for each in self._translator.translate(sentences, **self._options)]
 
 
-def bytes_on_disk(path: str | Path) -> int:
-    """Of a file, or of all files of a folder."""
-    place = Path(path)
-    return sum(file.stat().st_size for file in ([place] if place.is_file() else place.rglob("*")) if file.is_file())
+class EngineProcess:
+    """An engine alone in a process of its own; ``build`` makes it there, and can be pickled.
+
+    ``formula`` is that of the engine's FLOPs, if it has one; ``start`` is as for ``new_processes``.
+    """
+
+    def __init__(self, build: Callable[[], Any], start: str = "spawn"):
+        self._process = new_processes(1, start)
+        self.formula = self._process.submit(_build, build).result()
+
+    def translate(self, sentences: Sequence[Any], length: int | None = None) -> tuple[list[Any], float]:
+        """Translations as the engine gives them, and the seconds that they took."""
+        return self._process.submit(_timed, sentences, length).result()
+
+    def operations(self, batches: Sequence[Batch], device: str = "cpu") -> dict[str, float]:
+        """Seconds by PyTorch operation of translating batches, one after the other."""
+        return self._process.submit(_operations, batches, device).result()
+
+    def peak(self) -> int:
+        """Bytes that the process has taken at most so far."""
+        return self._process.submit(memory, "VmHWM").result()
+
+    def close(self) -> None:
+        self._process.shutdown()
+
+
+_engine: list[Any] = []
+"""The engine of this process."""
+
+
+def _build(build: Callable[[], Any]) -> Any:
+    _engine[:] = [build()]
+    return getattr(_engine[0], "formula", None)
+
+
+def _timed(sentences: Sequence[Any], length: int | None) -> tuple[list[Any], float]:
+    start = time.perf_counter()
+    translations = _engine[0].translate(sentences, length)
+    seconds = time.perf_counter() - start
+    if length is not None and {length, *map(len, translations)} != {length}:
+        raise RuntimeError(
+            f"translations of {[*map(len, translations)]} subwords, not {length}: not the work asked for"
+        )
+    return translations, seconds
+
+
+def _operations(batches: Sequence[Batch], device: str) -> dict[str, float]:
+    if "torch" not in sys.modules:  # CTranslate2's process; PyTorch would count in its memory
+        return {OUTSIDE: sum(_timed(*batch)[1] for batch in batches)}
+    return operations(lambda: [_engine[0].translate(*batch) for batch in batches], device)
+
+
+def operations(work: Callable[[], object], device: str) -> dict[str, float]:
+    """Seconds by PyTorch operation, those that it calls not counted, most first.
+
+    On the CPU with what is spent outside of any, in Python and in the profiler itself, so that all adds up to the time
+    that the work took; on CUDA the GPU's time alone.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    on_gpu = device == "cuda"
+    with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]) as profiled:
+        start = time.perf_counter()
+        work()
+        seconds = time.perf_counter() - start
+    attribute = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+    spent = {event.key: 1e-6 * getattr(event, attribute) for event in profiled.key_averages()}
+    if not on_gpu:
+        spent[OUTSIDE] = max(0.0, seconds - sum(spent.values()))
+    return dict(sorted(spent.items(), key=lambda each: -each[1]))
+
+
+def quiet() -> None:
+    """Print no progress of fairseq's and no warnings."""
+    for package in "fairseq", "fairseq_cli":
+        logging.getLogger(package).setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+
+
+def new_processes(count: int, start: str = "forkserver") -> ProcessPoolExecutor:
+    """Processes that have used no thread and no GPU: by ``forkserver`` with fairseq imported, by ``spawn`` bare."""
+    context = multiprocessing.get_context(start)
+    if start == "forkserver":
+        context.set_forkserver_preload(PRELOADED)
+    return ProcessPoolExecutor(count, mp_context=context, initializer=quiet)
+
+
+def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str, start: str = "forkserver") -> int:
+    """Bytes that ``work`` takes at most in a new process, what it builds included; both functions can be pickled.
+
+    On the CPU by how much the process's resident memory grows at its peak, on CUDA by what PyTorch's allocator hands
+    out at most. ``rehearsal`` loads the libraries before the growth counts.
+    """
+    with new_processes(1, start) as process:
+        return process.submit(_peak, work, rehearsal, device).result()
+
+
+def _peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str) -> int:
+    rehearsal()
+    if device == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+        work()
+        return torch.cuda.max_memory_allocated()
+    before = memory("VmRSS")
+    work()
+    return memory("VmHWM") - before
+
+
+def memory(entry: str) -> int:
+    """Linux's count for this process, in bytes. That of getrusage has a parent's peak in it."""
+    found = re.search(rf"^{entry}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return 1024 * int(found[1])

@@ -1,24 +1,131 @@
-"""Generation by engines that take turns, with every translation of a batch forced to one length."""
+"""Generation by fairseq's search and CTranslate2 in turns, every translation of a batch forced to one length."""
 
-import importlib
+import importlib.util
 import math
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationTask
+from torch import Tensor
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.matmul import matmul
 from resmlp_mt.lab.analysis.flops import TranslationModel
-from resmlp_mt.lab.benchmarks.batches import Shape, random_sentences, spread_lengths
-from resmlp_mt.lab.benchmarks.comparison import Comparison, Measurement, Workload, compare
-from resmlp_mt.lab.benchmarks.fairseq_engine import FairseqEngine, builder
-from resmlp_mt.lab.benchmarks.processes import EngineProcess, peak
-from resmlp_mt.lab.benchmarks.systems import TINY, Source, System
+from resmlp_mt.lab.benchmarks.engines import BATCH, CTranslate2Engine, EngineProcess, new_processes, peak
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Workload, compare
+from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
+
+
+class FairseqEngine:
+    """A model in fairseq's search, prepared as fairseq-generate prepares it.
+
+    A checkpoint's options are the system's instead of its own; ``batch_size=64`` sentences unless given.
+    """
+
+    def __init__(self, source: Source):
+        source.conditions.apply()
+        self._name, self._library, self._device = source.system.name, source.system.library, source.conditions.device
+        overrides = source.system.overrides
+        self._batch_size = overrides.pop("batch_size", BATCH)
+        config, model, self.task = source.load(**overrides)
+        config.generation.beam = source.conditions.beam
+        model.eval()
+        if source.conditions.fp16:
+            model.half()
+        model.to(self._device)
+        model.prepare_for_inference_(config)
+        for module in model.modules():
+            if hasattr(module, "can_use_fastpath"):  # fairseq 0.12.2 calls a fused layer as PyTorch 1 had it
+                module.can_use_fastpath = False
+        self.generator = self.task.build_generator([model], config.generation)
+        self.formula = formula_of(config, len(self.task.target_dictionary))
+
+    def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
+        """Untrained models never end a sentence where a trained one would, so they are told the length."""
+        size = self._batch_size
+        if length is not None:
+            self._force(length)
+            size = len(sentences)
+        order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
+        found: dict[int, list[str]] = {}
+        for start in range(0, len(order), size):
+            found |= self._search({number: sentences[number] for number in order[start : start + size]})
+        return [found[number] for number in range(len(sentences))]
+
+    def _force(self, length: int) -> None:
+        """Let every translation have this many subwords: not fewer, and not more."""
+        if length > self.generator.max_len:
+            raise UserError(
+                f"{self._name}: {length} subwords, but the model has {self.generator.max_len} positions: give "
+                f"shorter sentences, or an untrained model max_source_positions and max_target_positions"
+            )
+        self.generator.max_len_a, self.generator.min_len, self.generator.max_len_b = 0, length - 1, length - 1
+
+    def _search(self, sentences: Mapping[int, list[str]]) -> dict[int, list[str]]:
+        dictionary, target = self.task.source_dictionary, self.task.target_dictionary
+        sources = {
+            number: torch.tensor([*map(dictionary.index, words), dictionary.eos()])
+            for number, words in sentences.items()
+        }
+        sample = batch({number: (each, each) for number, each in sources.items()}, dictionary)
+        if self._device == "cuda":
+            sample = utils.move_to_cuda(sample)
+        with matmul(self._library):
+            found = self.generator.generate([], sample)
+        best = [[target[index] for index in beams[0]["tokens"].tolist()] for beams in found]
+        return dict(zip(sample["id"].tolist(), best, strict=True))
+
+
+def convert(source: Source, folder: str, vmap: str | None = None) -> None:
+    """Write a Transformer for CTranslate2 to ``folder/converted``."""
+    ctranslate2 = importlib.import_module("ctranslate2")
+    config, model, task = source.load()
+    checkpoint = Path(folder) / "checkpoint.pt"
+    options = vars(config.model) if isinstance(config.model, Namespace) else dict(config.model)
+    torch.save({"args": Namespace(**options), "model": model.state_dict()}, checkpoint)
+    task.source_dictionary.save(f"{folder}/dict.source.txt")
+    task.target_dictionary.save(f"{folder}/dict.target.txt")
+    converter = ctranslate2.converters.FairseqConverter(str(checkpoint), folder, "source", "target")
+    with torch.serialization.safe_globals([Namespace]):  # of the file that was just written
+        converter.convert(f"{folder}/converted", vmap=vmap)
+
+
+def builder(source: Source, folder: str, baseline: str = "") -> Callable[[], Any]:
+    """What builds fairseq's or CTranslate2's engine of a system in a process of its own.
+
+    Args:
+        folder: an empty one, for what CTranslate2 reads, while there may be processes to start
+        baseline: what CTranslate2 has, where its name does not say
+    """
+    system, conditions = source.system, source.conditions
+    if not system.is_ctranslate2:
+        return partial(FairseqEngine, source)
+    if not importlib.util.find_spec("ctranslate2"):
+        raise UserError(f"{system.name}: CTranslate2 is not installed: pip install ctranslate2")
+    original = replace(source, system=System(system.arch.partition("/")[2] or baseline))
+    with new_processes(1) as process:  # CTranslate2 beside PyTorch makes both slow
+        try:
+            process.submit(convert, original, folder, system.overrides.get("vmap")).result()
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{system.name}, of {original.system.name}: {str(error).splitlines()[0]}") from error
+    converted = f"{folder}/converted"
+    return partial(
+        CTranslate2Engine, converted, conditions.device, conditions.threads, conditions.beam, system.overrides
+    )
+
+
+def start_of(build: Any) -> str:
+    """How the process of an engine starts: one with fairseq can have it imported already."""
+    return "forkserver" if build.func is FairseqEngine else "spawn"
 
 
 @dataclass(frozen=True)
@@ -32,16 +139,15 @@ class Piece:
     def tokens(self) -> int:
         return self.length * len(self.sources)
 
-
-def words_of(sentence: torch.Tensor, dictionary: Dictionary) -> list[str]:
-    """The subwords of a sentence that ends with ``</s>``."""
-    return [dictionary[number] for number in sentence[:-1].tolist()]
+    @staticmethod
+    def of(sentences: Sequence[Tensor], dictionary: Dictionary, length: int) -> "Piece":
+        """Of sentences in numbers that end with ``</s>``."""
+        return Piece([[dictionary[number] for number in each[:-1].tolist()] for each in sentences], length)
 
 
 def random_piece(shape: Shape, padding: float, dictionary: Dictionary) -> Piece:
     """Random sentences of that shape, and translations as long as the longest."""
-    sentences = random_sentences(spread_lengths(shape, padding), dictionary, 1)
-    return Piece([words_of(sentence, dictionary) for sentence in sentences], shape.length)
+    return Piece.of(shape.random_sentences(padding, dictionary, 1), dictionary, shape.length)
 
 
 def real_pieces(task: TranslationTask, split: str, count: int, batch_size: int) -> list[Piece]:
@@ -58,40 +164,40 @@ def real_pieces(task: TranslationTask, split: str, count: int, batch_size: int) 
         part = pairs[start : start + batch_size]
         references = [pair["target"] if pair["target"] is not None else pair["source"] for pair in part]
         length = round(sum(map(len, references)) / len(references))
-        pieces.append(Piece([words_of(pair["source"], task.source_dictionary) for pair in part], max(2, length)))
+        pieces.append(Piece.of([pair["source"] for pair in part], task.source_dictionary, max(2, length)))
     return pieces
-
-
-def source_of(comparison: Comparison, name: str, data: str | None) -> Source:
-    return Source(System(name), comparison.size, comparison.conditions, data)
 
 
 def generate(comparison: Comparison, data: str | None = None, split: str = "test") -> Iterator[Measurement]:
     """Time the translating of every system.
 
     Args:
-        data: take sentences of this folder in the place of random ones; of the shapes the number of sentences counts
-            alone
+        data: take sentences of this folder instead of random ones; of the shapes the number of sentences counts alone
     """
-    comparison.conditions.apply()
-    task = source_of(comparison, comparison.baseline, data).task()
+
+    def source_of(name: str) -> Source:
+        return Source(System(name), comparison.size, comparison.conditions, data)
+
+    def profile(name: str) -> dict[str, float]:
+        return engines[name].operations([(last.sources, last.length)], comparison.conditions.device)
+
+    def seconds(number: int, name: str) -> float:
+        piece = pieces[number]
+        return engines[name].translate(piece.sources, piece.length)[1]
+
+    task = source_of(comparison.baseline).task()
     with ExitStack() as stack:
         builds: dict[str, Callable[[], Any]] = {}
         engines: dict[str, EngineProcess] = {}
         for system in comparison.systems:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            source = source_of(comparison, system.name, data)
-            builds[system.name] = builder(source, folder, comparison.baseline)
-            engines[system.name] = EngineProcess(builds[system.name], start_of(builds[system.name]))
+            build = builds[system.name] = builder(source_of(system.name), folder, comparison.baseline)
+            engines[system.name] = EngineProcess(build, start_of(build))
             stack.callback(engines[system.name].close)
         formulas = {
-            system.name: engines[comparison.baseline if system.is_ctranslate2 else system.name].ask("formula")
+            system.name: engines[comparison.baseline if system.is_ctranslate2 else system.name].formula
             for system in comparison.systems
         }
-
-        def profile(name: str) -> dict[str, float]:
-            return engines[name].operations([(last.sources, last.length)], comparison.conditions.device)
-
         for shape in comparison.shapes:
             if data is None:
                 piece = random_piece(shape, comparison.padding, task.source_dictionary)
@@ -110,44 +216,26 @@ def generate(comparison: Comparison, data: str | None = None, split: str = "test
                     len(pieces),
                     last.tokens,
                 ),
-                {name: checked(name, engine.translate, pieces) for name, engine in engines.items()},
+                {name: partial(seconds, name=name) for name in engines},
                 {name: flops_per_token(comparison, formula, pieces) for name, formula in formulas.items()},
                 peaks(comparison, builds, last),
                 profile,
             )
 
 
-def start_of(build: Any) -> str:
-    """How the process of an engine starts: one with fairseq can have it imported already."""
-    return "forkserver" if build.func is FairseqEngine else "spawn"
-
-
-def checked(name: str, translate: Callable[..., tuple[list[Any], float]], pieces: Sequence[Piece]) -> Any:
-    """The seconds of translating piece ``number``, if its translations are as long as told."""
-
-    def seconds(number: int) -> float:
-        piece = pieces[number]
-        translations, taken = translate(piece.sources, piece.length)
-        lengths = list(map(len, translations))
-        if lengths != [piece.length] * len(piece.sources):
-            raise RuntimeError(f"{name}: translations of {lengths} subwords, not {piece.length}")
-        return taken
-
-    return seconds
-
-
 def peaks(comparison: Comparison, builds: Mapping[str, Any], piece: Piece) -> dict[str, int]:
     """By system, the peak memory of building its engine and translating a piece."""
     if not comparison.memory:
         return {}
-    tiny = partial(FairseqEngine, source_of(replace(comparison, size=TINY), "transformer", None))
+    tiny = partial(FairseqEngine, Source(System("transformer"), TINY, comparison.conditions))
+    by_fairseq: Callable[[], object] = partial(translate_alone, tiny, Piece([[]], 2))
+    by_ctranslate2 = partial(importlib.import_module, "ctranslate2")
     found = {}
     for name, build in builds.items():
-        rehearsal: Callable[[], object] = partial(translate_alone, tiny, Piece([[]], 2))
-        if start_of(build) == "spawn":
-            rehearsal = partial(importlib.import_module, "ctranslate2")
+        start = start_of(build)
+        rehearsal = by_fairseq if start == "forkserver" else by_ctranslate2
         work = partial(translate_alone, build, piece)
-        found[name] = peak(work, rehearsal, comparison.conditions.device, start_of(build))
+        found[name] = peak(work, rehearsal, comparison.conditions.device, start)
     return found
 
 

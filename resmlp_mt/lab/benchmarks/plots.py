@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from resmlp_mt.common.colors import colors_of
 from resmlp_mt.common.files import atomic_write
-from resmlp_mt.lab.benchmarks.comparison import Measurement, Section
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread
 from resmlp_mt.lab.benchmarks.real_text import Row
-from resmlp_mt.lab.benchmarks.timing import Spread
+from resmlp_mt.lab.benchmarks.report import Section
 
 
 def draw(section: Section, path: Path) -> None:
@@ -34,21 +33,15 @@ def legend(figure: Any, axis: Any, title: str) -> None:
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small", title=title)
 
 
+Panel = tuple[
+    str, Callable[[Measurement], Spread | float | None], Callable[[Measurement, Measurement], float | None] | None
+]
+"""A title; a figure of a row; what FLOPs predict for it, told the row and that of the shortest length."""
+
+
 def predicted_time(row: Measurement, first: Measurement) -> float | None:
     """Microseconds a token that FLOPs predict, where those of the shortest length are taken for granted."""
     return 1e6 / first.rate.median * row.flops / first.flops if row.flops and first.flops else None
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A figure of every row against its length: the median with its quartiles, or one number, and what FLOPs predict.
-
-    The prediction is told the row and that of the shortest length.
-    """
-
-    title: str
-    measured: Callable[[Measurement], Spread | float | None]
-    predicted: Callable[[Measurement, Measurement], float | None] = lambda row, first: None
 
 
 def time_per_token(row: Measurement) -> Spread:
@@ -58,13 +51,13 @@ def time_per_token(row: Measurement) -> Spread:
 
 def by_length(section: Section) -> Any:
     """Speed over the baseline's, and what a token costs in time and in memory, against length."""
-    panels = [
-        Panel(f"times as fast as {section.baseline}", lambda row: row.ratio, lambda row, _: row.flop_ratio),
-        Panel("time a token (microseconds)", time_per_token, predicted_time),
-        Panel("peak memory a token (kB)", lambda row: row.memory_per_token and row.memory_per_token / 1e3),
-        Panel("peak memory (MB)", lambda row: row.memory and row.memory / 1e6),
+    panels: list[Panel] = [
+        (f"times as fast as {section.baseline}", lambda row: row.ratio, lambda row, _: row.flop_ratio),
+        ("time a token (microseconds)", time_per_token, predicted_time),
+        ("peak memory a token (kB)", lambda row: row.memory_per_token and row.memory_per_token / 1e3, None),
+        ("peak memory (MB)", lambda row: row.memory and row.memory / 1e6, None),
     ]
-    panels = [panel for panel in panels if any(panel.measured(row) for row in section.rows)]
+    panels = [panel for panel in panels if any(map(panel[1], section.rows))]
     deep = math.ceil(len(panels) / 2)
     figure = Figure(figsize=(13, 4.5 * deep), layout="constrained")
     axes = figure.subplots(deep, 2)
@@ -80,7 +73,7 @@ def by_length(section: Section) -> Any:
         axis.xaxis.set_minor_locator(NullLocator())
         plain_log(axis)
         axis.set_xlabel("length (subwords, logarithmic)")
-        axis.set_ylabel(f"{panel.title}, logarithmic")
+        axis.set_ylabel(f"{panel[0]}, logarithmic")
         axis.grid(alpha=0.3)
     legend(figure, axes.flat[0], "whiskers: quartiles of the rounds; dashed: what FLOPs alone predict")
     return figure
@@ -88,21 +81,19 @@ def by_length(section: Section) -> Any:
 
 def line(axis: Any, panel: Panel, rows: list[Measurement], **style: Any) -> None:
     """One system in a panel, over its lengths."""
-    lengths = [row.length for row in rows if panel.measured(row)]
-    values = [value for row in rows if (value := panel.measured(row))]
-    spreads = [value if isinstance(value, Spread) else Spread.of([value]) for value in values]
+    _, figure, predicted = panel
+    values = {row.length: value for row in rows if (value := figure(row))}
+    spreads = [value if isinstance(value, Spread) else Spread.of([value]) for value in values.values()]
     medians = [spread.median for spread in spreads]
-    axis.errorbar(lengths, medians, whiskers(spreads), capsize=2, elinewidth=1, markersize=5, **style)
-    predictions = [panel.predicted(row, rows[0]) for row in rows]
-    axis.plot([row.length for row in rows], predictions, "--", color=style["color"], linewidth=1)
+    axis.errorbar(list(values), medians, whiskers(spreads), capsize=2, elinewidth=1, markersize=5, **style)
+    if predicted:
+        predictions = [predicted(row, rows[0]) for row in rows]
+        axis.plot([row.length for row in rows], predictions, "--", color=style["color"], linewidth=1)
 
 
 def whiskers(spreads: list[Spread]) -> list[list[float]]:
     """How far the quartiles are below and above the medians."""
-    return [
-        [spread.median - spread.low for spread in spreads],
-        [spread.high - spread.median for spread in spreads],
-    ]
+    return [[each.median - each.low for each in spreads], [each.high - each.median for each in spreads]]
 
 
 def plain_log(axis: Any) -> None:

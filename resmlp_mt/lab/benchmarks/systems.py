@@ -1,23 +1,28 @@
-"""What is compared: fairseq architectures of equal width, depth and vocabulary, each with options of its own."""
+"""What is compared: fairseq architectures of equal width, depth and vocabulary, and the batches that they get."""
 
 import ast
 import re
-from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
+from fairseq.data.language_pair_dataset import collate
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, BaseFairseqModel
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from torch import Tensor
 
 import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import LIBRARIES
 from resmlp_mt.data.binarized import made_up_dictionary
+from resmlp_mt.lab.analysis.flops import TranslationModel, of_options
 from resmlp_mt.lab.models import build_model, training_args
+
+LARGEST = 1 << 22  # tokens of a batch; more are a slip of the hand
 
 _BOTH_SIDES = (
     "encoder_embed_dim={size.width},decoder_embed_dim={size.width}"
@@ -58,14 +63,17 @@ class Size:
         return [3, 7, 15, *[31] * self.layers][: self.layers]
 
 
+TINY = Size(width=8, mlp=8, layers=1, heads=1, vocabulary=16)
+"""For rehearsals."""
+
+
 @dataclass(frozen=True)
 class Conditions:
-    """Where and how all systems run."""
+    """Where and how all systems run; ``threads`` are those of a process on the CPU."""
 
     device: str = "cpu"
     fp16: bool = False
     threads: int = 1
-    """of a process on the CPU"""
     beam: int = 4
 
     def apply(self) -> None:
@@ -76,20 +84,13 @@ class Conditions:
             raise UserError("--fp16 needs --device cuda: on a CPU a system is trained in bfloat16 by ARCH:amp")
         torch.set_num_threads(self.threads)
 
-    @property
-    def arguments(self) -> list[str]:
-        """These conditions as arguments of fairseq-train."""
-        return [*(["--cpu"] if self.device == "cpu" else []), *(["--fp16"] if self.fp16 else [])]
-
 
 @dataclass(frozen=True)
 class System:
-    """One architecture with options.
+    """``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train.
 
-    Args:
-        name: ``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train. Where nothing is trained ARCH
-            may also be a checkpoint, with options that replace its own, as ``--model-overrides`` does. ``ARCH@onednn``
-            multiplies fp32 matrices by oneDNN, where others do by BLAS
+    Where nothing is trained ARCH may also be a checkpoint, with options that replace its own, as ``--model-overrides``
+    does. ``ARCH@onednn`` multiplies fp32 matrices by oneDNN, where others do by BLAS.
     """
 
     name: str
@@ -125,8 +126,8 @@ class System:
     def is_ctranslate2(self) -> bool:
         return self.arch.partition("/")[0] == "ctranslate2"
 
-    def args(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Namespace:
-        """The options of a fairseq-train of this system, architecture applied."""
+    def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
+        """fairseq's configuration of a fairseq-train of this system, architecture applied."""
         model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
         if model not in SIZE_OPTIONS:
             raise UserError(f"{self.name}: no system: give an architecture of {', '.join(SIZE_OPTIONS)}")
@@ -134,17 +135,10 @@ class System:
         command = [
             "no-data", "--arch", self.arch, "--optimizer", "adam", "--lr", "1e-6",
             "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1",
-            *conditions.arguments, *arguments, *map(as_argument, (*sizes, *self.options)),
+            *(["--cpu"] if conditions.device == "cpu" else []), *(["--fp16"] if conditions.fp16 else []),
+            *arguments, *map(as_argument, (*sizes, *self.options)),
         ]  # fmt: skip
-        return training_args(command, self.name)
-
-    def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
-        """fairseq's configuration of this system."""
-        return convert_namespace_to_omegaconf(self.args(size, conditions, arguments))
-
-
-TINY = Size(width=8, mlp=8, layers=1, heads=1, vocabulary=16)
-"""For rehearsals."""
+        return convert_namespace_to_omegaconf(training_args(command, self.name))
 
 
 def split_options(text: str) -> list[str]:
@@ -169,17 +163,13 @@ def as_override(option: str) -> tuple[str, Any]:
 
 @dataclass(frozen=True)
 class Source:
-    """What a model that translates is made from, wherever it is made: an architecture or a checkpoint.
-
-    ``data`` is a folder that fairseq-preprocess made, and ``languages`` are its own where its files do not tell them.
-    Without it the dictionary is made up.
-    """
+    """What a model that translates is made from, wherever it is made: an architecture or a checkpoint."""
 
     system: System
     size: Size = field(default_factory=Size)
     conditions: Conditions = field(default_factory=Conditions)
-    data: str | None = None
-    languages: tuple[str, str] | tuple[None, None] = (None, None)
+    data: str | None = None  # a folder of fairseq-preprocess; without it the dictionary is made up
+    languages: tuple[str, str] | tuple[None, None] = (None, None)  # of the data, where its files do not tell them
 
     def task(self) -> TranslationTask:
         """fairseq's translation with the dictionaries."""
@@ -201,3 +191,79 @@ class Source:
             return config, build_model(config, task), task
         [model], config, _ = checkpoint_utils.load_model_ensemble_and_task([self.system.arch], overrides, task)
         return config, model, task
+
+
+def formula_of(config: Any, vocabulary: int) -> TranslationModel | None:
+    """The formula for a model's FLOPs, or None where there is none."""
+    try:
+        return of_options(config.model, vocabulary)
+    except UserError:
+        return None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The longest sentence of a batch in subwords with ``</s>``, on either side, and how many sentences there are."""
+
+    length: int
+    sentences: int
+
+    def __str__(self) -> str:
+        return f"{self.length}x{self.sentences}"
+
+    @staticmethod
+    def parse(text: str) -> "Shape":
+        """Read ``24x32``."""
+        found = re.fullmatch("([0-9]{1,5})x([0-9]{1,6})", text)
+        if not (found and int(found[1]) > 1 and int(found[2]) > 0):
+            raise UserError(f"{text!r}: no shape: give LENGTHxSENTENCES, such as 24x32, with a length of 2 or more")
+        shape = Shape(int(found[1]), int(found[2]))
+        if shape.length * shape.sentences > LARGEST:
+            raise UserError(f"{text}: {shape.length * shape.sentences:,} tokens: give a batch of {LARGEST:,} at most")
+        return shape
+
+    def random_sentences(self, padding: float, dictionary: Dictionary, seed: int) -> list[Tensor]:
+        """Random sentences with ``</s>``, longest first; less than half of their batch, ``padding``, is padding."""
+        generator = torch.Generator().manual_seed(seed)
+        shortest = max(2, round(self.length * (1 - 2 * padding)))
+        lengths = torch.linspace(self.length, shortest, self.sentences).round().int().tolist()
+        words = [torch.randint(dictionary.nspecial, len(dictionary), (n - 1,), generator=generator) for n in lengths]
+        return [torch.cat([each, torch.tensor([dictionary.eos()])]) for each in words]
+
+    def random_batch(self, padding: float, dictionary: Dictionary) -> dict[str, Any]:
+        """Random pairs, sources and targets equally long."""
+        sides = (self.random_sentences(padding, dictionary, seed) for seed in (1, 2))
+        return batch(dict(enumerate(zip(*sides, strict=True))), dictionary)
+
+
+def batch(pairs: Mapping[int, tuple[Tensor, Tensor]], dictionary: Dictionary) -> dict[str, Any]:
+    """What fairseq's data loader gives for these pairs: sources padded on the left, targets on the right."""
+    samples = [{"id": number, "source": source, "target": target} for number, (source, target) in pairs.items()]
+    return collate(samples, dictionary.pad(), dictionary.eos())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Which systems are compared, and how thoroughly."""
+
+    systems: tuple[System, ...]
+    shapes: tuple[Shape, ...] = ()
+    kind: str = "generation"  # or training, workers
+    title: str = ""
+    by: str = "sentences"  # or length: what changes from shape to shape
+    baseline: str = "transformer"
+    size: Size = field(default_factory=Size)
+    conditions: Conditions = field(default_factory=Conditions)
+    padding: float = 0.1  # part of a batch
+    rounds: int = 7
+    warmup: int = 1  # rounds that do not count
+    memory: bool = True  # find the peak memory
+    profile: bool = False  # find where the time goes
+    sentences: int = 32  # of a round, in generation
+
+    def __post_init__(self) -> None:
+        names = [system.name for system in self.systems]
+        if self.baseline not in names:
+            raise UserError(f"--baseline {self.baseline}: none of the systems: {', '.join(names)}")
+        if len(set(names)) < len(names):
+            raise UserError(f"a system is given twice: {', '.join(names)}")

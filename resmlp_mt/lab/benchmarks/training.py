@@ -10,21 +10,25 @@ import torch
 from fairseq.distributed.utils import distributed_init
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
-from torch.utils.benchmark import timer
 
 from resmlp_mt.common.matmul import matmul
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks.batches import Shape, random_batch
-from resmlp_mt.lab.benchmarks.comparison import Comparison, Measurement, Workload, compare, counted
-from resmlp_mt.lab.benchmarks.processes import new_processes, peak
-from resmlp_mt.lab.benchmarks.profiling import operations
-from resmlp_mt.lab.benchmarks.systems import TINY, System
-from resmlp_mt.lab.benchmarks.timing import per_second, speed_ratio, timed, turns
+from resmlp_mt.lab.benchmarks.engines import new_processes, operations, peak
+from resmlp_mt.lab.benchmarks.measuring import (
+    Measurement,
+    Times,
+    Workload,
+    compare,
+    per_second,
+    speed_ratio,
+    timed,
+    turns,
+)
+from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, System, formula_of
 from resmlp_mt.lab.models import build_model
 
-STEPS = 3
-"""of several processes, that are timed in a row"""
+STEPS = 3  # of several processes, that are timed in a row
 
 
 class Training:
@@ -35,11 +39,15 @@ class Training:
     """
 
     def __init__(self, system: System, comparison: Comparison, arguments: Sequence[str] = ()):
+        comparison.conditions.apply()
         self.config = system.config(comparison.size, comparison.conditions, arguments)
-        self.dictionary = made_up_dictionary(comparison.size.vocabulary)
+        self.dictionary, self._padding = made_up_dictionary(comparison.size.vocabulary), comparison.padding
         task = TranslationTask(self.config.task, self.dictionary, self.dictionary)
         model, criterion = build_model(self.config, task), task.build_criterion(self.config.criterion)
         self.trainer, self._library = Trainer(self.config, task, model, criterion), system.library
+
+    def batch(self, shape: Shape) -> dict[str, Any]:
+        return shape.random_batch(self._padding, self.dictionary)
 
     def step(self, batch: dict[str, Any], _: int = 0) -> None:
         """Train on a batch."""
@@ -48,7 +56,7 @@ class Training:
 
     def flops_per_token(self, shape: Shape, tokens: int) -> float | None:
         """FLOPs a real target token of a step; padding costs what tokens do."""
-        formula = counted(self.config, len(self.dictionary))
+        formula = formula_of(self.config, len(self.dictionary))
         if formula is None:
             return None
         return flops.TRAINING * shape.sentences * formula.forward(shape.length, shape.length) / tokens
@@ -56,7 +64,6 @@ class Training:
 
 def train(comparison: Comparison) -> Iterator[Measurement]:
     """Time the training of every system."""
-    comparison.conditions.apply()
     trainings = {system.name: Training(system, comparison) for system in comparison.systems}
     rehearsal = partial(two_steps, replace(comparison, size=TINY), System("transformer"), Shape(2, 1))
     device = comparison.conditions.device
@@ -69,7 +76,7 @@ def train(comparison: Comparison) -> Iterator[Measurement]:
         if comparison.memory:
             for system in comparison.systems:
                 peaks[system.name] = peak(partial(two_steps, comparison, system, shape), rehearsal, device)
-        batch = random_batch(shape, comparison.padding, made_up_dictionary(comparison.size.vocabulary))
+        batch = trainings[comparison.baseline].batch(shape)
         tokens = batch["ntokens"]
         yield from compare(
             comparison,
@@ -83,9 +90,8 @@ def train(comparison: Comparison) -> Iterator[Measurement]:
 
 def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
     """The second step has the optimizer's state beside the activations from its beginning."""
-    comparison.conditions.apply()
     training = Training(system, comparison)
-    batch = random_batch(shape, comparison.padding, training.dictionary)
+    batch = training.batch(shape)
     for _ in range(2):
         training.step(batch)
 
@@ -97,10 +103,10 @@ def train_together(comparison: Comparison, processes: int) -> Iterator[Measureme
     there are at best.
     """
     for shape in comparison.shapes:
-        batch = random_batch(shape, comparison.padding, made_up_dictionary(comparison.size.vocabulary))
+        tokens = shape.random_batch(comparison.padding, made_up_dictionary(comparison.size.vocabulary))["ntokens"]
         for system in comparison.systems:
             # seconds a batch: several processes do several batches at a time
-            seconds: dict[int, list[list[float]]] = {1: [], processes: []}
+            seconds: dict[int, Times] = {1: [], processes: []}
             for _, _, count in turns(list(seconds), 1, comparison.rounds):
                 seconds[count].append([time_steps(comparison, system, shape, count) / count])
             for count, times in seconds.items():
@@ -109,13 +115,10 @@ def train_together(comparison: Comparison, processes: int) -> Iterator[Measureme
                     str(shape),
                     shape.length,
                     shape.sentences,
-                    batch["ntokens"],
-                    per_second(STEPS * batch["ntokens"], times),
+                    tokens,
+                    per_second(STEPS * tokens, times),
                     speed_ratio(times, seconds[1]),
                     flop_ratio=float(count),
-                    flops=None,
-                    memory=None,
-                    latency=None,
                     seconds=times,
                 )
 
@@ -131,7 +134,6 @@ def time_steps(comparison: Comparison, system: System, shape: Shape, processes: 
 
 
 def _steps(comparison: Comparison, system: System, shape: Shape, processes: int, rank: int, meeting: str) -> float:
-    comparison.conditions.apply()
     arguments: list[str] = []
     if processes > 1:
         on_gpu = comparison.conditions.device == "cuda"
@@ -146,10 +148,7 @@ def _steps(comparison: Comparison, system: System, shape: Shape, processes: int,
             torch.cuda.set_device(rank)
         distributed_init(system.config(comparison.size, comparison.conditions, arguments))
     training = Training(system, comparison, arguments)
-    batch = random_batch(shape, comparison.padding, training.dictionary)
-    for _ in range(max(1, comparison.warmup)):  # the first step also connects the processes
-        training.step(batch)
-    start = timer()
-    for _ in range(STEPS):
-        training.step(batch)
-    return timer() - start
+    step = timed(partial(training.step, training.batch(shape)))
+    for number in range(max(1, comparison.warmup)):  # the first step also connects the processes
+        step(number)
+    return sum(map(step, range(STEPS)))

@@ -1,6 +1,5 @@
 """Trainings as curves; needs matplotlib."""
 
-from collections import Counter
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
@@ -23,33 +22,25 @@ STYLES = "-", "--", ":", "-."
 
 
 def draw_curves(runs: Mapping[str, Curves], path: PathLike, title: str = "") -> None:
-    """Draw loss, perplexity, learning rate and speed of trainings over their updates.
-
-    Args:
-        runs: by name, as the legend shows it
-    """
+    """Draw loss, perplexity, learning rate and speed of trainings, by name, over their updates."""
     with atomic_write(path, "wb") as stream:
         figure_of(runs, title).savefig(stream, format="png", dpi=110)
 
 
 def figure_of(runs: Mapping[str, Curves], title: str = "") -> Figure:
-    """One panel a figure, one line a training."""
+    """One panel a figure, one line a training; where a color comes again, the line has another style."""
     rows = -(-len(runs) // NAMES_A_LINE)
     figure = Figure(figsize=(13, 7 + 0.2 * rows), layout="constrained")
     axes = figure.subplots(2, 3, sharex=True)
-    colors = colors_of(runs)
-    used: Counter[str] = Counter()
-    style_of = {}
-    for run, color in colors.items():  # where a color comes again, the line is another
-        style_of[run] = STYLES[used[color] % len(STYLES)]
-        used[color] += 1
+    colors = list(colors_of(runs).values())
+    styles = [STYLES[colors[:number].count(color) % len(STYLES)] for number, color in enumerate(colors)]
     for axis, (part, name, label) in zip(axes.flat, PANELS, strict=True):
-        for run, curves in runs.items():
+        for (run, curves), color, style in zip(runs.items(), colors, styles, strict=True):
             points = [(updates, told[name]) for updates, told in getattr(curves, part).items() if name in told]
             marker = "o" if part == "validation" else None
             axis.plot(
                 *(zip(*points, strict=True) if points else ([], [])),
-                linestyle=style_of[run], marker=marker, markersize=4, linewidth=1.2, color=colors[run], label=run,
+                linestyle=style, marker=marker, markersize=4, linewidth=1.2, color=color, label=run,
             )  # fmt: skip
         if name == "ppl" and any(name in told for curves in runs.values() for told in getattr(curves, part).values()):
             axis.set_yscale("log")

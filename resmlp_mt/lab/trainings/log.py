@@ -19,32 +19,23 @@ _PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained
 
 @dataclass(frozen=True)
 class TrainingFigures:
-    """What a finished training's log tells.
+    """What a finished training's log tells."""
 
-    Attributes:
-        perplexity: on the validation set after the last epoch
-        parameters: how many are trained
-        words_per_second: target subwords with ``</s>`` a second of the clock, the median over the log
-    """
-
-    perplexity: float
-    parameters: int
-    words_per_second: float
+    perplexity: float  # on the validation set after the last epoch
+    parameters: int  # those that are trained
+    words_per_second: float  # target subwords with </s> a second of the clock, the median over the log
 
 
 @dataclass(frozen=True)
 class Curves:
     """A training from update to update: figures, by fairseq's names, by the number of updates.
 
-    Attributes:
-        training: ``loss`` in bits a subword (that of the criterion), ``ppl``, ``lr`` and ``wps``, target subwords with
-            ``</s>`` a second of the clock; ``update``, the epochs so far, in ``json`` alone
-        validation: ``loss`` and ``ppl``, after an epoch or wherever there was a validation; ``nll_loss``, in bits a
-            subword without label smoothing, where the criterion tells it beside its loss
+    Losses are in bits a subword: ``loss`` that of the criterion, ``nll_loss`` that without label smoothing, where the
+    criterion tells it. ``wps`` are target subwords with ``</s>`` a second of the clock.
     """
 
-    training: dict[float, dict[str, float]]
-    validation: dict[float, dict[str, float]]
+    training: dict[float, dict[str, float]]  # loss, ppl, lr, wps; in json also update, the epochs so far
+    validation: dict[float, dict[str, float]]  # loss, ppl, nll_loss, wherever there was a validation
 
 
 def read_curves(path: PathLike) -> Curves:

@@ -1,26 +1,91 @@
-"""Trainings in folders of their own, done if they were not done already, several at a time."""
+"""Trainings in folders of their own, done if they were not done already, several at a time.
+
+fairseq's commands are processes of their own, one thread each, whose processor time counts.
+"""
 
 import contextlib
 import datetime
 import hashlib
+import os
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import IO, Any
 
+import psutil
+
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, checksum
+from resmlp_mt.common.files import JsonFile, PathLike, checksum, lock_folder
 from resmlp_mt.lab.machine import describe
-from resmlp_mt.lab.trainings.processes import locked, run
 
 USER_DIR = Path(resmlp_mt.__file__).parent
+PAUSE = 3.0  # seconds after which a command's processor time is told again
+BEAT = 0.2  # seconds between two looks at a command
+
+
+class Stopped(Exception):
+    """The whole run was told to stop."""
+
+
+def locked(folder: Path) -> IO[str]:
+    """Open a folder for one run at a time.
+
+    The lock is held as long as anybody has the file open: also by a command that has outlived its killed parent.
+    """
+    return lock_folder(folder, f"{folder}: another run, or a training left over from one, works here: let it end")
+
+
+def run(
+    command: Sequence[PathLike],
+    output: Path,
+    log: Path,
+    held: IO[str],
+    stop: Event,
+    tell: Callable[[float], None] = lambda seconds: None,
+) -> None:
+    """Run ``python -m MODULE ARGUMENTS`` to its end, or until ``stop``; ``output`` and ``log`` get stdout and stderr.
+
+    The command keeps ``held``, a locked file, open. ``tell`` gets its processor time in seconds now and then and at
+    the end.
+    """
+    with open(output, "ab") as out, open(log, "ab") as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *map(str, command)],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, pass_fds=[held.fileno()],
+        )  # fmt: skip
+    try:
+        told = time.monotonic()
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if stop.wait(BEAT):
+                raise Stopped
+            if time.monotonic() > told + PAUSE:
+                told = time.monotonic()
+                tell(processor_seconds(process.pid))
+        tell(processor_seconds(process.pid))  # it has ended, but its figures are there until wait()
+    finally:
+        process.terminate()
+        status = process.wait()
+    if status != 0:
+        name = str(command[0]).replace("fairseq_cli.", "fairseq-")
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        end = f"killed by signal {-status}" if status < 0 else f"failed: {lines[-1].strip() if lines else 'no message'}"
+        raise UserError(f"{name} {end} (see {log})")
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process, with its finished children, has had of the processor."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -42,20 +107,12 @@ def code_digest() -> str:
 
 @dataclass(frozen=True)
 class TrainingFolder:
-    """The folder of a training.
+    """The folder of a training: checkpoints, logs, and what they were made from (``row.json``)."""
 
-    Attributes:
-        name: what ``--anew`` calls it
-        seed: of the training
-        data: the binarized data
-        sums: its checksums
-        folder: where all of this is: checkpoints, logs, and what they were made from (``row.json``)
-    """
-
-    name: str
+    name: str  # what --anew calls it
     seed: int
     data: Path
-    sums: dict[str, str] = field(repr=False)
+    sums: dict[str, str] = field(repr=False)  # checksums of the data
     folder: Path
 
     @property
@@ -70,7 +127,7 @@ class TrainingFolder:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it has been trained to the end, by these options and from this data."""
+        """Whether this has been trained to the end, by these options and from this data."""
         values = self.state.values
         return values.get("training") == self._training and bool(values.get("trained"))
 
@@ -117,15 +174,17 @@ class TrainingFolder:
     def finish(self, stop: Event, anew: bool, about: Mapping[str, str]) -> None:
         """Do what is not done yet; ended by ``stop`` and run again, it goes on.
 
-        Args:
-            anew: forget all that is there
-            about: the circumstances of a training, to be kept with it
+        With ``anew`` all that is there goes first; ``about`` are the circumstances, to be kept with the training.
         """
         with contextlib.closing(locked(self.folder)) as held:
             try:
                 self._check_folder()
                 if anew:
-                    self._empty()
+                    for path in self.folder.iterdir():
+                        if path.is_dir():
+                            shutil.rmtree(path)
+                        elif path.name != ".lock":
+                            path.unlink()
                 self._check_training()
                 if not self.is_trained:
                     self._train(held, stop, about)
@@ -192,15 +251,7 @@ class TrainingFolder:
         log = self.folder / "generate.log"
         for path in output, log:  # what a kill has left
             path.unlink(missing_ok=True)
-        command: list[PathLike] = ["fairseq_cli.generate", self.data, "--user-dir", USER_DIR, *words]
-        run(command, output, log, held, stop)
-
-    def _empty(self) -> None:
-        for path in self.folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name != ".lock":
-                path.unlink()
+        run(["fairseq_cli.generate", self.data, "--user-dir", USER_DIR, *words], output, log, held, stop)
 
 
 def _by_name(options: list[str]) -> dict[str, str]:
@@ -242,8 +293,7 @@ def duration(seconds: float) -> str:
 def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], jobs: int) -> float | None:
     """About how many seconds trainings will take, several at a time; None where nothing tells.
 
-    Args:
-        seconds: that trainings took, by name; one without takes their mean
+    ``seconds`` are those that trainings took, by name; one without takes their mean.
     """
     if not seconds:
         return None
@@ -262,7 +312,7 @@ def train_all(
         planned: processor seconds of a training, by name, as far as known before
 
     Returns:
-        the labels of those that failed; the others go on
+        the labels of those that failed
     """
 
     def end(number: int, frame: Any) -> None:

@@ -17,8 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.languages import check_code
 
-MOST = 10**9
-"""The largest number that a file may have."""
+MOST = 10**9  # the largest number that a file may have
 
 _SHARED = """
 batch-size batch-size-valid max-sentences max-sentences-valid max-tokens max-tokens-valid required-batch-size-multiple
@@ -35,30 +34,20 @@ broken off goes on from, and what its log is read for."""
 
 @dataclass
 class SharedSettings:
-    """What all trainings of a file have in common.
+    """What all trainings of a file have in common."""
 
-    Attributes:
-        title: of the table or page
-        languages: source and target, ``en-de``
-        reference: running text of a target side, in the folder of the data
-        batches: options of fairseq-train that make the batches
-        options: of fairseq-train for every training
-        data: the binarized data, in the folder of the data
-        seed: of every training
-    """
-
-    title: str = MISSING
-    languages: str = MISSING
-    reference: str = MISSING
-    batches: str = MISSING
-    options: str = ""
-    data: str = "data-bin"
-    seed: int = 1
+    title: str = MISSING  # of the table or page
+    languages: str = MISSING  # source and target, en-de
+    reference: str = MISSING  # running text of a target side, in the folder of the data
+    batches: str = MISSING  # options of fairseq-train that make the batches
+    options: str = ""  # of fairseq-train for every training
+    data: str = "data-bin"  # the binarized data, in the folder of the data
+    seed: int = 1  # of every training
 
     @property
     def langs(self) -> tuple[str, str]:
         """Source and target language."""
-        source, _, target = self.languages.partition("-")
+        source, target = self.languages.split("-")
         return source, target
 
 

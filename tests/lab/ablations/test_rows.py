@@ -10,8 +10,7 @@ import pytest
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.ablations.recipe import read_recipe
 from resmlp_mt.lab.ablations.rows import RowFolder
-from resmlp_mt.lab.trainings.processes import locked
-from resmlp_mt.lab.trainings.queue import time_left
+from resmlp_mt.lab.trainings.queue import locked, time_left
 
 RECORD = {
     "training": {"options": ["--lr", "1"], "data": {"dict.en.txt": "0"}},

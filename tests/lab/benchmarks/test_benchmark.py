@@ -1,22 +1,19 @@
 """The command: tiny runs of each kind, read back from JSON, and what it refuses."""
 
 import json
-import os
 from dataclasses import asdict
 
 import pytest
 
 from resmlp_mt.cli.benchmark import get_parser
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks import command
-from resmlp_mt.lab.benchmarks.jobs import FULL, QUICK
-from resmlp_mt.lab.benchmarks.timing import per_second, speed_ratio
+from resmlp_mt.lab.benchmarks.measuring import per_second, speed_ratio
 from scripts import in_process
 
 TINY = (
     "--width", 8, "--mlp", 8, "--layers", 1, "--heads", 2, "--vocabulary", 24, "--threads", 1, "--rounds", 2,
-    "--warmup", 1, "--system", "resmlp_transformer", "--system", "transformer",
+    "--warmup", 1, "--no-memory", "--system", "resmlp_transformer", "--system", "transformer",
 )  # fmt: skip
 
 
@@ -31,26 +28,30 @@ def benchmark(monkeypatch, capsys):
     return call
 
 
-def rows_of(path, kind):
-    run = json.loads(path.read_text())
-    assert run["command"].startswith("resmlp-mt benchmark ")
-    [section] = run["sections"]
-    assert section["kind"] == kind
-    assert section["machine"]["torch"]
-    for row in section["rows"]:
-        assert all(second > 0 for pieces in row["seconds"] for second in pieces)
-        assert 0 < row["rate"]["low"] <= row["rate"]["median"] <= row["rate"]["high"]
-    return section, section["rows"]
+@pytest.fixture
+def measured(benchmark, tmp_path):
+    """The section that the command writes to a file, and what it shows."""
+
+    def call(kind, *args):
+        shown = benchmark(kind, *args, "--json", tmp_path / "result.json")
+        run = json.loads((tmp_path / "result.json").read_text())
+        assert run["command"].startswith("resmlp-mt benchmark ")
+        [section] = run["sections"]
+        assert section["kind"] == kind
+        assert section["machine"]["torch"]
+        for row in section["rows"]:
+            assert all(second > 0 for pieces in row["seconds"] for second in pieces)
+            assert 0 < row["rate"]["low"] <= row["rate"]["median"] <= row["rate"]["high"]
+        return section, section["rows"], shown
+
+    return call
 
 
-def test_training(benchmark, tmp_path):
+def test_training(measured, tmp_path):
     pytest.importorskip("matplotlib")
-    result, document = tmp_path / "result.json", tmp_path / "docs" / "result.md"
-    shown = benchmark(
-        "training", *TINY, "--no-memory", "--shapes", "4x3", "--padding", 0, "--json", result, "--markdown", document,
-        "--plots", tmp_path / "docs" / "plots",
-    )  # fmt: skip
-    section, rows = rows_of(result, "training")
+    document, plots = tmp_path / "docs" / "result.md", tmp_path / "docs" / "plots"
+    output = "--markdown", document, "--plots", plots
+    section, rows, shown = measured("training", *TINY, "--shapes", "4x3", "--padding", 0, *output)
     assert section["by"] == "sentences"
     ours, theirs = rows
     assert (ours["system"], theirs["system"]) == ("resmlp_transformer", "transformer")
@@ -60,17 +61,12 @@ def test_training(benchmark, tmp_path):
         assert row["system"] in shown.out
     assert ours["flop_ratio"] > 1
     assert "![Training](plots/training.png)" in document.read_text()
-    assert (tmp_path / "docs" / "plots" / "training.png").stat().st_size > 5000
-    assert "Traceback" not in shown.err
+    assert (plots / "training.png").stat().st_size > 5000
 
 
-def test_generation(benchmark, tmp_path):
-    result = tmp_path / "result.json"
-    shown = benchmark(
-        "generation", *TINY, "--shapes", "5x1", "4x2", "--sentences", 2, "--beam", 2, "--no-memory", "--json", result,
-        "--profile",
-    )  # fmt: skip
-    section, rows = rows_of(result, "generation")
+def test_generation(measured):
+    options = "--shapes", "5x1", "4x2", "--sentences", 2, "--beam", 2, "--profile"
+    section, rows, shown = measured("generation", *TINY, *options)
     assert section["by"] == "length"
     assert section["settings"]["beam"] == "2"
     assert [len(row["seconds"][0]) for row in rows] == [2, 2, 1, 1]  # two sentences, one by one and together
@@ -81,17 +77,13 @@ def test_generation(benchmark, tmp_path):
     assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
 
 
-def test_generation_of_real_sentences(benchmark, data_bin, tmp_path):
-    result = tmp_path / "result.json"
-    benchmark("generation", "--quick", "--data", data_bin, *TINY, "--no-memory", "--json", result)
-    section, rows = rows_of(result, "generation")
+def test_generation_of_real_sentences(measured, data_bin):
+    section, rows, _ = measured("generation", "--data", data_bin, *TINY, "--shapes", "5x1", "9x2")
     assert section["settings"]["sentences"] == str(data_bin)
     assert not {"padding", "vocabulary"} & section["settings"].keys()  # the text's own
-    assert [row["workload"] for row in rows[::2]] == ["5 by 1", "5 by 32"]
-    assert [len(row["seconds"][0]) for row in rows[::2]] == [5, 1]
-    again = tmp_path / "again.json"
-    benchmark("generation", "--data", data_bin, *TINY, "--no-memory", "--shapes", "9x2", "--json", again)
-    assert {row["length"] for row in rows_of(again, "generation")[1]} == {(2 * 6 + 2 * 8 + 9) / 5}
+    assert [row["workload"] for row in rows[::2]] == ["5 by 1", "5 by 2"]
+    assert [len(row["seconds"][0]) for row in rows[::2]] == [5, 3]
+    assert rows[-1]["length"] == (2 * 6 + 2 * 8 + 9) / 5
 
 
 def test_the_size_of_checkpoints_is_not_told_by_options():
@@ -100,10 +92,8 @@ def test_the_size_of_checkpoints_is_not_told_by_options():
     assert command.section_of(comparison, args).settings.keys() == {"dtype", "rounds", "beam", "sentences"}
 
 
-def test_workers(benchmark, tmp_path):
-    result = tmp_path / "result.json"
-    benchmark("workers", *TINY[:-2], "--rounds", 1, "--shapes", "4x2", "--json", result)
-    section, rows = rows_of(result, "workers")
+def test_workers(measured):
+    section, rows, _ = measured("workers", *TINY[:-2], "--rounds", 1, "--shapes", "4x2")
     assert [row["system"] for row in rows] == ["resmlp_transformer, 1 process", "resmlp_transformer, 2 processes"]
     assert rows[0]["ratio"]["median"] == 1
     assert rows[1]["flop_ratio"] == 2
@@ -111,11 +101,9 @@ def test_workers(benchmark, tmp_path):
 
 
 def test_the_usual_comparisons():
-    for several in FULL, QUICK:
+    for several in command.FULL, command.QUICK:
         assert {job.kind for job in several} == {"training", "generation", "workers"}
         assert len({job.title for job in several}) == len(several)
-    lengths = {shape.length for job in FULL for shape in job.shapes}
-    assert {16, 32, 64, 128, 256} <= lengths
 
 
 @pytest.mark.parametrize(
@@ -132,6 +120,7 @@ def test_the_usual_comparisons():
         (["training", "--baseline", "lstm"], "--baseline lstm: none of the systems: resmlp_transformer, transformer"),
         (["training", "--system", "transformer"], "given twice"),
         (["training", "--system", "x.pt"], "x.pt: no system"),
+        (["training", "--system", "transformer:nonsense=1"], "unrecognized arguments: --nonsense=1"),
         (["generation", "--heads", 3, "--width", 8], "--decoder-embed-dim 8 is not a multiple"),
     ],
 )
@@ -141,14 +130,8 @@ def test_what_cannot_be_is_one_line(benchmark, monkeypatch, tmp_path, args, mess
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "dict.en.txt").touch()
     with pytest.raises(UserError, match=message) as error:
-        benchmark(args[0], *TINY, "--no-memory", *(["--shapes", "3x1"] if args[0] != "all" else []), *args[1:])
+        benchmark(args[0], *TINY, *(["--shapes", "3x1"] if args[0] != "all" else []), *args[1:])
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("args", [["nothing"], ["training", "--rounds", "0"], ["training", "--padding", "0.5"]])
-def test_options_that_are_none_are_refused(benchmark, args):
-    with pytest.raises(SystemExit):
-        benchmark(*args)
 
 
 def test_too_little_memory_is_one_line(benchmark, monkeypatch):
@@ -158,9 +141,3 @@ def test_too_little_memory_is_one_line(benchmark, monkeypatch):
     monkeypatch.setattr(command, "train", run)
     with pytest.raises(UserError, match="Training: not enough memory: give smaller --shapes"):
         benchmark("training", *TINY, "--shapes", "3x1")
-
-
-def test_the_machine_is_described():
-    described = machine.describe(threads=3)
-    assert described["threads"] == "3"
-    assert int(described["cores"]) == len(os.sched_getaffinity(0))

@@ -9,11 +9,12 @@ from translate.small_folder import make
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks import real_text
-from resmlp_mt.lab.benchmarks.real_text import Corpus, Setting, Subwords, TextEngine, compare, table
+from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, table
+from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
 from resmlp_mt.translate.translator import Translator
 from scripts import in_process
 
-LINES, SETTING = ["a b", "c d e", "f"], Setting("data", ("en", "de"))
+LINES = ["a b", "c d e", "f"]
 
 
 class MadeUp:
@@ -21,8 +22,8 @@ class MadeUp:
 
     size, asked = 20, []
 
-    def __init__(self, name, *_):
-        self.name, self.process = name, Mock(peak=lambda: 10)
+    def __init__(self, source, _=None):
+        self.name, self.process = source.system.name, Mock(peak=lambda: 10)
 
     def translate(self, lines):
         self.asked.append((self.name, len(lines)))
@@ -35,13 +36,18 @@ class MadeUp:
         return {"aten::mm": sum(map(len, batches)), f"aten::{self.name}": len(batches)}
 
 
-def test_figures_are_those_of_the_times_and_engines_take_turns(tmp_path):
+@pytest.fixture
+def engines():
+    MadeUp.asked.clear()
+    return [MadeUp(Source(System(name))) for name in ("plain", "quick")]
+
+
+def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path):
     pytest.importorskip("matplotlib")
     from resmlp_mt.lab.benchmarks.plots import draw_frontier
 
     corpora = [Corpus("one", LINES, ["A B", "C D E", "F"]), Corpus("two", LINES * 2)]
-    MadeUp.asked.clear()
-    rows = compare([MadeUp("plain"), MadeUp("quick")], corpora, SETTING, rounds=2)
+    rows = compare(engines, corpora, "de", rounds=2)
     there, back = ["plain", "quick"], ["quick", "plain"]
     assert [name for name, count in MadeUp.asked if count == 3] == there + there + back  # the first to get warm
     assert [name for name, count in MadeUp.asked[6:24]] == there * 6 + back * 3  # one sentence at a time
@@ -58,7 +64,7 @@ def test_figures_are_those_of_the_times_and_engines_take_turns(tmp_path):
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_line_of_the_frontier_promises_nothing_that_no_engine_reaches(monkeypatch, tmp_path):
+def test_the_line_of_the_frontier_promises_nothing_that_no_engine_reaches(engines, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     from matplotlib.cbook import STEP_LOOKUP_MAP
 
@@ -67,7 +73,7 @@ def test_the_line_of_the_frontier_promises_nothing_that_no_engine_reaches(monkey
     assert plots.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
     kept = []
     monkeypatch.setattr(plots, "save", lambda figure, path: kept.append(figure))
-    rows = compare([MadeUp("plain"), MadeUp("quick")], [Corpus("one", LINES, LINES)], SETTING, rounds=1)
+    rows = compare(engines, [Corpus("one", LINES, LINES)], "de", rounds=1)
     plots.draw_frontier([replace(row, scores={"sacrebleu": {"score": 9 / row.rate.median}}) for row in rows], tmp_path)
     *points, line = kept[0].axes[0].lines
     reached = [(point.get_xdata()[0], point.get_ydata()[0]) for point in points]
@@ -79,7 +85,7 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
     folder = str(make(tmp_path / "folder"))
     texts = ["A dog runs.", "", "Two dogs."]
     expected = [each.text for each in Translator(folder).translate(texts, beam=2)]
-    engine = TextEngine(f"{folder}:batch_tokens=7", Setting("", ("en", "de"), beam=2), str(tmp_path))
+    engine = TextEngine(Source(System(f"{folder}:batch_tokens=7"), conditions=Conditions(beam=2)), str(tmp_path))
     found, seconds = engine.translate(texts)
     assert found == expected and seconds > 0 and engine.first_sentence(texts[0]) > seconds
     assert engine.size == sum(path.stat().st_size for path in (tmp_path / "folder").rglob("*") if path.is_file())
@@ -88,22 +94,17 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
     engine.process.close()
 
 
-def test_engines_of_subwords_get_and_give_them(monkeypatch):
-    tokenizer = Mock(pieces=str.split, numbers=lambda pieces, target: pieces, decode=" ".join)
-    subwords = object.__new__(Subwords)
-    subwords._tokenizer = tokenizer
+def test_engines_of_subwords_get_and_give_them():
     engine = object.__new__(TextEngine)
-    engine._subwords, engine.process = subwords, Mock()
-    engine.process.translate = lambda sentences: ([each[::-1] for each in sentences] + [["hallucinated"]], 2.0)
-    subwords.split = lambda lines: [line.split() for line in lines][:-1]
-    subwords.join = lambda sources, found: Subwords.join(subwords, [*sources, []], found)
+    engine._tokenizer = Mock(pieces=str.split, numbers=lambda pieces, target: pieces, decode=" ".join)
+    engine.process = Mock(translate=lambda sentences: ([each[::-1] or ["hallucinated"] for each in sentences], 2.0))
     found, seconds = engine.translate(["a b", "c", ""])
     assert found == ["b a", "c", ""] and seconds >= 2
 
 
 def test_a_name_of_nothing_is_refused(tmp_path):
     with pytest.raises(UserError, match="nothing:a=1: no such checkpoint or folder"):
-        TextEngine("nothing:a=1", SETTING, str(tmp_path))
+        TextEngine(Source(System("nothing:a=1")), str(tmp_path))
 
 
 def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):

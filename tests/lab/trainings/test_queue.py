@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.trainings.processes import Stopped, locked, run
+from resmlp_mt.lab.trainings.queue import Stopped, locked, run
 
 
 @pytest.fixture

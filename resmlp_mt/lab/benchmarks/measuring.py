@@ -1,0 +1,163 @@
+"""The one measure: systems take turns, round by round, on the same work; what their times say."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from torch.utils.benchmark import timer  # waits for the GPU where there is one
+
+from resmlp_mt.lab.benchmarks.systems import Comparison
+
+Times = list[list[float]]
+"""Seconds by round and piece of work."""
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of a sample and its quartiles, by linear interpolation."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> "Spread":
+        return Spread(*np.quantile(values, (0.5, 0.25, 0.75)).tolist())
+
+
+def bracketed(spread: Spread, digits: int = 0) -> str:
+    """``median [low - high]``"""
+    return f"{spread.median:,.{digits}f} [{spread.low:,.{digits}f} - {spread.high:,.{digits}f}]"
+
+
+def turns(names: Sequence[Name], pieces: int, rounds: int) -> Iterator[tuple[int, int, Name]]:
+    """Whose turn it is: (round, piece, name), every name once a piece before the next piece begins.
+
+    Every other round goes through the names backwards, so that nobody always runs behind the same one, or on a machine
+    that slows down always later.
+    """
+    for number in range(rounds):
+        for piece in range(pieces):
+            for name in names if number % 2 == 0 else reversed(names):
+                yield number, piece, name
+
+
+def timed(work: Callable[[int], object]) -> Callable[[int], float]:
+    """The seconds that a piece of work takes in this process."""
+
+    def seconds(piece: int) -> float:
+        start = timer()
+        work(piece)
+        return timer() - start
+
+    return seconds
+
+
+def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int, warmup: int) -> dict[str, Times]:
+    """Let every system do the same pieces of work, in turns, after rounds that do not count.
+
+    Args:
+        work: by system, what does piece number n, and the seconds that this took
+    """
+    names = list(work)
+    for _, piece, name in turns(names, pieces, warmup):
+        work[name](piece)
+    times: dict[str, Times] = {name: [[0.0] * pieces for _ in range(rounds)] for name in names}
+    for number, piece, name in turns(names, pieces, rounds):
+        times[name][number][piece] = work[name](piece)
+    return times
+
+
+def per_second(amount: float, times: Times) -> Spread:
+    """Amounts of work a second over the rounds; ``amount`` is that of all pieces together."""
+    return Spread.of([amount / sum(pieces) for pieces in times])
+
+
+def speed_ratio(times: Times, baseline: Times) -> Spread:
+    """How many times as fast as the baseline, round by round, all pieces together."""
+    return Spread.of([sum(theirs) / sum(ours) for ours, theirs in zip(times, baseline, strict=True)])
+
+
+def latency(times: Times) -> tuple[float, float]:
+    """Percentiles 50 and 99 of the seconds of a piece, over all rounds."""
+    median, most = np.quantile([each for pieces in times for each in pieces], (0.5, 0.99)).tolist()
+    return median, most
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Batches that are timed one by one and counted together."""
+
+    label: str
+    length: float  # in subwords with </s>, the mean where sentences differ
+    sentences: int  # of a batch
+    tokens: int  # target tokens of all batches
+    pieces: int
+    batch_tokens: int  # target tokens of the last batch, which memory is found with
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One system on one workload."""
+
+    system: str
+    workload: str
+    length: float
+    sentences: int
+    batch_tokens: int
+    rate: Spread  # target tokens a second, subwords with </s>
+    ratio: Spread  # the speed over the baseline's, round by round
+    flop_ratio: float | None = None  # what the ratio would be if FLOPs were all
+    flops: float | None = None  # a token
+    memory: int | None = None  # bytes, with a batch of batch_tokens
+    latency: tuple[float, float] | None = None  # percentiles 50 and 99 of seconds, where a batch is one sentence
+    seconds: Times | None = None
+    operations: dict[str, float] | None = None  # seconds of the last batch by PyTorch operation
+
+    @property
+    def memory_per_token(self) -> float | None:
+        """Bytes, what the model itself takes included."""
+        return None if self.memory is None else self.memory / self.batch_tokens
+
+
+def compare(
+    comparison: Comparison,
+    workload: Workload,
+    work: Mapping[str, Callable[[int], float]],
+    flops: Mapping[str, float | None],
+    peaks: Mapping[str, int],
+    profile: Callable[[str], dict[str, float]],
+) -> list[Measurement]:
+    """Time the systems on a workload.
+
+    Args:
+        work: by system, what does piece number n, and the seconds that this took
+        flops: a token, by system, None where no formula is known
+        peaks: by system, bytes; missing where nobody looked
+        profile: where the time goes of a system's last piece; called if the comparison asks for it
+    """
+    times = measure(work, workload.pieces, comparison.rounds, comparison.warmup)
+    theirs = flops[comparison.baseline]
+    rows = []
+    for name, seconds in times.items():
+        ours = flops[name]
+        rows.append(
+            Measurement(
+                name,
+                workload.label,
+                workload.length,
+                workload.sentences,
+                workload.batch_tokens,
+                rate=per_second(workload.tokens, seconds),
+                ratio=speed_ratio(seconds, times[comparison.baseline]),
+                flop_ratio=theirs / ours if ours and theirs else None,
+                flops=ours,
+                memory=peaks.get(name),
+                latency=latency(seconds) if workload.sentences == 1 else None,
+                seconds=seconds,
+                operations=profile(name) if comparison.profile else None,
+            )
+        )
+    return rows
