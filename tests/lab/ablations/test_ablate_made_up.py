@@ -12,7 +12,7 @@ import torch
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.ablations.seeds import difference
+from resmlp_mt.lab.ablations.table import difference
 from resmlp_mt.score.bleu import paired_bootstrap
 from scripts import printed
 

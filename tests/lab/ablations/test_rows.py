@@ -8,8 +8,7 @@ from threading import Event
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.ablations.recipe import read_recipe
-from resmlp_mt.lab.ablations.rows import RowFolder
+from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe
 from resmlp_mt.lab.trainings.processes import locked
 from resmlp_mt.lab.trainings.queue import time_left
 
