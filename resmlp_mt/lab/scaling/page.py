@@ -140,14 +140,10 @@ class Study:
 
     def as_html(self, png: bytes | None) -> str:
         """A page that needs no other file."""
-        parts = [html.paragraph(each) for each in self.notes()]
-        if png:
-            parts = [html.picture(png, f"{self.title}: loss over compute, parameters and data; the best size"), *parts]
-        contents = []
-        for number, (heading, rows) in enumerate(self.tables().items()):
-            contents.append((heading, f"table{number}"))
-            parts += [html.heading(heading, f"table{number}"), html.table(rows)]
-        return html.page(self.title, [*parts, html.paragraph(f"{facts(self.about)}.")], contents)
+        what = f"{self.title}: loss over compute, parameters and data; the best size"
+        intro = [html.picture(png, what)] if png else []
+        intro += [html.paragraph(each) for each in [*self.notes(), f"{facts(self.about)}."]]
+        return html.page(self.title, intro, {heading: [html.table(rows)] for heading, rows in self.tables().items()})
 
 
 def constants_table(rows: Mapping[str, Mapping[str, Estimate]]) -> Table:
