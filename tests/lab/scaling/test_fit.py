@@ -9,8 +9,7 @@ from made_runs import CHINCHILLA, loss, made_runs
 from scipy.optimize import minimize_scalar
 
 from resmlp_mt.lab.scaling import fit as fits
-from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, split
-from resmlp_mt.lab.scaling.frontier import frontier
+from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, frontier, split
 from resmlp_mt.lab.scaling.page import Study, drawn
 from resmlp_mt.lab.scaling.plots import figure_of
 from resmlp_mt.lab.scaling.runs import DIVERGED
@@ -82,7 +81,7 @@ def test_too_few_points_are_one_line(families):
 def test_the_split_is_where_the_law_is_least(families):
     growth, k = 0.8, 50.0
     for compute in 1e12, 1e14:
-        [[best]] = best_size(NAMED, (k, growth), np.array([compute]))
+        [[best]] = best_size((k, growth), NAMED, np.array([compute]))
 
         def at(log_n, compute=compute):
             n = np.exp(log_n)
@@ -91,7 +90,7 @@ def test_the_split_is_where_the_law_is_least(families):
         theirs = minimize_scalar(at, bracket=(np.log(best) - 2, np.log(best) + 3))
         assert np.log(best) == pytest.approx(theirs.x, abs=1e-4)
     exponents = split(NAMED, growth)
-    small, large = best_size(NAMED, (k, growth), np.array([1e12, 1e14]))[0]
+    small, large = best_size((k, growth), NAMED, np.array([1e12, 1e14]))[0]
     assert exponents["N*"][0] == pytest.approx(np.log(large / small) / np.log(100))
     assert exponents["D*"][0] == pytest.approx(1 - growth * exponents["N*"][0])
 
@@ -125,7 +124,7 @@ def test_a_run_that_diverged_is_shown_left_out_and_counted(families):
     assert fit.runs == runs
     assert fit.constants == families["transformer"].constants
     everything = [*runs, gone, nothing]
-    study = Study("A study", 30, everything, {"transformer": fit}, {}, {}, 0.5, {"command": "scale"})
+    study = Study("A study", 30, everything, {"transformer": fit}, 0.5, {"command": "scale"})
     assert study.notes()[0] == (
         f"27 of 30 trainings are finished. 2 diverged and are left out: {gone.cell.name}, {nothing.cell.name}."
     )

@@ -76,11 +76,9 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("{width: 16, layers: 2}", "{width: 16, layers: 1}"), "sizes: l: transformer has .* sizes must rise"),
         (("pairs: [5, 10, 20]", "pairs: [5, 10, 50]"), "has 40 training pairs, a sample of 50 is asked for"),
         (("--arch transformer", "--arch nothing"), "families: transformer, size s: .*nothing"),
         (("--max-source-positions 16", "--max-source-positions 4"), "a source sentence has . positions, the model 4"),
-        (("--max-tokens 64", "--max-tokens 1"), "batches: --max-tokens 1: a sentence has 9: give as many or more"),
     ],
 )
 def test_what_no_study_can_be_is_told_in_one_line(write_study, work, change, message):
@@ -92,7 +90,7 @@ def test_what_no_study_can_be_is_told_in_one_line(write_study, work, change, mes
 
 def test_no_data_is_told_in_one_line(write_study, work, tmp_path):
     recipe = read_scaling_recipe(write_study())
-    with pytest.raises(UserError, match=r"dict\.en\.txt: no such file: prepare the data first"):
+    with pytest.raises(UserError, match=r"dict\.en\.txt: no such file"):
         plan(recipe, tmp_path)
     shutil.copytree(work / "data-bin", tmp_path / "data")
     (tmp_path / "data" / "valid.en-de.en.bin").write_bytes(b"")

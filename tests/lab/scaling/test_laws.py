@@ -5,8 +5,9 @@ import pytest
 from made_runs import CHINCHILLA, loss
 from scipy.optimize import curve_fit, least_squares
 
-from resmlp_mt.lab.scaling.estimates import estimate
+from resmlp_mt.lab.scaling.fit import estimate
 from resmlp_mt.lab.scaling.laws import (
+    DELTA,
     Points,
     fit_compute,
     fit_sizes,
@@ -17,7 +18,6 @@ from resmlp_mt.lab.scaling.laws import (
     named_sizes,
     named_together,
 )
-from resmlp_mt.lab.scaling.minimize import DELTA
 
 KAPLAN = {"N_c": 6.4e13, "alpha": 0.076, "D_c": 1.8e13, "beta": 0.103}
 """Kaplan et al. 2020, table 2."""
