@@ -15,9 +15,6 @@ from resmlp_mt.lab.scaling.laws import (
     fit_together,
     loss_of_sizes,
     loss_together,
-    named_compute,
-    named_sizes,
-    named_together,
 )
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 
@@ -86,12 +83,12 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The lowest loss that any of some runs has reached with an amount of compute, for one or more choices of runs.
+    """The lowest loss that any of all runs, and of each resample of them, has reached with an amount of compute.
 
     Attributes:
         compute: FLOPs (steps)
-        loss: nats a token (problems x steps), infinite where no run has such a point
-        run: the number of the run that is best (problems x steps)
+        loss: nats a token (1 + resamples x steps), infinite where no run has such a point
+        run: the number of the run that is best (1 + resamples x steps)
     """
 
     compute: np.ndarray
@@ -100,17 +97,17 @@ class Frontier:
 
 
 def frontier(runs: Sequence[Run], counts: np.ndarray | None = None) -> Frontier:
-    """The frontier of runs. Between two validations a curve is a line over the logarithm of the compute.
+    """The frontier of all runs, and of each resample. Between two validations a curve is a line over log compute.
 
     Args:
-        counts: how often each run is there (problems x runs); all of them once without
+        counts: how often each run is in each resample (resamples x runs)
     """
     lowest, highest = min(min(run.compute) for run in runs), max(max(run.compute) for run in runs)
     compute = np.geomspace(lowest, highest, STEPS)
     lines = ((np.log(run.compute), np.minimum.accumulate(run.losses)) for run in runs)
     curves = np.array([np.interp(np.log(compute), *line, left=np.inf, right=np.inf) for line in lines])
-    counts = np.ones((1, len(runs))) if counts is None else counts
-    losses = np.where(counts[:, :, None] > 0, curves, np.inf)
+    there = np.concatenate([np.ones((1, len(runs))), *([] if counts is None else [counts])]) > 0
+    losses = np.where(there[:, :, None], curves, np.inf)
     return Frontier(compute, losses.min(1), losses.argmin(1))
 
 
@@ -228,8 +225,7 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
         return FamilyFit(runs, missing, frontier(runs) if runs else None)
     counts, points = resamples(len(runs), seed), points_of(runs)
     sizes = {choice: _fit_sizes(runs, counts, choice) for choice in CHOICES}
-    found = fit_together(points)
-    one, many = (named_together(theta, points) for theta in (found, fit_together(points, counts, found)))
+    one, many = fit_together(points, counts)
     whole, compute = _fit_compute(runs, counts)
     return FamilyFit(
         runs=runs,
@@ -260,29 +256,25 @@ def _residual(expected: np.ndarray, points: Points) -> float:
 
 def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> Fit:
     points = points_of(runs, choice)
-    found = fit_sizes(points)
-    one, many = (named_sizes(theta, points) for theta in (found, fit_sizes(points, counts, found)))
+    [(one, many)] = fit_sizes(points, counts)
     _, growth = flops_law(runs, points)
     return Fit(one, many, estimates(one | split(one, growth), many | split(many, growth), len(runs), 5))
 
 
 def _fit_compute(runs: Sequence[Run], counts: np.ndarray) -> tuple[Frontier, Fit]:
-    whole, resampled = frontier(runs), frontier(runs, counts)
-    there = np.isfinite(whole.loss[0])
-    compute = whole.compute[there]
-    reached = np.isfinite(resampled.loss[:, there])
-    found = fit_compute(compute, whole.loss[:, there])
-    losses = np.where(reached, resampled.loss[:, there], 1.0)
-    one, many = (named_compute(theta, compute) for theta in (found, fit_compute(compute, losses, reached * 1.0, found)))
+    found = frontier(runs, counts)
+    there = np.isfinite(found.loss[0])
+    compute, loss = found.compute[there], found.loss[:, there]
+    reached = np.isfinite(loss)
+    one, many = fit_compute(compute, np.where(reached, loss, 1.0), reached[1:] * 1.0)
     sizes = np.log([run.parameters.non_embedding for run in runs])
-    best = np.concatenate([whole.run, resampled.run])[:, there]
     value, *draws = (
-        float(np.polyfit(np.log(compute[known]), sizes[run[known]], 1)[0]) if known.sum() > 1 else math.nan
-        for run, known in zip(best, np.concatenate([there[None, there], reached]), strict=True)
+        float(np.polyfit(np.log(compute[known]), sizes[best[known]], 1)[0]) if known.sum() > 1 else math.nan
+        for best, known in zip(found.run[:, there], reached, strict=True)
     )
     constants = estimates(one, many, len(runs), 4)
     constants["N on the frontier"] = estimate(value, np.array(draws), len(runs), 2)
-    return whole, Fit(one, many, constants)
+    return found, Fit(one, many, constants)
 
 
 def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut]:
@@ -292,9 +284,11 @@ def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut
     if lacks(left):
         return []
     points, held = points_of(left), points_of([run for run in runs if run not in left])
-    sizes = loss_of_sizes(named_sizes(fit_sizes(points), points), held.parameters, held.tokens)
-    together = loss_together(named_together(fit_together(points), points), held.parameters, held.tokens)
-    error, error_together = (float(np.mean(np.abs(losses[0] / held.loss - 1))) for losses in (sizes, together))
+    [(sizes, _)], (together, _) = fit_sizes(points), fit_together(points)
+    error, error_together = (
+        float(np.mean(np.abs(loss(law, held.parameters, held.tokens)[0] / held.loss - 1)))
+        for loss, law in ((loss_of_sizes, sizes), (loss_together, together))
+    )
     return [HeldOut(what, error, len(held.loss), error_together)]
 
 
@@ -306,13 +300,10 @@ def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, Constants]:
     runs = [run for name in fitted for run in families[name].runs]
     points = points_of(runs, families=fitted)
     counts = np.concatenate([resamples(len(families[name].runs), seed) for seed, name in enumerate(fitted, 2)], axis=1)
-    found = fit_sizes(points)
-    resampled = fit_sizes(points, counts, found)
-    told = {}
-    for number, name in enumerate(fitted):
-        one, many = (named_sizes(theta, points, number) for theta in (found, resampled))
-        told[name] = estimates(one, many, len(runs), 1 + 4 * len(fitted))
-    return told
+    return {
+        name: estimates(one, many, len(runs), 1 + 4 * len(fitted))
+        for name, (one, many) in zip(fitted, fit_sizes(points, counts), strict=True)
+    }
 
 
 COMPARED: dict[str, Callable[[FamilyFit], Estimate]] = {

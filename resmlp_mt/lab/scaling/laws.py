@@ -30,6 +30,9 @@ PRECISE = 1e-9
 Parameters = dict[str, np.ndarray]
 """E, A, alpha, ... each of shape (problems,)."""
 
+Fitted = tuple[Parameters, Parameters]
+"""By all points, and by each of the weights (problems x points) that were given."""
+
 Residuals = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Parameters (problems x P) of some problems, and which they are, to residuals (problems x points) and their
 derivatives (problems x points x P)."""
@@ -72,19 +75,14 @@ def _huber(left: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return (weights * np.where(size <= DELTA, size**2 / 2, DELTA * (size - DELTA / 2))).sum(-1)
 
 
-def solve(law: Residuals, grid: np.ndarray, weights: np.ndarray | None, starts: np.ndarray | None) -> np.ndarray:
-    """Fit a law to one problem from a grid of starts, or to those of several ``weights`` from ``starts``.
-
-    Args:
-        weights: of the points (problems x points), for many problems at once; one problem without
-        starts: 1 x P as an earlier fit returned it; without, the grid
-    """
-    if starts is None:
-        one = np.zeros(1, int)
-        points = law(grid[:1], one)[0].shape[1]
-        candidates, costs = minimize(lambda theta, _: law(theta, one), grid, np.ones((len(grid), points)))
-        starts = candidates[[np.argmin(costs)]]
-    return starts if weights is None else minimize(law, np.repeat(starts, len(weights), 0), weights)[0]
+def solve(law: Residuals, grid: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a law to problem 0, all points with weight 1, from a grid of starts, and from there to others by weights."""
+    first = np.zeros(1, int)
+    points = law(grid[:1], first)[0].shape[1]
+    candidates, costs = minimize(lambda theta, _: law(theta, first), grid, np.ones((len(grid), points)))
+    found = candidates[[np.argmin(costs)]]
+    starts = np.repeat(found, len(weights), 0)
+    return found, minimize(lambda theta, which: law(theta, which + 1), starts, weights)[0]
 
 
 @dataclass(frozen=True)
@@ -107,13 +105,15 @@ class Points:
         n, d = self.centers
         return np.log(self.parameters) - n, np.log(self.tokens) - d
 
+    def weighted(self, weights: np.ndarray | None) -> np.ndarray:
+        """The weights, or none at all."""
+        return np.empty((0, len(self.loss))) if weights is None else weights
 
-def fit_sizes(points: Points, weights: np.ndarray | None = None, starts: np.ndarray | None = None) -> np.ndarray:
+
+def fit_sizes(points: Points, weights: np.ndarray | None = None) -> list[Fitted]:
     """Fit ``L(N, D)``; families have one E, and each its own A, alpha, B and beta.
 
-    Returns:
-        problems x (1 + 4 families): log E, and of each family log A and alpha, log B and beta, where N and D are over
-        their geometric means over all runs: ``named_sizes`` undoes that
+    Solved for are log E, and of each family log A and alpha, log B and beta, with N and D over their geometric means.
     """
     lowest = points.loss.min()
     medians = [np.median(points.loss[points.family == family]) for family in range(points.family.max() + 1)]
@@ -121,7 +121,9 @@ def fit_sizes(points: Points, weights: np.ndarray | None = None, starts: np.ndar
     for floor, alpha, beta in product(FLOORS, EXPONENTS, EXPONENTS):
         half = [np.log(max(median - floor * lowest, 1e-3) / 2) for median in medians]
         grid.append([np.log(floor * lowest), *(each for a in half for each in (a, alpha, a, beta))])
-    return solve(lambda theta, _: _sizes(theta, points), np.array(grid), weights, starts)
+    found = solve(lambda theta, _: _sizes(theta, points), np.array(grid), points.weighted(weights))
+    one, many = ([_named_sizes(theta, points, family) for family in range(len(medians))] for theta in found)
+    return list(zip(one, many, strict=True))
 
 
 def _sizes(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
@@ -141,8 +143,7 @@ def _sizes(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
     return np.log(whole) - np.log(points.loss), slopes
 
 
-def named_sizes(theta: np.ndarray, points: Points, family: int = 0) -> Parameters:
-    """E, A, alpha, B and beta of a family, by what ``fit_sizes`` returned."""
+def _named_sizes(theta: np.ndarray, points: Points, family: int) -> Parameters:
     log_a, alpha, log_b, beta = theta[:, 1 + 4 * family : 5 + 4 * family].T
     n, d = points.centers
     with np.errstate(over="ignore"):  # of a law that is not identified
@@ -156,17 +157,16 @@ def loss_of_sizes(named: Parameters, parameters: np.ndarray, tokens: np.ndarray)
     return e + a * parameters**-alpha + b * tokens**-beta
 
 
-def fit_together(points: Points, weights: np.ndarray | None = None, starts: np.ndarray | None = None) -> np.ndarray:
+def fit_together(points: Points, weights: np.ndarray | None = None) -> Fitted:
     """Fit the law in which N and D act together to the runs of one family.
 
-    Returns:
-        problems x 4: alpha log N_c and alpha, beta log D_c and log beta, where N and D are over their geometric means:
-        ``named_together`` undoes that
+    Solved for are alpha log N_c and alpha, beta log D_c and log beta, with N and D over their geometric means.
     """
     half = np.log(np.median(points.loss))
     grid = np.array([[half, alpha, half, np.log(beta)] for alpha, beta in product(EXPONENTS, EXPONENTS)])
     grid[:, [0, 2]] -= np.exp(grid[:, [3]]) * np.log(2)  # so that both together are the loss
-    return solve(lambda theta, _: _together(theta, points), grid, weights, starts)
+    one, many = solve(lambda theta, _: _together(theta, points), grid, points.weighted(weights))
+    return _named_together(one, points), _named_together(many, points)
 
 
 def _together(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
@@ -181,8 +181,7 @@ def _together(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray
     return beta * whole - np.log(points.loss), slopes
 
 
-def named_together(theta: np.ndarray, points: Points) -> Parameters:
-    """N_c, alpha, D_c and beta, by what ``fit_together`` returned."""
+def _named_together(theta: np.ndarray, points: Points) -> Parameters:
     of_size, alpha, of_data, log_beta = theta.T
     beta = np.exp(log_beta)
     n, d = points.centers
@@ -197,26 +196,25 @@ def loss_together(named: Parameters, parameters: np.ndarray, tokens: np.ndarray)
     return ((sizes / parameters) ** (alpha / beta) + amounts / tokens) ** beta
 
 
-def fit_compute(
-    compute: np.ndarray, loss: np.ndarray, weights: np.ndarray | None = None, starts: np.ndarray | None = None
-) -> np.ndarray:
-    """Fit ``L(C)`` to losses and weights (problems x points); a weight is 0 where a problem has no such point.
+def fit_compute(compute: np.ndarray, loss: np.ndarray, weights: np.ndarray) -> Fitted:
+    """Fit ``L(C)`` to losses, those of all points and then of each of the weights (1 + problems x points).
 
-    Returns:
-        problems x 4: log E, log a, alpha, log b, where C is over its geometric mean: ``named_compute`` undoes that
+    Solved for are log E, log a, alpha, log b, with C over its geometric mean. A weight is 0 where there is no point.
     """
-    x = compute / _center(compute)
+    center = float(np.exp(np.log(compute).mean()))
+    x = compute / center
     lowest, middle = loss[0].min(), np.median(loss[0])
     grid = [
         [np.log(lowest * floor), np.log(middle - lowest * floor), alpha, np.log(shift)]
         for floor, alpha, shift in product(FLOORS, EXPONENTS, (x.min() / 10, x.min(), x.max()))
     ]
-    weights = np.ones_like(loss) if weights is None else weights
-    return solve(lambda theta, which: _compute(theta, x, loss[which]), np.array(grid), weights, starts)
 
+    def law(theta: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _compute(theta, x, loss[which])
 
-def _center(values: np.ndarray) -> float:
-    return float(np.exp(np.log(values).mean()))
+    nearest, _ = solve(law, np.array(grid), weights[:0])
+    one, many = solve(law, nearest, weights)  # from there again, for a few digits more
+    return _named_compute(one, center), _named_compute(many, center)
 
 
 def _compute(theta: np.ndarray, x: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -228,10 +226,8 @@ def _compute(theta: np.ndarray, x: np.ndarray, loss: np.ndarray) -> tuple[np.nda
     return np.log(whole) - np.log(loss), np.stack([each / whole for each in slopes], -1)
 
 
-def named_compute(theta: np.ndarray, compute: np.ndarray) -> Parameters:
-    """E, a, alpha and b, by what ``fit_compute`` returned."""
+def _named_compute(theta: np.ndarray, center: float) -> Parameters:
     log_e, log_a, alpha, log_b = theta.T
-    center = _center(compute)
     with np.errstate(over="ignore"):
         return {"E": np.exp(log_e), "a": np.exp(log_a) * center**alpha, "alpha": alpha, "b": np.exp(log_b) * center}
 

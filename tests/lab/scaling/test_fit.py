@@ -112,8 +112,9 @@ def test_the_frontier_is_the_lowest_of_the_curves_where_they_are_and_a_run_s_poi
         curve = np.interp(np.log(whole.compute[there]), np.log(run.compute), run.losses)
         assert (whole.loss[0, there] <= curve + 1e-12).all()
     only = frontier(runs, np.array([[0.0, 3.0]]))
-    assert set(only.run[0, np.isfinite(only.loss[0])]) == {1}
-    assert np.isinf(only.loss[0, 0])
+    assert np.array_equal(only.loss[0], whole.loss[0])
+    assert set(only.run[1, np.isfinite(only.loss[1])]) == {1}
+    assert np.isinf(only.loss[1, 0])
 
 
 def test_a_run_that_diverged_is_shown_left_out_and_counted(families):
