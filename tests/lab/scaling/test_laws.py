@@ -31,16 +31,9 @@ def points(sizes, amounts, noise=0.0, random=None, constants=CHINCHILLA, law=los
     return Points(n, d, law(constants, n, d) * np.exp(noise * drawn), np.zeros(len(n), int))
 
 
-def test_the_constants_of_hoffmann_et_al_are_found_again():
-    made = points(np.geomspace(4e7, 1.6e10, 6), np.geomspace(1e9, 5e11, 6))
-    found = fit_sizes(made)[0][0]
-    for name, value in CHINCHILLA.items():
-        assert found[name][0] == pytest.approx(value, rel=1e-3), name
-
-
 def test_scipy_finds_the_same_law_of_n_and_d_with_huber_s_loss():
     made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.02, np.random.default_rng(3))
-    found = fit_sizes(made)[0][0]
+    [(found, _)] = fit_sizes(made)
 
     def residuals(theta):
         named = dict(zip(("E", "A", "B"), np.exp(theta[:3])[:, None], strict=True))
