@@ -178,25 +178,18 @@ def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
     """One A in several checkpoints, oldest first, and below each what has changed since the checkpoint before."""
     steps = [replace(after, weights=after.weights - before.weights) for before, after in itertools.pairwise(series)]
     scale, step_scale = _scale(series), _scale(steps)
-    columns = min(len(series), MOST_COLUMNS)
-    rows = math.ceil(len(series) / columns)
-    figure = Figure(figsize=(2.1 * columns + 2.0, 4.9 * rows + 0.4), layout="constrained")
-    axes = figure.subplots(2 * rows, columns, squeeze=False)
+    figure = Figure(figsize=(2.1 * len(series) + 2.0, 5.3), layout="constrained")
+    axes = figure.subplots(2, len(series))
+    axes[1, 0].set_axis_off()
+    for axis, mixing, label in zip(axes[0], series, labels, strict=True):
+        axis.set_title(label, fontsize="small")
+        _show(axis, mixing, scale)
+    for axis, step, before in zip(axes[1, 1:], steps, series, strict=False):
+        relative = float(step.weights.norm() / before.weights.norm().clamp_min(1e-12))
+        axis.set_title(f"changed by {relative:.1%}", fontsize="small")
+        _show(axis, step, step_scale)
     for axis in axes.flat:
-        axis.set_axis_off()
         axis.tick_params(labelsize="x-small")
-    for number, (mixing, label) in enumerate(zip(series, labels, strict=True)):
-        row, column = divmod(number, columns)
-        whole, changed = axes[2 * row : 2 * row + 2, column]
-        whole.set_axis_on()
-        whole.set_title(label, fontsize="small")
-        _show(whole, mixing, scale)
-        if number:
-            step = steps[number - 1]
-            relative = float(step.weights.norm() / series[number - 1].weights.norm().clamp_min(1e-12))
-            changed.set_axis_on()
-            changed.set_title(f"changed by {relative:.1%}", fontsize="small")
-            _show(changed, step, step_scale)
     _name_axes(figure, series)
     _color_bar(figure, axes.flat, scale, "weight")
     _color_bar(figure, axes.flat, step_scale, "change of the weight (lower row)")
