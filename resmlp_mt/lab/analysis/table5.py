@@ -72,9 +72,7 @@ def read_scores(path: Path) -> Scores:
             score = result["scores"][key]
             scores |= {name: float(score["score"]), f"{name}_signature": str(score["signature"])}
     except (KeyError, TypeError) as error:
-        raise UserError(
-            f"{path}: not scores of table 5, as evaluate.sh leaves them: no {error}: run it again"
-        ) from error
+        raise UserError(f"{path}: no scores of table 5 ({error}): run evaluate.sh again") from error
     return scores
 
 
