@@ -74,19 +74,11 @@ def test_markdown_and_json(table5, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        ({**scores(), "scores": {"sacrebleu": {}, "compound_split_bleu": {"score": 1}}}, "not what score_bleu.py"),
-        ("null", r"resmlp6/test\.json: not what score_bleu\.py --json prints"),
-        ("{", "not what score_bleu.py --json prints"),
-        (scores("cs"), "target language 'cs', but table 5 has de and fr only"),
-        (scores(split=None), "no BLEU with compounds split: score again with --split-compounds"),
-    ],
+    "result", ["null", "{", scores("cs"), scores(split=None), {**scores(), "scores": {"compound_split_bleu": {}}}]
 )
-def test_files_that_are_no_scores_are_refused(table5, tmp_path, result, message):
-    with pytest.raises(UserError, match=message) as error:
+def test_files_that_are_no_scores_are_refused(table5, tmp_path, result):
+    with pytest.raises(UserError, match=r"^\S+/test\.json: no scores of table 5 .*: run evaluate\.sh again$"):
         table5(write(tmp_path / "resmlp6", result))
-    assert "\n" not in str(error.value)
 
 
 def test_folders_that_are_no_runs_are_refused(table5, tmp_path):
@@ -95,5 +87,5 @@ def test_folders_that_are_no_runs_are_refused(table5, tmp_path):
     with pytest.raises(UserError, match="run7: no scored run of table 5"):
         table5(write(tmp_path / "run7", scores()))
     first, second = write(tmp_path / "resmlp6", scores()), write(tmp_path / "again", scores())
-    with pytest.raises(UserError, match=r"ResMLP-6, En-De again, first seen at .*resmlp6/test\.json: give one of them"):
+    with pytest.raises(UserError, match=r"again/test\.json: a run as that of .*resmlp6/test\.json: give one of them"):
         table5(first, f"resmlp6={second}")

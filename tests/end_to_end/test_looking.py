@@ -9,13 +9,11 @@ from scripts import printed
 
 pytest.importorskip("matplotlib")
 
-from resmlp_mt.lab.analysis.report import Report
-
 
 @pytest.fixture
 def plot_mixing(monkeypatch, capsys):
     """The command without its pictures, which take most of the time."""
-    monkeypatch.setattr(Report, "draw", lambda self: dict.fromkeys(self.names(), b""))
+    monkeypatch.setattr("resmlp_mt.lab.analysis.pictures.png", lambda figure: b"")
     return printed("plot", monkeypatch, capsys)
 
 

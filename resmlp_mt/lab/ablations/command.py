@@ -9,8 +9,7 @@ from pathlib import Path
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs, write_json
-from resmlp_mt.lab.ablations.recipe import read_recipe
-from resmlp_mt.lab.ablations.rows import RowFolder, row_folders
+from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.ablations.table import Table, make_table
 from resmlp_mt.lab.trainings.log import read_curves
 from resmlp_mt.lab.trainings.queue import check_places, known, train_all

@@ -15,11 +15,7 @@ _PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 
 
 def draw(table: Table, path: Path) -> None:
-    """Draw score, perplexity and speed of every row, with a line at the row that all are compared with.
-
-    The whiskers are the 95 % interval of each row's score over the resamples of the paired bootstrap. In a table with
-    seeds they are the standard deviation around the mean, and each training is a point.
-    """
+    """Draw score, perplexity and speed of every row, with a line at the row that all are compared with."""
     with atomic_write(path, "wb") as stream:
         figure_of(table).savefig(stream, format="png", dpi=120)
 
@@ -49,7 +45,7 @@ def whiskers(table: Table, figure: str) -> list[float]:
     """Of each row the standard deviation over seeds; without seeds half of the 95 % interval by the bootstrap, or 0."""
     rows = table.rows
     if table.seeds:
-        return [table.spread(name, figure).sd or 0.0 for name in rows]
+        return [table.spreads(name)[figure].sd or 0.0 for name in rows]
     of = {row.name: row.bootstrap[figure] for row in table.figures if row.bootstrap and figure in row.bootstrap}
     found = {name: each["system"]["ci"] for name, each in of.items()}
     if of:
@@ -57,19 +53,18 @@ def whiskers(table: Table, figure: str) -> list[float]:
     return [found.get(name, 0.0) for name in rows]
 
 
-def _colors(table: Table) -> list[str]:
-    """The color of each row's system; variants have that of the ResMLP."""
-    return [SYSTEMS.get(name.lower(), RESMLP) for name in table.rows]
+def _color(row: str) -> str:
+    """That of the row's system; variants have that of the ResMLP."""
+    return SYSTEMS.get(row.lower(), RESMLP)
 
 
 def _dots(axis: Any, table: Table, figure: str, form: str, errors: list[float]) -> None:
-    means = [table.spread(name, figure).mean for name in table.rows]
-    for place, (row, mean, error, color) in enumerate(
-        zip(table.rows.values(), means, errors, _colors(table), strict=True)
-    ):
+    means = [table.spreads(name)[figure].mean for name in table.rows]
+    for place, (row, mean, error) in enumerate(zip(table.rows, means, errors, strict=True)):
+        color = _color(row)
         axis.errorbar(mean, place, xerr=error or None, fmt="o", color=color, capsize=3)
         if table.seeds:
-            points = [each.value(figure) for each in row]
+            points = table.values(row, figure)
             axis.plot(points, [place + 0.25] * len(points), "o", color=color, markersize=3, alpha=0.6)
         axis.annotate(
             form.format(mean), (mean, place), (0, 7),
@@ -80,7 +75,7 @@ def _dots(axis: Any, table: Table, figure: str, form: str, errors: list[float]) 
 
 
 def _bars(axis: Any, table: Table, values: list[float]) -> None:
-    bars = axis.barh(range(len(values)), values, color=_colors(table), height=0.5)
+    bars = axis.barh(range(len(values)), values, color=[*map(_color, table.rows)], height=0.5)
     axis.bar_label(bars, [f"{value:,.0f}" for value in values], padding=3, fontsize="small", bbox=_PLAIN)
     _finish(axis, table, values)
 

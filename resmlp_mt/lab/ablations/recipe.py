@@ -1,15 +1,19 @@
-"""A table as a small file: what all of its rows share, and what each has of its own."""
+"""A table as a small file: what its rows share and what each has of its own, and the folder of each training."""
 
-import re
+import os
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import IO, Any
 
 from omegaconf import MISSING
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike
+from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.lab.trainings.log import check_updates
+from resmlp_mt.lab.trainings.queue import TrainingFolder, digests
 from resmlp_mt.lab.trainings.settings import (
     SharedSettings,
     check_folder_names,
@@ -21,9 +25,6 @@ from resmlp_mt.lab.trainings.settings import (
 
 UPDATES = "{updates}"
 """What ``${updates}`` is in options until a row is known."""
-
-TABLE_FILES = re.compile(r"table(\..+)?\.(md|json|png)|training\.png")
-"""The names of the table's files, which are beside the folders of its rows."""
 
 
 @dataclass
@@ -53,7 +54,6 @@ class Recipe(SharedSettings):
     epochs: dict[str, int] = field(default_factory=dict)
 
     def epochs_of(self, row: str) -> int:
-        """The budget of a row, in epochs."""
         return self.epochs.get(row, self.max_epoch)
 
     @property
@@ -70,38 +70,36 @@ class Recipe(SharedSettings):
 
     @property
     def table_files(self) -> tuple[str, str, str, str]:
-        """The names of the table as Markdown, as JSON and as a picture, and of the picture of the trainings.
-
-        A table of another subset than ``test`` has its name in theirs, so that one can stand beside the other.
-        """
+        """The table as Markdown, as JSON and as a picture, and the picture of the trainings; named by the subset."""
         name = "table" if self.subset == "test" else f"table.{self.subset}"
         return f"{name}.md", f"{name}.json", f"{name}.png", "training.png"
 
     def training_options(self, row: str, seed: int) -> list[str]:
         """The options of fairseq-train for a row, those apart that name files; later ones win."""
         source, target = self.langs
-        words = [
+        return [
             *("--source-lang", source, "--target-lang", target, *shlex.split(self.batches)),
             *("--max-epoch", str(self.epochs_of(row)), "--seed", str(seed), "--num-workers", "0"),
             *("--update-epoch-batch-itr", "True"),  # broken off and run again, it ends with the same weights
             *("--keep-last-epochs", str(self.average), "--log-format", "json", "--log-interval", "10"),
-            *self._settled(row, shlex.split(self.options)),
+            *self._words(row, self.options),
+            *self.own_options(row),
         ]
-        return [*words, *self.own_options(row)]
 
     def own_options(self, row: str) -> list[str]:
         """A row's own options of fairseq-train."""
-        return self._settled(row, shlex.split(self.rows[row] or ""))
+        return self._words(row, self.rows[row] or "")
 
-    def _settled(self, row: str, words: Sequence[str]) -> list[str]:
+    def _words(self, row: str, options: str) -> list[str]:
         updates = str(self.epochs_of(row) * self.updates_per_epoch)
-        return [word.replace(UPDATES, updates) for word in words]
+        return [word.replace(UPDATES, updates) for word in shlex.split(options)]
 
 
 def read_recipe(path: Path) -> Recipe:
     """Read the file of a table."""
     recipe = read_settings(path, Recipe, updates=UPDATES)
     check_folder_names(path, "rows", recipe.rows)
+    check_folder_names(path, "subset", [recipe.subset])  # part of a file's name
     check_numbers(path, "seeds", recipe.seeds)
     check_numbers(path, "epochs", recipe.epochs.values())
     options = {f"rows: {name}": words for name, words in recipe.rows.items()} | {"options": recipe.options}
@@ -111,14 +109,65 @@ def read_recipe(path: Path) -> Recipe:
     for row in recipe.baseline, *recipe.epochs:
         if row not in recipe.rows:
             raise UserError(f"{path}: {row}: no such row; there are: {', '.join(recipe.rows)}")
-    for row in recipe.rows:
-        if TABLE_FILES.fullmatch(row):
-            raise UserError(f"{path}: rows: {row}: a file of the table has the name: choose another")
     if len(set(recipe.seeds)) < len(recipe.seeds):
         raise UserError(f"{path}: seeds: {recipe.seeds}: give each seed once")
-    if not re.fullmatch(r"\w[\w.-]{,99}", recipe.subset):  # is part of a file's name
-        raise UserError(f"{path}: subset: {recipe.subset}: give a name as fairseq has it, such as test")
     fewest = min(map(recipe.epochs_of, recipe.rows))
     if recipe.average > fewest:
         raise UserError(f"{path}: average is {recipe.average}, but there are only {fewest} epochs")
     return recipe
+
+
+@dataclass(frozen=True)
+class RowFolder(TrainingFolder):
+    """The folder of a row with a seed: beside a training's files, ``average.pt`` and translations."""
+
+    recipe: Recipe
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}, seed {self.seed}" if self.recipe.seeds else self.name
+
+    @property
+    def options(self) -> list[str]:
+        return self.recipe.training_options(self.name, self.seed)
+
+    @property
+    def translation(self) -> Path:
+        """What fairseq-generate printed."""
+        return self.folder / f"{self.recipe.subset}.txt"
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is a translation, made with the recipe's options."""
+        search = self.state.values.get("search", {}).get(self.recipe.subset)
+        return self.is_trained and search == self.recipe.search_options and self.translation.is_file()
+
+    def progress(self) -> str:
+        epoch = check_updates(self.log, self.recipe.updates_per_epoch)
+        return f"epoch {epoch} of {self.recipe.epochs_of(self.name)}" if epoch else ""
+
+    def after(self, held: IO[str], stop: Event) -> None:
+        recipe, average = self.recipe, self.folder / "average.pt"
+        paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.epochs_of(self.name))
+        save_checkpoint(average_checkpoints(paths), average)
+        part = self.translation.with_suffix(".txt.part")
+        source, target = recipe.langs
+        words: list[PathLike] = [
+            *("--path", average, "--source-lang", source, "--target-lang", target),
+            *("--required-batch-size-multiple", "1", *recipe.search_options),
+        ]
+        self.generate(words, part, held, stop)
+        os.replace(part, self.translation)
+        state = self.state
+        state.values["search"] = state.values.get("search", {}) | {recipe.subset: recipe.search_options}
+        state.save()
+
+
+def row_folders(recipe: Recipe, out: Path, data: Path) -> list[RowFolder]:
+    """The folders of a table: OUT/ROW, or OUT/seedN/ROW where the recipe has ``seeds``; seed by seed."""
+    sums = digests(data)
+    return [
+        RowFolder(name, seed, data, sums, out / (f"seed{seed}" if recipe.seeds else "") / name, recipe)
+        for seed in recipe.seeds or [recipe.seed]
+        for name in recipe.rows
+    ]

@@ -1,17 +1,18 @@
 """The figures of a table's rows, and the table as text, as Markdown and as JSON."""
 
 import statistics
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_lines
 from resmlp_mt.common.tables import facts, markdown_table, text_table
-from resmlp_mt.lab.ablations.recipe import Recipe
-from resmlp_mt.lab.ablations.rows import RowFolder
-from resmlp_mt.lab.ablations.seeds import CONFIDENCE, Difference, SeedSpread, difference, spread
+from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder
 from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, read_training
 from resmlp_mt.lab.trainings.queue import duration
 from resmlp_mt.score.bleu import Score, detokenized_scores, paired_bootstrap
@@ -21,25 +22,72 @@ from resmlp_mt.score.generate_output import in_order, read_generate_output
 SIGNIFICANT = 0.05
 """The largest p-value that is marked, sacrebleu's own."""
 
+CONFIDENCE = 0.95
+
 METRICS = {"sacrebleu": "sacreBLEU", "chrf2": "chrF2"}
 COMPARED = {"perplexity": "valid. perplexity", **METRICS}
 """The figures of which mean, standard deviation and differences are told."""
 
+HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The mean of a row's figures with different seeds, and the sample's standard deviation; None of one figure."""
+
+    mean: float
+    sd: float | None
+
+
+def spread(figures: Sequence[float]) -> Spread:
+    return Spread(statistics.fmean(figures), statistics.stdev(figures) if len(figures) > 1 else None)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far the mean of a row is from that of another.
+
+    ``low`` and ``high`` are Welch's t interval, for unequal variances; None where nothing tells the variance: one of
+    the rows has a single figure, or in neither does any figure differ from the others.
+    """
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def told(self) -> bool:
+        """Whether zero is outside of the interval."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None else f" [{self.low:+.2f}, {self.high:+.2f}]"
+        return f"{self.mean:+.2f}{interval}{'**' if self.told else ''}"
+
+
+def difference(row: Sequence[float], baseline: Sequence[float]) -> Difference:
+    """The difference of two rows' means, with its interval over seeds.
+
+    The two are taken as independent: an equal seed makes the order of the batches equal, not the weights.
+    """
+    mean = statistics.fmean(row) - statistics.fmean(baseline)
+    if min(len(row), len(baseline)) < 2 or max(len(set(row)), len(set(baseline))) < 2:
+        return Difference(mean)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # scipy's, of a side without any spread
+        interval = stats.ttest_ind(row, baseline, equal_var=False).confidence_interval(CONFIDENCE)
+    return Difference(mean, float(interval.low), float(interval.high))
+
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of one training of a row.
+    """What is known of one training of the row ``name``.
 
     Attributes:
-        name: the row's
-        seed: of the training
-        options: of fairseq-train, those that it has of its own
-        training: from the log
-        processor_seconds: of the training
+        options: of fairseq-train, those that the row has of its own
         trained: date and circumstances of the training
         scores: ``sacrebleu`` and ``chrf2`` of the translation
-        bootstrap: the same compared with the row that all are compared with, trained with the same seed; none for that
-            row itself
+        bootstrap: the same compared with the baseline's translation of the same seed; none for the baseline itself
     """
 
     name: str
@@ -59,16 +107,18 @@ class Figures:
         """Whether the paired bootstrap tells the row from the one that it is compared with."""
         return self.bootstrap is not None and self.bootstrap[metric]["p_value"] < SIGNIFICANT
 
+    def cells(self) -> list[str]:
+        """By HEADING."""
+        scores = [f"{self.scores[key]['score']:.1f}{'*' if self.differs(key) else ''}" for key in METRICS]
+        return _cells([f"{self.training.perplexity:.2f}", *scores], [self])
+
 
 @dataclass(frozen=True)
 class Table:
-    """The rows that are finished.
+    """The trainings that are finished.
 
     Attributes:
-        budget: of every row's training
         scored: what the scores are of
-        about: what else to tell, such as the command
-        figures: of each training
         names: of all rows, in their order
         seeds: of every row's trainings; empty where each row has only one
     """
@@ -90,61 +140,54 @@ class Table:
             found[each.name].append(each)
         return {name: each for name, each in found.items() if each}
 
-    def spread(self, row: str, figure: str) -> SeedSpread:
-        """Mean and standard deviation over a row's trainings."""
-        return spread([each.value(figure) for each in self.rows[row]])
+    def values(self, row: str, figure: str) -> list[float]:
+        """One of COMPARED of each of a row's trainings."""
+        return [each.value(figure) for each in self.rows[row]]
+
+    def spreads(self, row: str) -> dict[str, Spread]:
+        """By COMPARED, mean and standard deviation over a row's trainings."""
+        return {figure: spread(self.values(row, figure)) for figure in COMPARED}
 
     def differences(self) -> dict[str, dict[str, Difference]]:
         """By row and figure, how far a row is from the one that all are compared with; over seeds."""
-        rows = self.rows
-        if not self.seeds or self.baseline not in rows:
+        if not self.seeds or self.baseline not in self.rows:
             return {}
         return {
-            name: {
-                figure: difference(*([each.value(figure) for each in side] for side in (row, rows[self.baseline])))
-                for figure in COMPARED
+            row: {
+                figure: difference(self.values(row, figure), self.values(self.baseline, figure)) for figure in COMPARED
             }
-            for name, row in rows.items()
-            if name != self.baseline
+            for row in self.rows
+            if row != self.baseline
         }
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
         values = asdict(self)
         if self.seeds:
-            values["over seeds"] = {
-                name: {figure: asdict(self.spread(name, figure)) for figure in COMPARED} for name in self.rows
-            }
-            values["differences"] = {
-                name: {figure: asdict(each) for figure, each in row.items()} for name, row in self.differences().items()
-            }
+            values["over seeds"] = _as_json({row: self.spreads(row) for row in self.rows})
+            values["differences"] = _as_json(self.differences())
         return values
 
     def tables(self) -> list[list[list[str]]]:
         """The cells of the table; with seeds, also those of the differences, and of the trainings one by one."""
         if not self.seeds:
             return [self.cells()]
-        trainings = [["", "seed", *_HEADING], *([each.name, str(each.seed), *_cells(each)] for each in self.figures)]
+        trainings = [["", "seed", *HEADING], *([each.name, str(each.seed), *each.cells()] for each in self.figures)]
         differences = [self._cells_of_differences()] if self.differences() else []
         return [self.cells(), *differences, trainings]
 
     def cells(self) -> list[list[str]]:
         """The heading and a line a row; blank where a row is not finished."""
-        heading = ["", *(["seeds"] if self.seeds else []), *_HEADING]
+        heading = ["", *(["seeds"] if self.seeds else []), *HEADING]
         lines = {name: [name, *[""] * (len(heading) - 1)] for name in self.names}
         for name, row in self.rows.items():
-            lines[name] = [name, *(self._cells_over_seeds(name, row) if self.seeds else _cells(row[0]))]
+            lines[name] = [name, *(self._cells_over_seeds(name, row) if self.seeds else row[0].cells())]
         return [heading, *lines.values()]
 
     def _cells_over_seeds(self, name: str, row: list[Figures]) -> list[str]:
-        spreads = [self.spread(name, figure) for figure in COMPARED]
-        return [
-            str(len(row)),
-            *(f"{each.mean:.2f}" + (f" +- {each.sd:.2f}" if each.sd is not None else "") for each in spreads),
-            f"{row[0].training.parameters:,}",
-            f"{statistics.fmean(each.training.words_per_second for each in row):,.0f}",
-            duration(statistics.fmean(each.processor_seconds for each in row)),
-        ]
+        spreads = self.spreads(name).values()
+        told = [f"{each.mean:.2f}" + (f" +- {each.sd:.2f}" if each.sd is not None else "") for each in spreads]
+        return [str(len(row)), *_cells(told, row)]
 
     def _cells_of_differences(self) -> list[list[str]]:
         heading = [f"minus {self.baseline}", *COMPARED.values()]
@@ -153,7 +196,7 @@ class Table:
         for name, differences in self.differences().items():
             pairs = [each for each in self.rows[name] if each.bootstrap is not None]
             differing = [f"{sum(each.differs(metric) for each in pairs)} of {len(pairs)} seeds" for metric in METRICS]
-            lines.append([name, *map(_told, differences.values()), *differing])
+            lines.append([name, *map(str, differences.values()), *differing])
         return [heading, *lines]
 
     def notes(self) -> list[str]:
@@ -199,23 +242,18 @@ class Table:
         return "\n\n".join(parts) + "\n"
 
 
-_HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
-
-
-def _cells(row: Figures) -> list[str]:
-    """The figures of one training."""
+def _cells(compared: list[str], row: Sequence[Figures]) -> list[str]:
+    """Cells by HEADING: those of COMPARED, and the means of one or more trainings."""
     return [
-        f"{row.training.perplexity:.2f}",
-        *(f"{row.scores[key]['score']:.1f}{'*' if row.differs(key) else ''}" for key in METRICS),
-        f"{row.training.parameters:,}",
-        f"{row.training.words_per_second:,.0f}",
-        duration(row.processor_seconds),
+        *compared,
+        f"{row[0].training.parameters:,}",
+        f"{statistics.fmean(each.training.words_per_second for each in row):,.0f}",
+        duration(statistics.fmean(each.processor_seconds for each in row)),
     ]
 
 
-def _told(each: Difference) -> str:
-    interval = "" if each.low is None else f" [{each.low:+.2f}, {each.high:+.2f}]"
-    return f"{each.mean:+.2f}{interval}{'**' if each.told else ''}"
+def _as_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {row: {figure: asdict(each) for figure, each in figures.items()} for row, figures in rows.items()}
 
 
 def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about: Mapping[str, str]) -> Table:

@@ -1,8 +1,7 @@
 """What the bands of a gated model read in a text: their weights depend on what stands at each position."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ MOST_SENTENCES = 1000
 
 Place = tuple[str, int]
 """Side and layer, counted from 1."""
-Bands = dict[Place, Band]
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,11 @@ class TextBand:
         return f"{self.side} {self.layer}"
 
     def as_json(self) -> dict[str, Any]:
-        """All figures."""
         return {name: value.tolist() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
 
 
-def bands_of(model: ResMLPTransformerModel) -> Bands:
-    """Every band of a model, by side and layer (counted from 1)."""
+def bands_of(model: ResMLPTransformerModel) -> dict[Place, Band]:
+    """Every band of a model."""
     return {
         (side, number): layer.mixing.mixing.band
         for side, number, layer in layers_of(model)
@@ -77,40 +74,33 @@ def read_bands(
             f"--sentence {sentence}: the text has {len(pairs):,} sentences: give one of 1 to {len(pairs):,}"
         )
     bands = bands_of(model)
-    (shown,) = _weights(model, bands, [pairs[sentence - 1]])
-    text = _weights(model, bands, islice(pairs, MOST_SENTENCES))
-    source, target = pairs[sentence - 1]
-    read = {"encoder": source, "decoder": read_by_decoder(target)}
+    shown = pairs[sentence - 1]
+    weights = _weights(model, bands, [shown, *pairs[:MOST_SENTENCES]])
+    read = dict(zip(SIDES, (shown[0], read_by_decoder(shown[1])), strict=True))
     symbols = dict(zip(SIDES, dictionaries, strict=True))
-    found = {place: torch.cat([sentence[place] for sentence in text]) for place in bands}
-    return [
-        TextBand(
-            side=side,
-            layer=layer,
-            offsets=list(range(-band.before, band.window - band.before)),
-            mean=found[side, layer].mean(0),
-            spread=found[side, layer].std(0),
-            sentence=shown[side, layer],
-            tokens=[symbols[side][number] for number in read[side]],
-        )
-        for (side, layer), band in bands.items()
-    ]
+    found = []
+    for (side, layer), band in bands.items():
+        of_sentence, *of_text = weights[side, layer]
+        text = torch.cat(of_text)
+        offsets = list(range(-band.before, band.window - band.before))
+        tokens = [symbols[side][number] for number in read[side]]
+        found.append(TextBand(side, layer, offsets, text.mean(0), text.std(0), of_sentence, tokens))
+    return found
 
 
 def _weights(
-    model: ResMLPTransformerModel, bands: Bands, pairs: Iterable[tuple[Tensor, Tensor]]
-) -> list[dict[Place, Tensor]]:
-    """What each band predicts, T x H x J, sentence by sentence."""
-    found: list[dict[Place, Tensor]] = []
+    model: ResMLPTransformerModel, bands: Mapping[Place, Band], pairs: Iterable[tuple[Tensor, Tensor]]
+) -> dict[Place, list[Tensor]]:
+    """What each band predicts, T x H x J of each sentence."""
+    found: dict[Place, list[Tensor]] = {place: [] for place in bands}
     hooks = []
     for place, band in bands.items():
 
         def keep(_: object, __: object, weights: Tensor, place: Place = place, band: Band = band) -> None:
-            found[-1][place] = weights.view(-1, band.heads, band.window)
+            found[place].append(weights.view(-1, band.heads, band.window))
 
         hooks.append(band.predict.register_forward_hook(keep))
     for source, target in pairs:
-        found.append({})
         model(source[None].long(), torch.tensor([len(source)]), read_by_decoder(target)[None].long())
     for hook in hooks:
         hook.remove()

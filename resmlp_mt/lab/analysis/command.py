@@ -1,7 +1,6 @@
 """What ``plot`` does with its options."""
 
 import argparse
-import json
 from pathlib import Path
 
 from resmlp_mt.common.errors import UserError
@@ -11,42 +10,34 @@ from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.fairseq_plugin.trained import load, model_of, save_checkpoint
 from resmlp_mt.lab.analysis.bands import TextBand, bands_of, read_bands
 from resmlp_mt.lab.analysis.matrices import SIDES
-from resmlp_mt.lab.analysis.pruning import pruned
-from resmlp_mt.lab.analysis.reading import read_series
-from resmlp_mt.lab.analysis.report import Report
+from resmlp_mt.lab.analysis.report import Report, read_series, used_of
+from resmlp_mt.lab.analysis.used_part import pruned
 from resmlp_mt.lab.distillation import DataBin
 
 
 def run(args: argparse.Namespace) -> None:
     """Read, draw and write."""
-    out: Path = args.out
+    out, last = args.out, args.checkpoints[-1]
     readings = read_series(args.checkpoints)
     most = max(mixing.length for mixing in readings[-1].mixings)
     if args.length is not None and not 2 <= args.length <= most:
         raise UserError(f"--length {args.length}: the model has {most} positions: give 2 to {most}")
-    report = Report(readings, args.length, bands_in_text(args) if args.data is not None else ())
+    used = used_of(readings, args.length)
+    files = Report(readings, used, bands_in_text(args) if args.data is not None else ()).files()
+    pruned_files = {share: out / f"pruned-{share:g}.pt" for share in args.prune}
+    check_outputs([*(out / name for name in files), *pruned_files.values()], args.checkpoints)
     for side in SIDES:
-        length = report.used.lengths.get(side)
+        length = used.lengths.get(side)
         what = "its mixing is no matrix over positions, and is not drawn"
         print(f"{side}: positions 1 to {length}" if length else f"{side}: {what}")
-    print(f"({report.used.how})")
-    pruned_files = {share: out / f"pruned-{share:g}.pt" for share in args.prune}
-    names = "mixing.json", "index.html"
-    pictures = [f"{name}.png" for name in report.names()]
-    check_outputs([*(out / name for name in (*names, *pictures)), *pruned_files.values()], args.checkpoints)
-    drawn = report.draw()
-    for name, png in drawn.items():
-        with atomic_write(out / f"{name}.png", "wb") as stream:
-            stream.write(png)
-    texts = json.dumps(report.as_json(), indent=1) + "\n", report.as_page(drawn)
-    for name, text in zip(names, texts, strict=True):
-        with atomic_write(out / name) as stream:
-            stream.write(text)
+    print(f"({used.how})")
+    for name, content in files.items():
+        with atomic_write(out / name, "wb") as stream:
+            stream.write(content)
     print(f"wrote {out / 'index.html'}")
-    last = args.checkpoints[-1]
     for share, file in pruned_files.items():
         checkpoint = load_checkpoint(last)
-        save_checkpoint(pruned(checkpoint, model_of(last, checkpoint), share, report.used), file)
+        save_checkpoint(pruned(checkpoint, model_of(last, checkpoint), share, used), file)
         print(f"wrote {file}")
 
 

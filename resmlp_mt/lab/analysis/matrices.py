@@ -4,7 +4,7 @@ An A whose every entry depends on j - i alone (a Toeplitz matrix) is a convoluti
 nearest such matrix; the share of A's variance that they explain says how near.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,6 +60,13 @@ class MixingMatrix:
         return replace(self, weights=self.weights[:, :length, :length])
 
 
+def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
+    """Side, number and module of each layer."""
+    for side in SIDES:
+        for number, layer in enumerate(getattr(model, side).layers, start=1):
+            yield side, number, layer
+
+
 def matrix(mixing: TokenMixing) -> Tensor:
     """H x N x N: A as a mixing applies it, all of its rows."""
     rows = mixing.rows(0, mixing.max_positions).detach()
@@ -68,41 +75,11 @@ def matrix(mixing: TokenMixing) -> Tensor:
 
 def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
     """Every A of a model, the encoder's first; none of a side whose token mixing is no matrix over positions."""
-    found = []
-    for side, number, layer in layers_of(model):
-        if layer.mixing is not None and isinstance(layer.mixing.mixing, TokenMixing):
-            key = f"{side}.layers.{number - 1}.mixing.mixing"
-            found.append(MixingMatrix(side, number, key, matrix(layer.mixing.mixing)))
-    return found
-
-
-@dataclass(frozen=True)
-class Dense:
-    """A matrix over channels: ``W1`` or ``W2`` of the MLP, ``q``, ``k``, ``v`` or ``out`` of the cross-attention."""
-
-    side: str
-    layer: int
-    matrix: str
-    weight: Tensor
-
-
-def dense_matrices(model: ResMLPTransformerModel) -> list[Dense]:
-    """Both matrices of every MLP, and the cross-attention's, layer by layer."""
-    found = []
-    for side, number, layer in layers_of(model):
-        matrices = {"W1": layer.mlp.fc1, "W2": layer.mlp.fc2}
-        if side == "decoder" and layer.cross_attention is not None:
-            attention = layer.cross_attention.attention
-            matrices |= {name: getattr(attention, f"{name}_proj") for name in ("q", "k", "v", "out")}
-        found += [Dense(side, number, name, linear.weight.detach()) for name, linear in matrices.items()]
-    return found
-
-
-def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
-    """Side, number and module of each layer."""
-    for side in SIDES:
-        for number, layer in enumerate(getattr(model, side).layers, start=1):
-            yield side, number, layer
+    return [
+        MixingMatrix(side, number, f"{side}.layers.{number - 1}.mixing.mixing", matrix(layer.mixing.mixing))
+        for side, number, layer in layers_of(model)
+        if layer.mixing is not None and isinstance(layer.mixing.mixing, TokenMixing)
+    ]
 
 
 @dataclass(frozen=True)
@@ -146,7 +123,11 @@ def _profile(matrix: Array, causal: bool) -> Profile:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """The share of small weights of one matrix (``A``, ``W1``, ``q``, ...); with heads, the mean over theirs."""
+    """The share of small weights of one matrix.
+
+    ``matrix`` is ``A``, with heads the mean over theirs, ``W1`` or ``W2`` of the MLP, or ``q``, ``k``, ``v`` or ``out``
+    of the cross-attention.
+    """
 
     side: str
     layer: int
@@ -159,11 +140,19 @@ def share_of_small(weights: Tensor) -> float:
     return magnitude.lt(BELOW * magnitude.max()).double().mean().item()
 
 
-def of_mixing(mixing: MixingMatrix) -> Sparsity:
+def sparsity_of_mixing(mixing: MixingMatrix) -> Sparsity:
     """Of the entries that count: in the decoder those of the lower triangle."""
     shares = [share_of_small(matrix[mixing.counts]) for matrix in mixing.weights]
     return Sparsity(mixing.side, mixing.layer, "A", sum(shares) / len(shares))
 
 
-def of_dense(matrices: Iterable[Dense]) -> list[Sparsity]:
-    return [Sparsity(each.side, each.layer, each.matrix, share_of_small(each.weight)) for each in matrices]
+def sparsity_over_channels(model: ResMLPTransformerModel) -> list[Sparsity]:
+    """Of both matrices of every MLP, and of the cross-attention's, layer by layer."""
+    found = []
+    for side, number, layer in layers_of(model):
+        matrices = {"W1": layer.mlp.fc1, "W2": layer.mlp.fc2}
+        if side == "decoder" and layer.cross_attention is not None:
+            attention = layer.cross_attention.attention
+            matrices |= {name: getattr(attention, f"{name}_proj") for name in ("q", "k", "v", "out")}
+        found += [Sparsity(side, number, name, share_of_small(each.weight)) for name, each in matrices.items()]
+    return found

@@ -1,7 +1,7 @@
 """Pictures and tables on one HTML page that needs no other file and no network."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 STYLE = """
@@ -12,7 +12,6 @@ body { max-width: 70rem; margin: 0 auto; padding: 1rem; }
 h1, h2 { line-height: 1.2; overflow-wrap: anywhere; }
 h2 { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; }
 p { max-width: 45rem; overflow-wrap: anywhere; }
-p.found { border-left: 4px solid var(--link); padding-left: 0.7rem; }
 a { color: var(--link); }
 .wide { overflow-x: auto; margin: 1rem 0; }
 .wide img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
@@ -31,17 +30,8 @@ nav a { display: inline-block; margin-right: 1rem; padding: 0.2rem 0; }
 """
 
 
-def heading(text: str, anchor: str) -> str:
-    return f'<h2 id="{escape(anchor)}">{escape(text)}</h2>'
-
-
 def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
-
-
-def finding(text: str) -> str:
-    """A paragraph that stands out: what was found in this model."""
-    return f'<p class="found">Found here: {escape(text)}</p>'
 
 
 def picture(png: bytes, description: str, small: bool = False) -> str:
@@ -59,14 +49,12 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
 
 
-def page(title: str, parts: Sequence[str], contents: Sequence[tuple[str, str]]) -> str:
-    """The whole page.
-
-    Args:
-        parts: HTML
-        contents: text and anchor of each heading
-    """
-    links = "".join(f'<a href="#{escape(anchor)}">{escape(text)}</a> ' for text, anchor in contents)
+def page(title: str, intro: Sequence[str], sections: Mapping[str, Sequence[str]]) -> str:
+    """The whole page, of parts that are HTML; each section has a heading and a link to it at the top."""
+    links, parts = "", [*intro]
+    for number, (heading, body) in enumerate(sections.items(), 1):
+        links += f'<a href="#part{number}">{escape(heading)}</a> '
+        parts += [f'<h2 id="part{number}">{escape(heading)}</h2>', *body]
     body = "\n".join(parts)
     return f"""<!DOCTYPE html>
 <html lang="en">

@@ -10,10 +10,11 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, Normalize
+from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
+from torch import Tensor
 
 from resmlp_mt.common.colors import PLAIN
 from resmlp_mt.lab.analysis.bands import TextBand
@@ -24,7 +25,8 @@ UNREAD = "0.85"  # what a causal A does not read
 WEIGHTS = LinearSegmentedColormap.from_list(  # zero is white; without the ends, which are both nearly black
     "weights", colormaps["RdBu_r"](np.linspace(0.1, 0.9, 256))
 ).with_extremes(bad=UNREAD)
-READ, READS = "position j that is read", "position i that reads"
+BLUES = colormaps["Blues"]
+RELATIVE = "relative position j - i (subwords)"
 
 Image = NDArray[np.float64]
 
@@ -50,24 +52,14 @@ def overview(mixings: Sequence[MixingMatrix]) -> Figure:
 
 
 def layer(mixing: MixingMatrix) -> Figure:
-    """One A, as large as it gets; every head a picture of its own."""
-    heads = len(mixing.weights)
-    columns = math.ceil(math.sqrt(heads))
-    rows = math.ceil(heads / columns)
-    side = 6.5 if heads == 1 else max(6.5 / columns, 2.2)
-    figure = Figure(figsize=(columns * side + 1.2, rows * (side + 0.15)), layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    """One A, as large as it gets."""
+    figure = Figure(figsize=(7.7, 6.65), layout="constrained")
+    axis = figure.subplots()
     scale = _scale([mixing])
-    for axis in axes[heads:]:
-        axis.set_axis_off()
-    for head, axis in enumerate(axes[:heads]):
-        _show(axis, replace(mixing, weights=mixing.weights[head : head + 1]), scale)
-        if heads > 1:
-            axis.set_title(f"head {head + 1}", fontsize="medium")
-            axis.tick_params(labelsize="small")
+    _show(axis, mixing, scale, fontsize=10)
     figure.suptitle(mixing.name)
-    _name_axes(figure, [])
-    _color_bar(figure, axes, scale, "weight")
+    _name_axes(figure, [mixing])
+    _color_bar(figure, [axis], scale, "weight")
     return figure
 
 
@@ -102,7 +94,7 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
     if heads > 1:
         ticks = range(1, heads + 1, max(heads // 8, 1))
         figure.colorbar(color_of, ax=axes, label="head", ticks=list(ticks), aspect=40, shrink=0.8)
-    figure.supxlabel("relative position j - i (subwords)")
+    figure.supxlabel(RELATIVE)
     figure.supylabel("mean weight of the diagonal" + ("" if heads > 1 else "; band: standard deviation"))
     return figure
 
@@ -114,14 +106,10 @@ def band(bands: Sequence[TextBand]) -> Figure:
     largest = max(float(part.abs().max()) for _, _, part in parts) or 1.0
     scale = Normalize(-largest, largest)
     for axis, (each, kind, part) in zip(axes, parts, strict=True):
-        heads = len(part)
-        extent = (each.offsets[0] - 0.5, each.offsets[-1] + 0.5, heads + 0.5, 0.5)
-        axis.imshow(part.numpy(), cmap=WEIGHTS, norm=scale, extent=extent, interpolation="nearest", aspect="auto")
+        _show_offsets(axis, part, each.offsets, 1, WEIGHTS, scale)
         axis.set_title(f"{each.name}, {kind}", fontsize="small")
-        axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
         axis.yaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        axis.tick_params(labelsize="small")
-    figure.supxlabel("relative position j - i (subwords)")
+    figure.supxlabel(RELATIVE)
     figure.supylabel("head")
     _color_bar(figure, axes, scale, "weight")
     return figure
@@ -134,25 +122,30 @@ def band_of_a_sentence(bands: Sequence[TextBand]) -> Figure:
     tall = [0.22 * len(side[0].tokens) + 1.0 for side in sides]
     figure = Figure(figsize=(2.0 * columns + 2.4, sum(tall)), layout="constrained")
     axes = figure.subplots(len(sides), columns, squeeze=False, height_ratios=tall)
-    sizes = {each.name: each.sentence.square().mean(1).sqrt().numpy() for each in bands}
+    sizes = {each.name: each.sentence.square().mean(1).sqrt() for each in bands}
     scale = Normalize(0, max(float(size.max()) for size in sizes.values()) or 1.0)
     for row, side in zip(axes, sides, strict=True):
         for axis in row[len(side) :]:
             axis.set_axis_off()
         for axis, each in zip(row, side, strict=False):
-            extent = (each.offsets[0] - 0.5, each.offsets[-1] + 0.5, len(each.tokens) - 0.5, -0.5)
-            axis.imshow(
-                sizes[each.name], cmap="Blues", norm=scale, extent=extent, interpolation="nearest", aspect="auto"
-            )
+            _show_offsets(axis, sizes[each.name], each.offsets, 0, BLUES, scale)
             axis.set_title(each.name, fontsize="medium")
-            axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
-            tokens = [token[:20] for token in each.tokens] if axis is row[0] else []
-            axis.set_yticks(range(len(each.tokens)), tokens or [""] * len(each.tokens), parse_math=False)
-            axis.tick_params(labelsize="small")
-    figure.supxlabel("relative position j - i (subwords)")
-    bar = figure.colorbar(ScalarMappable(scale, "Blues"), ax=list(axes.flat), shrink=0.8, aspect=40)
+            tokens = [token[:20] if axis is row[0] else "" for token in each.tokens]
+            axis.set_yticks(range(len(tokens)), tokens, parse_math=False)
+    figure.supxlabel(RELATIVE)
+    bar = figure.colorbar(ScalarMappable(scale, BLUES), ax=list(axes.flat), shrink=0.8, aspect=40)
     bar.set_label("size of the weights, over the heads")
     return figure
+
+
+def _show_offsets(
+    axis: Axes, values: Tensor, offsets: Sequence[int], first: int, colors: Colormap, scale: Normalize
+) -> None:
+    """A row for each head or position, counted from ``first``, and a column for each relative position."""
+    extent = (offsets[0] - 0.5, offsets[-1] + 0.5, first + len(values) - 0.5, first - 0.5)
+    axis.imshow(values.numpy(), cmap=colors, norm=scale, extent=extent, interpolation="nearest", aspect="auto")
+    axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
+    axis.tick_params(labelsize="small")
 
 
 def sparsity(found: Sequence[Sparsity]) -> Figure:
@@ -182,33 +175,21 @@ def sparsity(found: Sequence[Sparsity]) -> Figure:
 
 
 def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
-    """One A in several checkpoints, and below each picture what has changed since the checkpoint before.
-
-    Args:
-        series: oldest first
-        labels: one a checkpoint
-    """
+    """One A in several checkpoints, oldest first, and below each what has changed since the checkpoint before."""
     steps = [replace(after, weights=after.weights - before.weights) for before, after in itertools.pairwise(series)]
     scale, step_scale = _scale(series), _scale(steps)
-    columns = min(len(series), MOST_COLUMNS)
-    rows = math.ceil(len(series) / columns)
-    figure = Figure(figsize=(2.1 * columns + 2.0, 4.9 * rows + 0.4), layout="constrained")
-    axes = figure.subplots(2 * rows, columns, squeeze=False)
+    figure = Figure(figsize=(2.1 * len(series) + 2.0, 5.3), layout="constrained")
+    axes = figure.subplots(2, len(series))
+    axes[1, 0].set_axis_off()
+    for axis, mixing, label in zip(axes[0], series, labels, strict=True):
+        axis.set_title(label, fontsize="small")
+        _show(axis, mixing, scale)
+    for axis, step, before in zip(axes[1, 1:], steps, series, strict=False):
+        relative = float(step.weights.norm() / before.weights.norm().clamp_min(1e-12))
+        axis.set_title(f"changed by {relative:.1%}", fontsize="small")
+        _show(axis, step, step_scale)
     for axis in axes.flat:
-        axis.set_axis_off()
         axis.tick_params(labelsize="x-small")
-    for number, (mixing, label) in enumerate(zip(series, labels, strict=True)):
-        row, column = divmod(number, columns)
-        whole, changed = axes[2 * row : 2 * row + 2, column]
-        whole.set_axis_on()
-        whole.set_title(label, fontsize="small")
-        _show(whole, mixing, scale)
-        if number:
-            step = steps[number - 1]
-            relative = float(step.weights.norm() / series[number - 1].weights.norm().clamp_min(1e-12))
-            changed.set_axis_on()
-            changed.set_title(f"changed by {relative:.1%}", fontsize="small")
-            _show(changed, step, step_scale)
     _name_axes(figure, series)
     _color_bar(figure, axes.flat, scale, "weight")
     _color_bar(figure, axes.flat, step_scale, "change of the weight (lower row)")
@@ -242,7 +223,7 @@ def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
     return Normalize(-largest, largest)
 
 
-def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize) -> None:
+def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 6) -> None:
     """A, or its heads with their numbers; positions are counted from 1."""
     heads, length = len(mixing.weights), mixing.length
     pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
@@ -257,7 +238,7 @@ def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize) -> None:
     tiled, corners = _mosaic(WEIGHTS(scale(np.ma.masked_invalid(pictures))))
     axis.imshow(tiled, interpolation="nearest")
     for head, (row, column) in enumerate(corners, start=1):
-        axis.text(column + length / 2, row - 1, str(head), fontsize=6, ha="center", va="bottom")
+        axis.text(column + length / 2, row - 1, str(head), fontsize=fontsize, ha="center", va="bottom")
     (top, left), bottom = corners[0], corners[-1][0]
     axis.set_xticks([left, left + length - 1], ["1", str(length)])
     axis.set_yticks([top, top + length - 1] if bottom == top else [bottom, bottom + length - 1], ["1", str(length)])
@@ -282,8 +263,8 @@ def _mosaic(pictures: Image) -> tuple[Image, list[tuple[int, int]]]:
 
 def _name_axes(figure: Figure, mixings: Iterable[MixingMatrix]) -> None:
     several = any(len(mixing.weights) > 1 for mixing in mixings)
-    figure.supxlabel(READ + (", in each head (numbered)" if several else ""))
-    figure.supylabel(READS)
+    figure.supxlabel("position j that is read" + (", in each head (numbered)" if several else ""))
+    figure.supylabel("position i that reads")
 
 
 def _color_bar(figure: Figure, axes: Iterable[Axes], scale: Normalize, label: str) -> None:

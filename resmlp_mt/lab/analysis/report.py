@@ -1,19 +1,30 @@
 """What was seen in a model's mixing: figures, tables, pictures and the page that gathers them; needs matplotlib."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from functools import partial
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib.figure import Figure
 
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint
+from resmlp_mt.fairseq_plugin.trained import model_of
 from resmlp_mt.lab.analysis import page, pictures
 from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, of_mixing, profiles
-from resmlp_mt.lab.analysis.reading import Reading
-from resmlp_mt.lab.analysis.used_part import used_of
+from resmlp_mt.lab.analysis.matrices import (
+    MixingMatrix,
+    Sparsity,
+    mixing_matrices,
+    profiles,
+    sparsity_of_mixing,
+    sparsity_over_channels,
+)
+from resmlp_mt.lab.analysis.used_part import BY_GRADIENT, UsedPart, used_part
 
 NOTES = {
     "Overview": "What position i (row) takes from position j (column), layer by layer, all on one scale with zero in "
@@ -34,29 +45,85 @@ NOTES = {
 """Under each heading of the page."""
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A checkpoint's mixing matrices, whole, the sparsity of those over channels, and what of A was used."""
+
+    path: Path
+    architecture: str
+    updates: int
+    mixings: list[MixingMatrix]
+    over_channels: list[Sparsity]
+    used: UsedPart
+
+
+def read(path: Path) -> Reading:
+    checkpoint = load_checkpoint(path)
+    architecture = architecture_of(checkpoint)
+    if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
+        raise UserError(
+            f"{path}: no matrix A over positions in this {architecture}: give a checkpoint of a resmlp_transformer "
+            "with linear token mixing"
+        )
+    model = model_of(path, checkpoint)
+    mixings = mixing_matrices(model)
+    if not mixings:
+        raise UserError(f"{path}: --token-mixing {model.cfg.token_mixing} is no matrix over positions: no A to draw")
+    updates = checkpoint["optimizer_history"][-1].get("num_updates", 0)
+    used = used_part(checkpoint, mixings)
+    return Reading(path, architecture, updates, mixings, sparsity_over_channels(model), used)
+
+
+def read_series(paths: Sequence[Path]) -> list[Reading]:
+    """Read checkpoints of one model, oldest first."""
+    readings = [read(path) for path in paths]
+    layouts = [[(mixing.key, mixing.weights.shape) for mixing in reading.mixings] for reading in readings]
+    for reading, layout in zip(readings, layouts, strict=True):
+        if layout != layouts[0]:
+            raise UserError(f"{reading.path}: not the matrices of {paths[0]}: give checkpoints of one model")
+    return readings
+
+
+def used_of(readings: Sequence[Reading], length: int | None) -> UsedPart:
+    """The length that the user chose, or what the last checkpoint that can tell says was used."""
+    last = readings[-1]
+    if length is not None:
+        return UsedPart({mixing.side: min(length, mixing.length) for mixing in last.mixings}, "as given by --length")
+    told = [reading.used for reading in readings if reading.used.how == BY_GRADIENT]
+    return told[-1] if told else last.used
+
+
 class Report:
     """Checkpoints of one model, oldest first; pictures and tables of one model are of the last.
 
     Args:
         readings: what was read of them
-        length: T to look at; default: what the last checkpoint that can tell says was used
+        used: the part of each A to look at
         bands: what the last one's bands read in a text
     """
 
-    def __init__(self, readings: Sequence[Reading], length: int | None = None, bands: Sequence[TextBand] = ()):
-        self.readings, self.bands = readings, bands
-        told = [reading.by_gradient for reading in readings if reading.by_gradient]
-        self.used = used_of(readings[-1].mixings, length, told[-1] if told else {}, readings[-1].by_bias)
-        self.last = self.mixings_of(readings[-1])
-        self.labels = labels([reading.path for reading in readings])
+    def __init__(self, readings: Sequence[Reading], used: UsedPart, bands: Sequence[TextBand] = ()):
+        self.readings, self.used, self.bands = readings, used, bands
+        self.series = [[used.of(mixing) for mixing in reading.mixings] for reading in readings]
+        self.sparsity = [
+            [*map(sparsity_of_mixing, mixings), *reading.over_channels]
+            for reading, mixings in zip(readings, self.series, strict=True)
+        ]
+        names = [reading.path.stem for reading in readings]
+        whole = [str(reading.path.with_suffix("")) for reading in readings]
+        self.names = names if len(set(names)) == len(names) else whole
 
-    def mixings_of(self, reading: Reading) -> list[MixingMatrix]:
-        """The used part of each A."""
-        return [self.used.of(mixing) for mixing in reading.mixings]
-
-    def sparsities_of(self, reading: Reading) -> list[Sparsity]:
-        """Of each A's used part and of the matrices over channels."""
-        return [*map(of_mixing, self.mixings_of(reading)), *reading.dense]
+    def files(self) -> dict[str, bytes]:
+        """The content of each file, by name."""
+        drawn = {
+            part: {name: pictures.png(figure) for name, figure in figures.items()}
+            for part, figures in self.pictures().items()
+        }
+        return {
+            **{f"{name}.png": png for part in drawn.values() for name, png in part.items()},
+            "mixing.json": (json.dumps(self.as_json(), indent=1) + "\n").encode(),
+            "index.html": self.as_page(drawn).encode(),
+        }
 
     def as_json(self) -> dict[str, Any]:
         """All figures."""
@@ -72,61 +139,47 @@ class Report:
                     "architecture": reading.architecture,
                     "updates": reading.updates,
                     "mixing": [
-                        {"side": mixing.side, "layer": mixing.layer, "heads": heads(mixing)}
-                        for mixing in self.mixings_of(reading)
+                        {"side": mixing.side, "layer": mixing.layer, "heads": heads(mixing)} for mixing in mixings
                     ],
-                    "sparsity": [asdict(each) for each in self.sparsities_of(reading)],
+                    "sparsity": [asdict(each) for each in sparsity],
                 }
-                for reading in self.readings
+                for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True)
             ],
             "bands": [each.as_json() for each in self.bands],
         }
 
-    def pictures(self) -> dict[str, dict[str, Callable[[], Figure]]]:
-        """What draws every picture, by the heading of the page and the picture's name."""
-        drawing: dict[str, dict[str, Callable[[], Figure]]] = {
-            "Overview": {"overview": partial(pictures.overview, self.last)},
-            "Profiles": {"profiles": partial(pictures.profile, self.last)},
-            "Sparsity": {"sparsity": partial(pictures.sparsity, self.sparsities_of(self.readings[-1]))},
+    def pictures(self) -> dict[str, dict[str, Figure]]:
+        """Every picture, by the heading of the page and the picture's name."""
+        last = self.series[-1]
+        found = {
+            "Overview": {"overview": pictures.overview(last)},
+            "Profiles": {"profiles": pictures.profile(last)},
+            "Sparsity": {"sparsity": pictures.sparsity(self.sparsity[-1])},
         }
         if self.bands:
-            drawing["Bands"] = {
-                "bands": partial(pictures.band, self.bands),
-                "bands-sentence": partial(pictures.band_of_a_sentence, self.bands),
-            }
+            sentence = pictures.band_of_a_sentence(self.bands)
+            found["Bands"] = {"bands": pictures.band(self.bands), "bands-sentence": sentence}
         if len(self.readings) > 1:
-            captions = [
-                f"{label}\n{reading.updates:,} updates"
-                for label, reading in zip(self.labels, self.readings, strict=True)
-            ]
-            drawing["Change"] = {
-                f"change-{file_name(series[0])}": partial(pictures.change, series, captions)
-                for series in zip(*map(self.mixings_of, self.readings), strict=True)
+            updates = [f"{reading.updates:,} updates" for reading in self.readings]
+            captions = [f"{name}\n{told}" for name, told in zip(self.names, updates, strict=True)]
+            found["Change"] = {
+                f"change-{file_name(mixings[0])}": pictures.change(mixings, captions)
+                for mixings in zip(*self.series, strict=True)
             }
-        drawing["Layers"] = {file_name(mixing): partial(pictures.layer, mixing) for mixing in self.last}
-        return drawing
+        found["Layers"] = {file_name(mixing): pictures.layer(mixing) for mixing in last}
+        return found
 
-    def names(self) -> list[str]:
-        """Of all pictures."""
-        return [name for part in self.pictures().values() for name in part]
-
-    def draw(self) -> dict[str, bytes]:
-        """Every picture as a PNG file's bytes, by name."""
-        return {name: pictures.png(draw()) for part in self.pictures().values() for name, draw in part.items()}
-
-    def as_page(self, drawn: dict[str, bytes]) -> str:
-        """Everything on one HTML page, of the pictures that ``draw`` gave."""
+    def as_page(self, drawn: dict[str, dict[str, bytes]]) -> str:
+        """Everything on one HTML page, of pictures by heading and name."""
         tables = {"Profiles": self._explained(), "Sparsity": self._sparsities()}
-        single = max(len(mixing.weights) for mixing in self.last) == 1
+        single = max(len(mixing.weights) for mixing in self.series[-1]) == 1
         sections = {"Checkpoints": self._checkpoints()}
-        for title, names in self.pictures().items():
-            sections[title] = [page.paragraph(NOTES[title])] if title in NOTES else []
+        for title, part in drawn.items():
             small = title == "Sparsity" or (title == "Layers" and single)
-            sections[title] += [page.picture(drawn[name], f"{title}: {name}", small) for name in names]
-            if title in tables:
-                sections[title].append(page.table(tables[title]))
-        parts = [line for title, body in sections.items() for line in [page.heading(title, title.lower()), *body]]
-        return page.page(f"Token mixing of {self.labels[-1]}", parts, [(title, title.lower()) for title in sections])
+            sections[title] = [page.paragraph(NOTES[title])] if title in NOTES else []
+            sections[title] += [page.picture(png, f"{title}: {name}", small) for name, png in part.items()]
+            sections[title] += [page.table(tables[title])] if title in tables else []
+        return page.page(f"Token mixing of {self.names[-1]}", [], sections)
 
     def _checkpoints(self) -> list[str]:
         rows = [["checkpoint", "architecture", "updates"]]
@@ -137,7 +190,7 @@ class Report:
 
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]
-        for mixing in self.last:
+        for mixing in self.series[-1]:
             found = profiles(mixing)
             shares = [each.explained for each in found]
             spread = f" ({min(shares):.1%} to {max(shares):.1%})" if len(found) > 1 else ""
@@ -146,19 +199,12 @@ class Report:
         return rows
 
     def _sparsities(self) -> list[list[str]]:
-        shares = {(each.side, each.layer, each.matrix): each.share for each in self.sparsities_of(self.readings[-1])}
+        shares = {(each.side, each.layer, each.matrix): f"{each.share:.1%}" for each in self.sparsity[-1]}
         columns = list(dict.fromkeys(matrix for *_, matrix in shares))
-        rows = [["layer", *columns]]
-        for mixing in self.last:
-            cells = [shares.get((mixing.side, mixing.layer, matrix)) for matrix in columns]
-            rows.append([mixing.name, *("" if share is None else f"{share:.1%}" for share in cells)])
-        return rows
-
-
-def labels(paths: Sequence[Path]) -> list[str]:
-    """Names that tell files apart, as short as that goes."""
-    names = [path.stem for path in paths]
-    return names if len(set(names)) == len(names) else [str(path.with_suffix("")) for path in paths]
+        return [["layer", *columns]] + [
+            [mixing.name, *(shares.get((mixing.side, mixing.layer, matrix), "") for matrix in columns)]
+            for mixing in self.series[-1]
+        ]
 
 
 def file_name(mixing: MixingMatrix) -> str:

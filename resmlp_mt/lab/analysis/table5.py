@@ -37,8 +37,9 @@ def find_runs(folders: list[str]) -> list[tuple[str, Path]]:
     runs: list[tuple[str, Path]] = []
     for folder in folders:
         system, _, named = folder.partition("=")
-        path = Path(named if system in PAPER and named else folder)
-        system = system if system in PAPER and named else path.resolve().name
+        if system not in PAPER or not named:
+            system, named = Path(folder).resolve().name, folder
+        path = Path(named)
         inside = [(each, path / each / SCORES) for each in PAPER if (path / each / SCORES).exists()]
         if system not in PAPER and not inside:
             raise UserError(
@@ -54,29 +55,24 @@ def read_runs(folders: list[str]) -> Found:
         scores = read_scores(path)
         place = system, scores["target_lang"]
         if place in found:
-            name, pair = PAPER[system][0], PAIRS[scores["target_lang"]][0]
-            raise UserError(f"{path}: {name}, {pair} again, first seen at {found[place]['file']}: give one of them")
+            raise UserError(f"{path}: a run as that of {found[place]['file']}: give one of them")
         found[place] = scores
     return found
 
 
 def read_scores(path: Path) -> Scores:
-    """Target language, number of segments, tokenized BLEU and sacreBLEU of what ``score_bleu.py --json`` wrote."""
+    """Target language, number of segments, tokenized BLEU and sacreBLEU of what ``score --json`` wrote."""
     if not path.is_file():
         raise UserError(f"{path}: no such file: run evaluate.sh for it first")
     result = read_object(path, LARGEST) or {}
-    target = str(result.get("target_lang"))
-    if "target_lang" in result and target not in PAIRS:
-        raise UserError(f"{path}: target language {target!r}, but table 5 has {' and '.join(PAIRS)} only")
     try:
+        target = result["target_lang"]
         scores: Scores = {"file": str(path), "target_lang": target, "segments": int(result["segments"])}
-        if target == "de" and result["scores"].get("compound_split_bleu") is None:
-            raise UserError(f"{path}: no BLEU with compounds split: score again with --split-compounds")
         for name, key in ("tokenized_bleu", PAIRS[target][1]), ("sacrebleu", "sacrebleu"):
             score = result["scores"][key]
             scores |= {name: float(score["score"]), f"{name}_signature": str(score["signature"])}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: not what score_bleu.py --json prints: run evaluate.sh again") from error
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: no scores of table 5 ({error}): run evaluate.sh again") from error
     return scores
 
 

@@ -4,21 +4,18 @@ import argparse
 import datetime
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-
-from fairseq.data import Dictionary
+from collections.abc import Sequence
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_outputs, read_lines
 from resmlp_mt.common.tables import facts, text_table
-from resmlp_mt.data.binarized import lengths
+from resmlp_mt.data.binarized import lengths, read_dictionary
 from resmlp_mt.lab.machine import describe
-from resmlp_mt.lab.scaling.cells import CellFolder, cell_folders
-from resmlp_mt.lab.scaling.fit import differences, fit_family, fit_shared
+from resmlp_mt.lab.scaling.fit import fit_families
 from resmlp_mt.lab.scaling.grid import cells_of, plan, plan_table
 from resmlp_mt.lab.scaling.page import FILES, Study, save
-from resmlp_mt.lab.scaling.recipe import ScalingRecipe, read_scaling_recipe
-from resmlp_mt.lab.scaling.runs import Run, read_run
+from resmlp_mt.lab.scaling.recipe import read_scaling_recipe
+from resmlp_mt.lab.scaling.runs import CellFolder, cell_folders, read_run
 from resmlp_mt.lab.trainings.queue import check_places, known, train_all
 
 
@@ -41,35 +38,17 @@ def run(args: argparse.Namespace) -> None:
     failed: list[str] = []
     if not args.table:
         failed = train_all(cells, args.jobs, anew, {cell.name: cell.plan.seconds for cell in cells})
-    vocabulary = len(Dictionary.load(str(data / f"dict.{recipe.langs[1]}.txt")))
+    vocabulary = len(read_dictionary(data / f"dict.{recipe.langs[1]}.txt"))
     runs = [read_run(cell, vocabulary) for cell in cells if cell.finished]
     if not runs:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
-    study = make_study(recipe, runs, len(cells), int(target.sum()) / sum(map(len, text)), about(cells))
+    families = fit_families(runs, list(recipe.families))
+    tokens_a_character = int(target.sum()) / sum(map(len, text))
+    study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about(cells))
     save(study, out)
     print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
     if failed:
         raise UserError(f"not finished: {'; '.join(failed)}")
-
-
-def make_study(
-    recipe: ScalingRecipe, runs: Sequence[Run], planned: int, tokens_a_character: float, about: Mapping[str, str]
-) -> Study:
-    """Fit the laws to runs of a recipe with so many cells."""
-    families = {
-        name: fit_family([run for run in runs if run.cell.family == name], number)
-        for number, name in enumerate(recipe.families, 1)
-    }
-    return Study(
-        title=recipe.title,
-        planned=planned,
-        runs=list(runs),
-        families=families,
-        shared=fit_shared(families),
-        differences=differences(families),
-        tokens_a_character=tokens_a_character,
-        about=about,
-    )
 
 
 def about(cells: Sequence[CellFolder]) -> dict[str, str]:

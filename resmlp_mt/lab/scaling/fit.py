@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from resmlp_mt.lab.scaling.estimates import Estimate, difference, estimate
-from resmlp_mt.lab.scaling.frontier import Frontier, frontier
 from resmlp_mt.lab.scaling.laws import (
     Parameters,
     Points,
@@ -17,13 +15,14 @@ from resmlp_mt.lab.scaling.laws import (
     fit_together,
     loss_of_sizes,
     loss_together,
-    named_compute,
-    named_sizes,
-    named_together,
 )
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 
+CONFIDENCE = 0.95
 RESAMPLES = 400
+STEPS = 24
+"""Amounts of compute on a frontier, evenly spaced in the logarithm."""
+
 FEWEST_SIZES = FEWEST_AMOUNTS = 3
 FEWEST_RUNS = 7
 """Two more than the law of N and D has constants."""
@@ -32,17 +31,92 @@ CHOICES = {"non_embedding": "non-embedding", "without_mixing": "non-embedding wi
 """What counts as N, by the property of ``Parameters``; the first is meant where nothing else is said."""
 
 FACTORS = "E", "A", "B", "a", "b", "N_c", "D_c"
-"""Constants whose logarithm an interval is of."""
+"""Constants above zero, of whose logarithm an interval is."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A fitted number by all runs, the ends of its interval, and the number by each resample of the runs."""
+
+    value: float
+    low: float
+    high: float
+    draws: np.ndarray = field(repr=False, compare=False)
+
+    def as_json(self) -> dict[str, float | None]:
+        """Value and ends, none where they are no finite number."""
+        named = {name: float(getattr(self, name)) for name in ("value", "low", "high")}
+        return {name: each if math.isfinite(each) else None for name, each in named.items()}
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+Constants = dict[str, Estimate]
+
+
+def estimate(value: float, draws: np.ndarray, runs: int, constants: int, factor: bool = False) -> Estimate:
+    """A percentile interval of a bootstrap over so many runs, wider as the residuals of a law's fit are too small."""
+    wider = math.sqrt(runs / max(runs - constants, 1))
+    with np.errstate(over="ignore", divide="ignore"):
+        draws = value * (draws / value) ** wider if factor else value + (draws - value) * wider
+    return Estimate(value, *interval(draws), draws)
+
+
+def estimates(one: Parameters, many: Parameters, runs: int, constants: int) -> Constants:
+    """Of each constant by all runs, and by each resample of them."""
+    return {name: estimate(float(one[name][0]), many[name], runs, constants, name in FACTORS) for name in one}
+
+
+def interval(draws: np.ndarray) -> tuple[float, float]:
+    """The ends between which CONFIDENCE of the draws are."""
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.nanpercentile(draws, [tail, 100 - tail], method="nearest")  # some may be infinite
+    return float(low), float(high)
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """One minus the other, of families whose runs have nothing in common."""
+    draws = one.draws - other.draws
+    return Estimate(one.value - other.value, *interval(draws), draws)
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The lowest loss that any of all runs, and of each resample of them, has reached with an amount of compute.
+
+    Attributes:
+        compute: FLOPs (steps)
+        loss: nats a token (1 + resamples x steps), infinite where no run has such a point
+        run: the number of the run that is best (1 + resamples x steps)
+    """
+
+    compute: np.ndarray
+    loss: np.ndarray
+    run: np.ndarray
+
+
+def frontier(runs: Sequence[Run], counts: np.ndarray | None = None) -> Frontier:
+    """The frontier of all runs, and of each resample. Between two validations a curve is a line over log compute.
+
+    Args:
+        counts: how often each run is in each resample (resamples x runs)
+    """
+    lowest, highest = min(min(run.compute) for run in runs), max(max(run.compute) for run in runs)
+    compute = np.geomspace(lowest, highest, STEPS)
+    lines = ((np.log(run.compute), np.minimum.accumulate(run.losses)) for run in runs)
+    curves = np.array([np.interp(np.log(compute), *line, left=np.inf, right=np.inf) for line in lines])
+    there = np.concatenate([np.ones((1, len(runs))), *([] if counts is None else [counts])]) > 0
+    losses = np.where(there[:, :, None], curves, np.inf)
+    return Frontier(compute, losses.min(1), losses.argmin(1))
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Runs that a fit has not seen.
+    """Runs that a fit has not seen: those of the largest size, or of the largest amount of data.
 
     Attributes:
-        what: the size or the amount of data
         error: mean of the absolute errors of the predicted losses, as a share of the losses
-        runs: how many
         error_together: the same by the law in which N and D act together
     """
 
@@ -58,7 +132,7 @@ class Fit:
 
     one: Parameters = field(default_factory=dict)
     many: Parameters = field(default_factory=dict)
-    constants: dict[str, Estimate] = field(default_factory=dict)
+    constants: Constants = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,7 +148,6 @@ class FamilyFit:
         residual: root of the mean squared residual of log L
         together, residual_together: the same of the law in which N and D act together
         compute: ``L(C)`` on the frontier, with ``N on the frontier``, the exponent of C in the sizes that are best
-        held_out: the largest size, the largest amount of data
     """
 
     runs: list[Run]
@@ -89,7 +162,7 @@ class FamilyFit:
     held_out: list[HeldOut] = field(default_factory=list)
 
     @property
-    def constants(self) -> dict[str, Estimate]:
+    def constants(self) -> Constants:
         """Of ``L(N, D)`` where N is all non-embedding parameters."""
         return self.sizes["non_embedding"].constants
 
@@ -104,11 +177,11 @@ def points_of(runs: Sequence[Run], choice: str = "non_embedding", families: Sequ
     )
 
 
-def flops_law(points: Points, flops: np.ndarray) -> tuple[float, float]:
+def flops_law(runs: Sequence[Run], points: Points) -> tuple[float, float]:
     """k and growth of ``FLOPs a token = k N^growth``, through the smallest and the largest N; they are not 6 and 1."""
-    small, large = np.argmin(points.parameters), np.argmax(points.parameters)
-    growth = np.log(flops[large] / flops[small]) / np.log(points.parameters[large] / points.parameters[small])
-    return float(flops[small] / points.parameters[small] ** growth), float(growth)
+    small, large = int(np.argmin(points.parameters)), int(np.argmax(points.parameters))
+    growth = np.log(runs[large].flops / runs[small].flops) / np.log(points.parameters[large] / points.parameters[small])
+    return float(runs[small].flops / points.parameters[small] ** growth), float(growth)
 
 
 def split(named: Parameters, growth: float) -> Parameters:
@@ -120,7 +193,7 @@ def split(named: Parameters, growth: float) -> Parameters:
     return {"N*": named["beta"] / whole, "D*": named["alpha"] / whole}
 
 
-def best_size(named: Parameters, flops: tuple[float, float], compute: np.ndarray) -> np.ndarray:
+def best_size(flops: tuple[float, float], named: Parameters, compute: np.ndarray) -> np.ndarray:
     """N* for amounts of compute (problems x amounts); where it is no number, there is no best size."""
     a, alpha, b, beta = (named[name][:, None] for name in ("A", "alpha", "B", "beta"))
     k, growth = flops
@@ -152,16 +225,15 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
         return FamilyFit(runs, missing, frontier(runs) if runs else None)
     counts, points = resamples(len(runs), seed), points_of(runs)
     sizes = {choice: _fit_sizes(runs, counts, choice) for choice in CHOICES}
-    found = fit_together(points)
-    one, many = (named_together(theta, points) for theta in (found, fit_together(points, counts, found)))
-    whole, compute = _along_compute(runs, counts)
+    one, many = fit_together(points, counts)
+    whole, compute = _fit_compute(runs, counts)
     return FamilyFit(
         runs=runs,
         frontier=whole,
-        flops=_flops(runs, points),
+        flops=flops_law(runs, points),
         sizes=sizes,
         residual=_residual(loss_of_sizes(sizes["non_embedding"].one, points.parameters, points.tokens), points),
-        together=Fit(one, many, _estimates(one, many, len(runs), 4)),
+        together=Fit(one, many, estimates(one, many, len(runs), 4)),
         residual_together=_residual(loss_together(one, points.parameters, points.tokens), points),
         compute=compute,
         held_out=[
@@ -171,8 +243,11 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     )
 
 
-def _flops(runs: Sequence[Run], points: Points) -> tuple[float, float]:
-    return flops_law(points, np.array([run.flops for run in runs]))
+def fit_families(runs: Sequence[Run], names: Sequence[str]) -> dict[str, FamilyFit]:
+    """Fit the laws of each family."""
+    return {
+        name: fit_family([run for run in runs if run.cell.family == name], seed) for seed, name in enumerate(names, 1)
+    }
 
 
 def _residual(expected: np.ndarray, points: Points) -> float:
@@ -181,54 +256,43 @@ def _residual(expected: np.ndarray, points: Points) -> float:
 
 def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> Fit:
     points = points_of(runs, choice)
-    found = fit_sizes(points)
-    one, many = (named_sizes(theta, points, 0) for theta in (found, fit_sizes(points, counts, found)))
-    _, growth = _flops(runs, points)
-    return Fit(one, many, _estimates(one | split(one, growth), many | split(many, growth), len(runs), 5))
+    [(one, many)] = fit_sizes(points, counts)
+    _, growth = flops_law(runs, points)
+    return Fit(one, many, estimates(one | split(one, growth), many | split(many, growth), len(runs), 5))
 
 
-def _estimates(one: Parameters, many: Parameters, runs: int, constants: int) -> dict[str, Estimate]:
-    return {name: estimate(float(one[name][0]), many[name], runs, constants, factor=name in FACTORS) for name in one}
-
-
-def _along_compute(runs: Sequence[Run], counts: np.ndarray) -> tuple[Frontier, Fit]:
-    whole, resampled = frontier(runs), frontier(runs, counts)
-    there = np.isfinite(whole.loss[0])
-    compute = whole.compute[there]
-    reached = np.isfinite(resampled.loss[:, there])
-    found = fit_compute(compute, whole.loss[:, there])
-    losses = np.where(reached, resampled.loss[:, there], 1.0)
-    one, many = (named_compute(theta, compute) for theta in (found, fit_compute(compute, losses, reached * 1.0, found)))
+def _fit_compute(runs: Sequence[Run], counts: np.ndarray) -> tuple[Frontier, Fit]:
+    found = frontier(runs, counts)
+    there = np.isfinite(found.loss[0])
+    compute, loss = found.compute[there], found.loss[:, there]
+    reached = np.isfinite(loss)
+    one, many = fit_compute(compute, np.where(reached, loss, 1.0), reached[1:] * 1.0)
     sizes = np.log([run.parameters.non_embedding for run in runs])
-    best = np.concatenate([whole.run, resampled.run])[:, there]
     value, *draws = (
-        float(np.polyfit(np.log(compute[known]), sizes[run[known]], 1)[0]) if known.sum() > 1 else math.nan
-        for run, known in zip(best, np.concatenate([there[None, there], reached]), strict=True)
+        float(np.polyfit(np.log(compute[known]), sizes[best[known]], 1)[0]) if known.sum() > 1 else math.nan
+        for best, known in zip(found.run[:, there], reached, strict=True)
     )
-    constants = _estimates(one, many, len(runs), 4)
+    constants = estimates(one, many, len(runs), 4)
     constants["N on the frontier"] = estimate(value, np.array(draws), len(runs), 2)
-    return whole, Fit(one, many, constants)
+    return found, Fit(one, many, constants)
 
 
 def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut]:
-    """Fit ``L(N, D)`` without the runs of the largest value and predict their losses; nothing if too few are left."""
-    largest = values == values.max()
-    left = [run for run, out in zip(runs, largest, strict=True) if not out]
+    """Fit the laws without the runs of the largest value and predict their losses; nothing if too few are left."""
+    largest = values.max()
+    left = [run for run, value in zip(runs, values, strict=True) if value != largest]
     if lacks(left):
         return []
-    points, held = points_of(left), points_of([run for run, out in zip(runs, largest, strict=True) if out])
-    named, together = named_sizes(fit_sizes(points), points, 0), named_together(fit_together(points), points)
+    points, held = points_of(left), points_of([run for run in runs if run not in left])
+    [(sizes, _)], (together, _) = fit_sizes(points), fit_together(points)
     error, error_together = (
-        float(np.mean(np.abs(predicted[0] / held.loss - 1)))
-        for predicted in (
-            loss_of_sizes(named, held.parameters, held.tokens),
-            loss_together(together, held.parameters, held.tokens),
-        )
+        float(np.mean(np.abs(loss(law, held.parameters, held.tokens)[0] / held.loss - 1)))
+        for loss, law in ((loss_of_sizes, sizes), (loss_together, together))
     )
     return [HeldOut(what, error, len(held.loss), error_together)]
 
 
-def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, dict[str, Estimate]]:
+def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, Constants]:
     """Fit ``L(N, D)`` of all families that have enough runs with one E; the resamples are each family's own."""
     fitted = [name for name, each in families.items() if not each.why_not]
     if len(fitted) < 2:
@@ -236,13 +300,10 @@ def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, dict[str, Estimat
     runs = [run for name in fitted for run in families[name].runs]
     points = points_of(runs, families=fitted)
     counts = np.concatenate([resamples(len(families[name].runs), seed) for seed, name in enumerate(fitted, 2)], axis=1)
-    found = fit_sizes(points)
-    resampled = fit_sizes(points, counts, found)
-    told = {}
-    for number, name in enumerate(fitted):
-        one, many = (named_sizes(theta, points, number) for theta in (found, resampled))
-        told[name] = _estimates(one, many, len(runs), 1 + 4 * len(fitted))
-    return told
+    return {
+        name: estimates(one, many, len(runs), 1 + 4 * len(fitted))
+        for name, (one, many) in zip(fitted, fit_sizes(points, counts), strict=True)
+    }
 
 
 COMPARED: dict[str, Callable[[FamilyFit], Estimate]] = {
@@ -255,7 +316,7 @@ COMPARED: dict[str, Callable[[FamilyFit], Estimate]] = {
 }
 
 
-def differences(families: Mapping[str, FamilyFit]) -> dict[str, dict[str, Estimate]]:
+def differences(families: Mapping[str, FamilyFit]) -> dict[str, Constants]:
     """By ``one minus another``, the difference of each exponent; of families that have enough runs."""
     fitted = {name: each for name, each in families.items() if not each.why_not}
     return {

@@ -2,9 +2,8 @@
 
 import math
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from fairseq.tasks.translation import TranslationTask
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.binarized import drawn, lengths
+from resmlp_mt.data.binarized import drawn, lengths, read_dictionary
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.scaling.recipe import ScalingRecipe
@@ -40,8 +39,7 @@ class Parameters:
 
     Attributes:
         embedding: of tokens and of positions, and the output projection: they grow with the vocabulary
-        encoder: without its embeddings, with its mixing matrices
-        decoder: the same of the decoder
+        encoder, decoder: without embeddings, with mixing matrices
         mixing: of both, what connects positions by a fixed matrix (A, its bias, its relative term): it grows with the
             number of positions, not with the width, and is stored whole also where it is triangular
     """
@@ -99,7 +97,6 @@ class Plan:
     """What a cell is made of, known before it is trained.
 
     Attributes:
-        parameters: of its model
         flops: of training on a target token, padding left out, the mean over the sample
         tokens: target subwords of the sample, with ``</s>``
         updates: the most that its budget allows
@@ -138,7 +135,7 @@ def cells_of(recipe: ScalingRecipe) -> list[Cell]:
 
 def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     """What the cells cost, the cheapest first; ``data`` is the whole data-bin."""
-    dictionaries = [_dictionary(data, lang) for lang in recipe.langs]
+    dictionaries = [read_dictionary(data / f"dict.{lang}.txt") for lang in recipe.langs]
     source, target = lengths(data, "train", recipe.langs)
     order = drawn(data, recipe.langs, recipe.pairs[-1], recipe.sample_seed)
     samples = {pairs: (source[order[:pairs]], target[order[:pairs]]) for pairs in recipe.pairs}
@@ -149,7 +146,6 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     for family in recipe.families:
         for size in recipe.sizes:
             models[family, size] = _model(recipe, family, size, dictionaries, longest)
-        _check_rising(family, {size: models[family, size][1] for size in recipe.sizes})
     any_args, _ = next(iter(models.values()))  # all have the same batches
     batches = {pairs: updates_an_epoch(any_args, *sides) for pairs, sides in samples.items()}
     plans = []
@@ -178,8 +174,6 @@ def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
     order = np.argsort(target, kind="mergesort")
     order = order[np.argsort(source[order], kind="mergesort")]
     longer = np.maximum(source, target)
-    if args.max_tokens is not None and longer.max() > args.max_tokens:
-        raise UserError(f"batches: --max-tokens {args.max_tokens}: a sentence has {longer.max()}: give as many or more")
     batches = data_utils.batch_by_size(
         order,
         num_tokens_fn=lambda number: longer[number],
@@ -189,13 +183,6 @@ def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
         required_batch_size_multiple=args.required_batch_size_multiple,
     )
     return math.ceil(len(batches) / args.update_freq[0])
-
-
-def _dictionary(data: Path, lang: str) -> Dictionary:
-    path = data / f"dict.{lang}.txt"
-    if not path.is_file():
-        raise UserError(f"{path}: no such file: prepare the data first, or give its folder as --work")
-    return Dictionary.load(str(path))
 
 
 def _model(
@@ -215,16 +202,6 @@ def _model(
     return args, count(build_model(Namespace(model=args), TranslationTask(args, *dictionaries)))
 
 
-def _check_rising(family: str, sizes: Mapping[str, Parameters]) -> None:
-    for before, after in pairwise(sizes):
-        smaller, larger = sizes[before].non_embedding, sizes[after].non_embedding
-        if larger <= smaller:
-            raise UserError(
-                f"sizes: {after}: {family} has {larger:,} non-embedding parameters, {before} before it {smaller:,}: "
-                "sizes must rise from each to the next"
-            )
-
-
 def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
     """The cells for the terminal, with the processor hours up to the end of each."""
     heading = ["cell", "non-embedding", "encoder", "decoder", "mixing", "embedding"]
@@ -233,15 +210,8 @@ def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
     for each in plans:
         hours += each.seconds / 3600
         of = each.parameters
-        rows.append(
-            [
-                each.cell.name,
-                *(f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, of.embedding)),
-                f"{each.flops:.3g}",
-                f"{each.tokens:,}",
-                f"{each.updates / each.updates_an_epoch:.1f}",
-                f"{each.seconds / 60:.1f}",
-                f"{hours:.2f}",
-            ]
-        )
+        counts = (f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, of.embedding))
+        epochs, minutes = each.updates / each.updates_an_epoch, each.seconds / 60
+        cost = f"{each.flops:.3g}", f"{each.tokens:,}", f"{epochs:.1f}", f"{minutes:.1f}", f"{hours:.2f}"
+        rows.append([each.cell.name, *counts, *cost])
     return rows

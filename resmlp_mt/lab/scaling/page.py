@@ -5,14 +5,14 @@ import io
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.common.tables import facts, markdown_table
 from resmlp_mt.lab.analysis import page as html
-from resmlp_mt.lab.scaling.estimates import CONFIDENCE, Estimate
-from resmlp_mt.lab.scaling.fit import CHOICES, FamilyFit, points_of
+from resmlp_mt.lab.scaling.fit import CHOICES, CONFIDENCE, Constants, FamilyFit, differences, fit_shared, points_of
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 from resmlp_mt.lab.trainings.queue import duration
 
@@ -45,8 +45,6 @@ class Study:
         planned: how many cells the recipe has
         runs: those that are finished
         families: what was fitted to the runs of each
-        shared: of each family, the constants of the laws with one E for all
-        differences: of the families' exponents
         tokens_a_character: target subwords with ``</s>`` of the validation set over the characters of its running text
         about: what else to tell, such as the command
     """
@@ -55,10 +53,18 @@ class Study:
     planned: int
     runs: list[Run]
     families: Mapping[str, FamilyFit]
-    shared: Mapping[str, Mapping[str, Estimate]]
-    differences: Mapping[str, Mapping[str, Estimate]]
     tokens_a_character: float
     about: Mapping[str, str]
+
+    @cached_property
+    def shared(self) -> dict[str, Constants]:
+        """Of each family, the constants of the laws with one E for all."""
+        return fit_shared(self.families)
+
+    @cached_property
+    def differences(self) -> dict[str, Constants]:
+        """Of the families' exponents."""
+        return differences(self.families)
 
     @property
     def diverged(self) -> list[str]:
@@ -76,41 +82,34 @@ class Study:
         """By heading."""
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
         tables = {"The runs": self._runs()}
-        if not fitted:
-            return tables
         for choice, what in CHOICES.items():
             constants = {name: fit.sizes[choice].constants for name, fit in fitted.items()}
-            tables[f"L(N, D), N: {what}"] = constants_table(constants)
-        if self.shared:
-            tables["L(N, D) with one E for all families"] = constants_table(self.shared)
-        tables["L(N, D) where N and D act together"] = constants_table(
-            {name: fitted[name].together.constants for name in fitted}
-        )
-        tables["L(C) on the frontier"] = constants_table({name: fit.compute.constants for name, fit in fitted.items()})
-        held = [
+            tables[f"L(N, D), N: {what}"] = _table(constants)
+        tables["L(N, D) with one E for all families"] = _table(self.shared)
+        together = {name: fit.together.constants for name, fit in fitted.items()}
+        tables["L(N, D) where N and D act together"] = _table(together)
+        tables["L(C) on the frontier"] = _table({name: fit.compute.constants for name, fit in fitted.items()})
+        heading = ["left out", "runs", "error of the predicted loss", "where N and D act together"]
+        tables["Runs that a fit has not seen"] = [heading] + [
             [f"{name}, {each.what}", str(each.runs), f"{each.error:.2%}", f"{each.error_together:.2%}"]
             for name, fit in fitted.items()
             for each in fit.held_out
         ]
-        if held:
-            heading = ["left out", "runs", "error of the predicted loss", "where N and D act together"]
-            tables["Runs that a fit has not seen"] = [heading, *held]
-        if self.differences:
-            tables["Differences of exponents"] = constants_table(self.differences)
-        return tables
+        tables["Differences of exponents"] = _table(self.differences)
+        return {heading: rows for heading, rows in tables.items() if len(rows) > 1}
 
     def _runs(self) -> Table:
         heading = ["cell", "N", "encoder", "decoder", "mixing", "D", "FLOPs/token", "nats/token", "nats/character"]
         rows = [[*heading, "FLOPs in all", "processor time", "ended by"]]
         for run in self.runs:
             of = run.parameters
-            losses, compute = ["none", "none"], "none"
-            if run.losses:
-                losses = [f"{run.best:.3f}", f"{run.best * self.tokens_a_character:.3f}"]
-                compute = f"{run.compute[-1]:.3g}"
             counts = (f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, run.tokens))
+            found = ["none"] * 3
+            if run.losses:
+                losses = run.best, run.best * self.tokens_a_character
+                found = [*(f"{loss:.3f}" for loss in losses), f"{run.compute[-1]:.3g}"]
             took = duration(run.processor_seconds)
-            rows.append([run.cell.name, *counts, f"{run.flops:.3g}", *losses, compute, took, run.end])
+            rows.append([run.cell.name, *counts, f"{run.flops:.3g}", *found, took, run.end])
         return rows
 
     def as_json(self) -> dict[str, Any]:
@@ -140,23 +139,19 @@ class Study:
 
     def as_html(self, png: bytes | None) -> str:
         """A page that needs no other file."""
-        parts = [html.paragraph(each) for each in self.notes()]
-        if png:
-            parts = [html.picture(png, f"{self.title}: loss over compute, parameters and data; the best size"), *parts]
-        contents = []
-        for number, (heading, rows) in enumerate(self.tables().items()):
-            contents.append((heading, f"table{number}"))
-            parts += [html.heading(heading, f"table{number}"), html.table(rows)]
-        return html.page(self.title, [*parts, html.paragraph(f"{facts(self.about)}.")], contents)
+        what = f"{self.title}: loss over compute, parameters and data; the best size"
+        intro = [html.picture(png, what)] if png else []
+        intro += [html.paragraph(each) for each in [*self.notes(), f"{facts(self.about)}."]]
+        return html.page(self.title, intro, {heading: [html.table(rows)] for heading, rows in self.tables().items()})
 
 
-def constants_table(rows: Mapping[str, Mapping[str, Estimate]]) -> Table:
+def _table(rows: Mapping[str, Constants]) -> Table:
     """A row of estimates for each name."""
-    names = list(next(iter(rows.values())))
-    return [["", *names], *([name, *(str(each[of]) for of in names)] for name, each in rows.items())]
+    heading = next(iter(rows.values()), {})
+    return [["", *heading], *([name, *map(str, row.values())] for name, row in rows.items())]
 
 
-def _constants(rows: Mapping[str, Mapping[str, Estimate]]) -> dict[str, dict[str, dict[str, float | None]]]:
+def _constants(rows: Mapping[str, Constants]) -> dict[str, dict[str, dict[str, float | None]]]:
     return {name: {of: each.as_json() for of, each in row.items()} for name, row in rows.items()}
 
 
@@ -165,12 +160,13 @@ def _family(fit: FamilyFit) -> dict[str, Any]:
         return {"runs": len(fit.runs), "not fitted": fit.why_not}
     points = points_of(fit.runs)
     ranges = {"N": points.parameters, "D": points.tokens}
+    others = _constants({"L(C)": fit.compute.constants, "N and D together": fit.together.constants})
     return {
         "runs": len(fit.runs),
         "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
-        "L(C)": {name: each.as_json() for name, each in fit.compute.constants.items()},
+        "L(C)": others["L(C)"],
         "residual": fit.residual,
-        "N and D together": {name: each.as_json() for name, each in fit.together.constants.items()},
+        "N and D together": others["N and D together"],
         "residual of N and D together": fit.residual_together,
         "held out": [asdict(each) for each in fit.held_out],
         "ranges": {name: float(of.max() / of.min()) for name, of in ranges.items()},

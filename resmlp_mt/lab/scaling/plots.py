@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from resmlp_mt.common.colors import colors_of
-from resmlp_mt.lab.scaling.estimates import interval
-from resmlp_mt.lab.scaling.fit import FamilyFit, Fit, best_size
+from resmlp_mt.lab.scaling.fit import FamilyFit, Fit, best_size, interval
 from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 
@@ -44,9 +44,7 @@ def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "
     for axis in axes.flat:
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))  # also where the range is short
-        axis.xaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value:.0e}".replace("e+0", "e").replace("e+", "e"))
-        )
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0e}".replace("e+0", "e").replace("e+", "e"))
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.grid(alpha=0.3, which="major")
         axis.spines[["top", "right"]].set_visible(False)
@@ -91,38 +89,29 @@ def _losses(
         at = sorted((each[side], run.best) for each, run in runs if each[1 - side] == largest)
         axis.plot(*zip(*at, strict=True), markers[name], color=colors[name], markersize=5)
         if not fit.why_not:
-            _law(axis, _along(side, largest), fit.sizes["non_embedding"], (at[0][0], at[-1][0]), colors[name])
+            _law(axis, partial(_along, side, largest), fit.sizes["non_embedding"], (at[0][0], at[-1][0]), colors[name])
 
 
-def _along(side: int, fixed: float) -> Law:
-    def loss(named: Parameters, values: np.ndarray) -> np.ndarray:
-        n, d = (values, fixed) if side == 0 else (fixed, values)
-        return loss_of_sizes(named, *np.broadcast_arrays(n, d))
-
-    return loss
-
-
-def _of_c(flops: tuple[float, float]) -> Law:
-    return lambda named, compute: best_size(named, flops, compute)
+def _along(side: int, fixed: float, named: Parameters, values: np.ndarray) -> np.ndarray:
+    n, d = (values, fixed) if side == 0 else (fixed, values)
+    return loss_of_sizes(named, *np.broadcast_arrays(n, d))
 
 
 def _split(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str]) -> None:
-    drawn = False
     for name, fit in families.items():
         if fit.why_not or fit.frontier is None:
             continue
         k, growth = fit.flops
         compute = [k * run.parameters.non_embedding**growth * run.tokens for run in fit.runs]
-        law = fit.sizes["non_embedding"]
-        _law(axis, _of_c(fit.flops), law, (min(compute), max(compute)), colors[name])
+        law = partial(best_size, fit.flops)
+        _law(axis, law, fit.sizes["non_embedding"], (min(compute), max(compute)), colors[name])
         sizes = np.array([run.parameters.non_embedding for run in fit.runs])
         there = np.isfinite(fit.frontier.loss[0])
         axis.plot(
             fit.frontier.compute[there], sizes[fit.frontier.run[0, there]], markers[name],
             color=colors[name], markersize=5, markerfacecolor="none",
         )  # fmt: skip
-        drawn = True
-    if drawn:
+    if axis.lines:
         axis.set_yscale("log")
         every = [run.parameters.non_embedding for fit in families.values() for run in fit.runs]
         axis.set_ylim(min(every) / 10, max(every) * 30)

@@ -32,7 +32,7 @@ class ScalingRecipe(SharedSettings):
 
     Attributes:
         families: name, options of fairseq-train; ``{number}`` stands for a number of the size, in ``options`` too
-        sizes: name, numbers by name; from small to large
+        sizes: name, numbers by name
         pairs: amounts of training data, from small to large
         updates: the budget of every training
         validate_every: updates from one validation, a point of the curve, to the next

@@ -90,12 +90,9 @@ def test_a_killed_run_goes_on_to_the_weights_of_an_unbroken_training(finished, w
 def test_what_is_printed_and_left(finished):
     _, out, output = finished
     assert "paper: finished" in output and "relu: finished" in output
-    assert "to run: 2 trainings, 2 at a time, how long they take is known when one is finished" in output
-    assert re.search(r"^to run: 1 trainings, 2 at a time, about \d+\.\d min$", output, re.MULTILINE)
     assert {"table.json", "table.md", "table.png", "training.png"} <= {path.name for path in out.iterdir()}
     assert (out / "table.png").read_bytes().startswith(b"\x89PNG")
     table = (out / "table.md").read_text()
-    assert re.search(r"^\| broken \|( +\|)+$", table, re.MULTILINE)
     assert re.search(r"^\| relu \| `--activation-fn relu` \|$", table, re.MULTILINE)
     assert "Trained (paper, relu): on 20" in table
 
@@ -163,19 +160,13 @@ def test_told_to_end_it_ends_its_trainings(work, ablate, write_recipe, tmp_path,
         (["--work", "nowhere"], "nowhere/test.en: no such file: prepare the data first"),
         (["--table"], "A table: no row is finished"),
         (["--out", "a:b"], "a:b: fairseq would not take it for one folder"),
-        (["--out", "{work}"], "{work}/data-bin: would be written over the input"),
     ],
 )
 def test_mistakes_are_told_in_one_line(work, write_recipe, monkeypatch, tmp_path, arguments, message):
     recipe = write_recipe(tmp_path / "recipe.yaml")
-    recipe.write_text(
-        recipe.read_text().replace("  broken:", "  data-bin:\n  broken:" if "{work}" in arguments else "  broken:")
-    )
-    arguments = [argument.replace("{work}", str(work)) for argument in arguments]
     with pytest.raises(UserError) as caught:
         in_process("ablate", monkeypatch)(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
-    assert message.replace("{work}", str(work)) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 

@@ -1,11 +1,14 @@
-"""The table itself, from figures that are made up."""
+"""The table itself, from figures that are made up; Welch's interval beside the formula."""
 
 import json
+import math
 
+import numpy
 import pytest
+from scipy.stats import t
 
 from resmlp_mt.lab.ablations.plots import draw, figure_of, whiskers
-from resmlp_mt.lab.ablations.table import Figures, Table
+from resmlp_mt.lab.ablations.table import Difference, Figures, Spread, Table, difference, spread
 from resmlp_mt.lab.trainings.log import TrainingFigures
 
 
@@ -56,11 +59,9 @@ def test_marks_blanks_and_units(table):
     assert json.loads(json.dumps(table.as_json()))["figures"][1]["training"]["perplexity"] == 12.345
 
 
-def test_the_picture_has_whiskers_as_wide_as_the_bootstrap_says(table, tmp_path):
+def test_the_picture_has_whiskers_as_wide_as_the_bootstrap_says(table):
     assert whiskers(table, "sacrebleu") == [1.5, 1.2, 1.2, 1.2]
     assert whiskers(table, "perplexity") == [0.0] * 4
-    draw(table, tmp_path / "table.png")
-    assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_with_seeds_the_picture_has_deviations_as_whiskers_and_a_point_a_seed(tmp_path):
@@ -72,3 +73,31 @@ def test_with_seeds_the_picture_has_deviations_as_whiskers_and_a_point_a_seed(tm
     assert "standard deviation" in bleu.get_xlabel()
     draw(table, tmp_path / "table.png")
     assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_standard_deviation_is_that_of_a_sample():
+    found = spread([37.0, 38.0, 38.6])
+    assert found == Spread(pytest.approx(37.8667, abs=1e-4), pytest.approx(0.8083, abs=1e-4))  # by hand, n - 1
+    assert spread([37.0]) == Spread(37.0, None)
+
+
+@pytest.mark.parametrize("row", [[38.1, 38.9], [38.3, 38.3, 38.3], [5.42, 5.1, 5.9, 5.7]])
+@pytest.mark.parametrize("baseline", [[36.0, 37.9, 36.9], [5.4, 5.6]])
+def test_welch_s_interval_is_that_of_the_formula(row, baseline):
+    variances = [numpy.var(side, ddof=1) / len(side) for side in (row, baseline)]
+    degrees = sum(variances) ** 2 / sum(
+        variance**2 / (len(side) - 1) for variance, side in zip(variances, (row, baseline), strict=True)
+    )
+    half = t.ppf(0.975, degrees) * math.sqrt(sum(variances))
+    mean = numpy.mean(row) - numpy.mean(baseline)
+    found = difference(row, baseline)
+    assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half))
+
+
+@pytest.mark.parametrize(
+    ("row", "baseline"), [([38.0], [37.0]), ([38.0], [37.0, 37.5]), ([38.0, 39.0], [37.0]), ([5.4, 5.4], [5.1, 5.1])]
+)
+def test_without_a_variance_there_is_no_interval(row, baseline):
+    found = difference(row, baseline)
+    assert found == Difference(pytest.approx(numpy.mean(row) - numpy.mean(baseline)))
+    assert not found.told

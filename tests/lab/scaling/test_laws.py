@@ -5,19 +5,16 @@ import pytest
 from made_runs import CHINCHILLA, loss
 from scipy.optimize import curve_fit, least_squares
 
-from resmlp_mt.lab.scaling.estimates import estimate
+from resmlp_mt.lab.scaling.fit import estimate
 from resmlp_mt.lab.scaling.laws import (
+    DELTA,
     Points,
     fit_compute,
     fit_sizes,
     fit_together,
     loss_of_compute,
     loss_of_sizes,
-    named_compute,
-    named_sizes,
-    named_together,
 )
-from resmlp_mt.lab.scaling.minimize import DELTA
 
 KAPLAN = {"N_c": 6.4e13, "alpha": 0.076, "D_c": 1.8e13, "beta": 0.103}
 """Kaplan et al. 2020, table 2."""
@@ -34,16 +31,9 @@ def points(sizes, amounts, noise=0.0, random=None, constants=CHINCHILLA, law=los
     return Points(n, d, law(constants, n, d) * np.exp(noise * drawn), np.zeros(len(n), int))
 
 
-def test_the_constants_of_hoffmann_et_al_are_found_again():
-    made = points(np.geomspace(4e7, 1.6e10, 6), np.geomspace(1e9, 5e11, 6))
-    found = named_sizes(fit_sizes(made), made, 0)
-    for name, value in CHINCHILLA.items():
-        assert found[name][0] == pytest.approx(value, rel=1e-3), name
-
-
 def test_scipy_finds_the_same_law_of_n_and_d_with_huber_s_loss():
     made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.02, np.random.default_rng(3))
-    found = named_sizes(fit_sizes(made), made, 0)
+    [(found, _)] = fit_sizes(made)
 
     def residuals(theta):
         named = dict(zip(("E", "A", "B"), np.exp(theta[:3])[:, None], strict=True))
@@ -62,7 +52,7 @@ def test_curve_fit_finds_the_same_law_of_compute():
     random = np.random.default_rng(1)
     made = loss_of_compute({name: np.array([each]) for name, each in known.items()}, compute)
     made *= np.exp(0.001 * random.normal(size=made.shape))  # so small that Huber's loss is the square
-    found = named_compute(fit_compute(compute, made), compute)
+    found = fit_compute(compute, made, np.ones_like(made)[1:])[0]
 
     def law(c, log_e, log_a, alpha, log_b):
         return np.log(np.exp(log_e) + np.exp(log_a) * (np.exp(log_b) + c) ** -alpha)
@@ -76,7 +66,7 @@ def test_curve_fit_finds_the_same_law_of_compute():
 
 def test_the_constants_of_kaplan_et_al_are_found_again():
     made = points(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6), constants=KAPLAN, law=kaplan_loss)
-    found = named_together(fit_together(made), made)
+    found = fit_together(made)[0]
     for name, value in KAPLAN.items():
         assert found[name][0] == pytest.approx(value, rel=1e-2), name
 
@@ -89,30 +79,24 @@ def test_families_share_e_and_nothing_else():
         *(np.concatenate([getattr(one, name), getattr(two, name)]) for name in ("parameters", "tokens", "loss")),
         family=np.repeat([0, 1], len(one.loss)),
     )
-    found = fit_sizes(both)
-    for family, constants in enumerate((CHINCHILLA, other)):
-        named = named_sizes(found, both, family)
+    for (named, _), constants in zip(fit_sizes(both), (CHINCHILLA, other), strict=True):
         assert {name: each[0] for name, each in named.items()} == pytest.approx(constants, rel=1e-2)
 
 
 @pytest.mark.parametrize(
-    ("known", "law", "fit", "named", "constants"),
-    [
-        (CHINCHILLA, loss, fit_sizes, lambda theta, made: named_sizes(theta, made, 0), 5),
-        (KAPLAN, kaplan_loss, fit_together, named_together, 4),
-    ],
+    ("known", "law", "fit", "constants"),
+    [(CHINCHILLA, loss, lambda *given: fit_sizes(*given)[0], 5), (KAPLAN, kaplan_loss, fit_together, 4)],
     ids=["Hoffmann et al.", "Kaplan et al."],
 )
-def test_intervals_cover_the_truth_about_as_often_as_they_say(known, law, fit, named, constants):
+def test_intervals_cover_the_truth_about_as_often_as_they_say(known, law, fit, constants):
     random = np.random.default_rng(0)
     covered = {"alpha": 0, "beta": 0}
     sets, resamples = 100, 60
     for _ in range(sets):
         made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random, known, law)
         runs = len(made.loss)
-        found = fit(made)
         counts = random.multinomial(runs, [1 / runs] * runs, resamples).astype(float)
-        one, many = (named(theta, made) for theta in (found, fit(made, counts, found)))
+        one, many = fit(made, counts)
         for name in covered:
             each = estimate(one[name][0], many[name], runs, constants)
             covered[name] += each.low <= known[name] <= each.high

@@ -118,10 +118,9 @@ def test_a_kill_between_a_sample_and_its_record_leaves_no_sample(scale, write_st
 
 
 def test_a_reference_that_is_not_the_validation_set_s_is_refused_before_any_training(scale, trained, write_study, work):
-    for name, text in ("empty.de", ""), ("short.de", "ein Satz\n"), ("blank.de", "\n" * 6):
-        (work / name).write_text(text)
-        with pytest.raises(UserError, match=rf"{name}: not the text of the validation set, which has 6 sentences"):
-            scale(write_study(("reference: valid.de", f"reference: {name}")))
+    (work / "short.de").write_text("ein Satz\n")
+    with pytest.raises(UserError, match=r"short\.de: not the text of the validation set, which has 6 sentences"):
+        scale(write_study(("reference: valid.de", "reference: short.de")))
     assert not trained
 
 
