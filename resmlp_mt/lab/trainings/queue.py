@@ -46,7 +46,7 @@ class TrainingFolder:
     """The folder of a training.
 
     Attributes:
-        name: what ``--anew`` calls it
+        name: what ``--retrain`` calls it
         seed: of the training
         data: the binarized data
         sums: its checksums
@@ -154,7 +154,7 @@ class TrainingFolder:
             was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
             changed = f"other options ({was}, now {now_is})"
         raise UserError(
-            f"{self.folder}: trained with {changed}: --anew {self.name} trains it again, another --out keeps both"
+            f"{self.folder}: trained with {changed}: --retrain {self.name} trains it again, another --out keeps both"
         )
 
     def _train(self, held: IO[str], stop: Event, about: Mapping[str, str]) -> None:
