@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from resmlp_mt.cli import COMMANDS, main
+from resmlp_mt.cli import COMMANDS, SECOND_WORDS, main
 from scripts import in_process
 
-MODULES = [name.replace("-", "_") for name in COMMANDS]
+NAMES = [*COMMANDS, *(words.replace(" ", "-") for words in SECOND_WORDS)]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", NAMES)
 def test_help_tells_the_options(name, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         in_process(name, monkeypatch)("--help")
@@ -25,12 +25,13 @@ def test_help_tells_the_options(name, monkeypatch, capsys):
 def test_help_needs_no_torch():
     """One process asks every command for its options; what a command's work needs is imported after that."""
     ask = """
-import importlib, sys
+import sys
+from resmlp_mt.cli import parser_of
 for name in sys.argv[1:]:
-    importlib.import_module(f"resmlp_mt.cli.{name}").get_parser()
+    parser_of(name)
 print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.modules))
 """
-    done = subprocess.run([sys.executable, "-c", ask, *MODULES], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", ask, *NAMES], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
@@ -41,11 +42,11 @@ print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.mod
         ("plot", ["x.pt", "--out", ""], "--out"),
         ("ablate", ["x.yaml", "--work", ""], "--work"),
         ("ablate", ["x.yaml", "--out", ""], "--out"),
-        ("export_onnx", [""], "FOLDER"),
+        ("export-onnx", [""], "FOLDER"),
         ("distill", ["x", "--data", "", "--source-lang", "en", "--target-lang", "de", "--out", "x"], "--data"),
-        ("benchmark_corpora", ["--from", ""], "--from"),
-        ("benchmark_corpora", ["--from", "x", "--json", ""], "--json"),
-        ("prepare_text", ["--train", "a", "b", "--out", ""], "--out"),
+        ("benchmark-corpora", ["--from", ""], "--from"),
+        ("benchmark-corpora", ["--from", "x", "--json", ""], "--json"),
+        ("prepare-text", ["--train", "a", "b", "--out", ""], "--out"),
     ],
 )
 def test_a_name_that_is_empty_is_refused(name, arguments, option, monkeypatch, capsys, tmp_path):

@@ -25,7 +25,7 @@ def logs(tmp_path):
 
 @pytest.fixture
 def plot_training(monkeypatch, capsys):
-    return printed("plot_training", monkeypatch, capsys)
+    return printed("plot-training", monkeypatch, capsys)
 
 
 def test_runs_are_drawn_by_the_names_of_their_folders(plot_training, logs, tmp_path):

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.common.errors import told_in_one_line
 
 with told_in_one_line():  # the imports take a second
-    from resmlp_mt.cli import named
+    from resmlp_mt.cli.arguments import named
     from resmlp_mt.common.files import checksum
     from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare, unpacking
     from resmlp_mt.data.sources import PlainText

@@ -18,7 +18,7 @@ from sentences import KINDS, Sampler, Sentence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.cli import named
+from resmlp_mt.cli.arguments import named
 from resmlp_mt.common.errors import UserError, told_in_one_line
 from resmlp_mt.common.files import atomic_write, read_lines, read_parallel
 

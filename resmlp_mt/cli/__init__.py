@@ -1,11 +1,10 @@
-"""``resmlp-mt``: one command, a subcommand a job, each a module of this room with ``get_parser`` and ``main``."""
+"""``resmlp-mt``: a subcommand a job. ``plot-training`` is the function ``plot_training`` of ``plot.py``."""
 
 import argparse
 import importlib
 import logging
 import sys
 from importlib import metadata
-from pathlib import Path
 
 from resmlp_mt.common.errors import told_in_one_line
 
@@ -30,6 +29,8 @@ COMMANDS = {
     "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
 }
 
+SECOND_WORDS = "export onnx", "benchmark translate"
+
 EXAMPLE = """from text to a page:
   resmlp-mt prepare-text ... --out work                            text -> work/data-bin
   fairseq-train work/data-bin --user-dir resmlp_mt --arch resmlp_transformer ... --save-dir checkpoints
@@ -39,11 +40,17 @@ EXAMPLE = """from text to a page:
 resmlp-mt COMMAND --help tells a command's options"""
 
 
-def named(text: str) -> Path:
-    """A path that an option names. One that is empty is a variable of a script that was not set."""
-    if not text:
-        raise argparse.ArgumentTypeError("is empty: give a name")
-    return Path(text)
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of a command, or of one with a second word, as ``export-onnx``."""
+    module = importlib.import_module(f"resmlp_mt.cli.{name.partition('-')[0]}")
+    parser: argparse.ArgumentParser = getattr(module, name.replace("-", "_"))()
+    return parser
+
+
+def run(name: str) -> None:
+    """Run a command with the arguments that ``sys.argv`` has."""
+    args = parser_of(name).parse_args()
+    args.run(args)
 
 
 def main(name: str | None = None) -> None:
@@ -64,10 +71,12 @@ def main(name: str | None = None) -> None:
             if name not in COMMANDS:
                 print(f"resmlp-mt: no command {name!r}; resmlp-mt --help lists them", file=sys.stderr)
                 sys.exit(2)
-            sys.argv = [f"resmlp-mt {name}", *sys.argv[2:]]  # what argparse calls the command
+            words = 2 if " ".join([name, *sys.argv[2:3]]) in SECOND_WORDS else 1
+            name = " ".join(sys.argv[1 : 1 + words])
+            sys.argv = [f"resmlp-mt {name}", *sys.argv[1 + words :]]  # what argparse calls the command
         # Warnings only. fairseq would set up more as it is imported, but does not if logging is set up already.
         logging.basicConfig(level=logging.WARNING, format="%(message)s")
-        importlib.import_module(f"resmlp_mt.cli.{name.replace('-', '_')}").main()
+        run(name.replace(" ", "-"))
 
 
 def _contents() -> str:

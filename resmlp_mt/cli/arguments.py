@@ -1,86 +1,88 @@
-"""Types of options, for argparse, and what several commands have in common."""
+"""What several commands have in common: types of options, groups of options, how help looks."""
 
 import argparse
+import importlib
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TypeVar, get_args
+from pathlib import Path
+from typing import Any, TypeVar, get_args
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.options import EngineOptions
 
 Given = TypeVar("Given")
+Run = Callable[[argparse.Namespace], None]
 
 
-def command_parser(description: str | None, epilog: str | None = None) -> argparse.ArgumentParser:
-    """A parser whose help keeps the line ends of its texts."""
-    return argparse.ArgumentParser(
-        description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the line ends of a command's texts, and tells the defaults."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        untold = action.default is None or isinstance(action.default, bool | list) or "(default" in str(action.help)
+        return action.help if untold or action.default == argparse.SUPPRESS else f"{action.help} (default: %(default)s)"
 
 
-def positive(most: int, least: int = 1) -> Callable[[str], int]:
-    """Numbers from 1, or more, to a largest one."""
-
-    def number(text: str) -> int:
-        if not text.isdecimal() or len(text) > 9 or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not from {least:,} to {most:,}")
-        return int(text)
-
-    return number
+def command_parser(
+    description: str | None, epilog: str | None = None, run: Run | None = None
+) -> argparse.ArgumentParser:
+    """A parser of a command's options; ``run`` is what the command does with them."""
+    parser = argparse.ArgumentParser(description=description, epilog=epilog, formatter_class=_Help)
+    parser.set_defaults(run=run)
+    return parser
 
 
-def number_within(least: float, most: float) -> Callable[[str], float]:
-    """Numbers from a smallest to a largest one."""
+def run_of(module: str) -> Run:
+    """The function ``run`` of a module of the lab, which is imported when it is called: help needs no torch."""
+    return lambda args: importlib.import_module(f"resmlp_mt.lab.{module}").run(args)
+
+
+def named(text: str) -> Path:
+    """A path that an option names. One that is empty is a variable of a script that was not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: give a name")
+    return Path(text)
+
+
+def number_within(least: float, most: float) -> Callable[[str], Any]:
+    """Numbers from a smallest to a largest one: whole ones, if these are."""
+    kind = int if isinstance(most, int) and isinstance(least, int) else float
 
     def number(text: str) -> float:
         try:
-            value = float(text)
+            value = kind(text)
         except ValueError:
             value = float("nan")
         if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not from {least:g} to {most:g}")
+            whole = "a whole number " if kind is int else ""
+            raise argparse.ArgumentTypeError(f"{text} is not {whole}from {least:,} to {most:,}")
         return value
 
     return number
 
 
-def add_form(parser: argparse.ArgumentParser) -> None:
-    """Add how a command prints its table."""
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="print the table in Markdown")
-    form.add_argument("--json", action="store_true", help="print one JSON object")
+def positive(most: int) -> Callable[[str], int]:
+    """Whole numbers from 1 to a largest one."""
+    return number_within(1, most)
 
 
-def add_trainings(parser: argparse.ArgumentParser, name: str) -> "argparse._MutuallyExclusiveGroup":
-    """Add ``--jobs`` and ``--anew`` of a command with a training for each ``name``.
-
-    Returns:
-        the group of ``--anew``, for options that train nothing
-    """
-    jobs = "trainings at a time, of one thread each (default: 1)"
-    parser.add_argument("--jobs", type=positive(1000), default=1, metavar="N", help=jobs)
-    anew = "delete what these have, and train them again"
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--anew", nargs="+", default=[], metavar=name, help=anew)
-    return what
+def add_number(
+    parser: "argparse._ActionsContainer", name: str, most: int, help: str, default: int | None = None
+) -> None:
+    """Add an option that is a whole number from 1 to ``most``."""
+    parser.add_argument(name, type=positive(most), default=default, metavar="N", help=help)
 
 
 def add_options(parser: "argparse._ActionsContainer", options: type) -> None:
     """Add the fields of a dataclass of options, which checks their values itself."""
     for each in fields(options):
-        name, about = each.name.replace("_", "-"), each.metadata
+        name, help, choices = each.name.replace("_", "-"), each.metadata["help"], each.metadata.get("choices")
         kind = (get_args(each.type) or (each.type,))[0]
-        shown = "" if each.default is None else f" (default: {each.default})"
-        if kind is bool:
-            action = "store_false" if each.default else "store_true"
-            help = f"do not {about['help']}" if each.default else about["help"]
-            parser.add_argument(
-                f"--no-{name}" if each.default else f"--{name}", dest=each.name, action=action, help=help
-            )
+        if kind is bool and each.default:
+            parser.add_argument(f"--no-{name}", dest=each.name, action="store_false", help=f"do not {help}")
+        elif kind is bool:
+            parser.add_argument(f"--{name}", action="store_true", help=help)
         else:
-            choices = about.get("choices")
-            metavar = None if choices else name.rpartition("-")[2].upper()
-            help = f"{about['help']}{shown}"
+            metavar = None if choices else {int: "N", float: "X"}.get(kind, name.upper())
             parser.add_argument(
                 f"--{name}", type=kind, default=each.default, choices=choices, metavar=metavar, help=help
             )
@@ -98,6 +100,37 @@ def add_speed(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
     return speed
 
 
+def add_exported_folder(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of a trained model."""
+    parser.add_argument("folder", type=named, metavar="FOLDER", help="made by resmlp-mt export")
+
+
+def add_form(parser: argparse.ArgumentParser) -> None:
+    """Add how a command prints its table."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print the table in Markdown")
+    form.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_recipe(parser: argparse.ArgumentParser, recipe: str, work: Path | None, out: str) -> None:
+    """Add a recipe of trainings, the folder of their data, and the one of their results."""
+    parser.add_argument("recipe", type=Path, metavar="RECIPE", help=recipe)
+    data = "the folder of the data, with data-bin and the reference"
+    parser.add_argument("--work", type=named, default=work, required=work is None, metavar="WORK", help=data)
+    results = f"the folder for all results (default: WORK/{out}/ and the recipe's name)"
+    parser.add_argument("--out", type=named, metavar="OUT", help=results)
+    add_number(parser, "--jobs", 1000, "trainings at a time, of one thread each", 1)
+
+
+def add_retrain(parser: argparse.ArgumentParser, name: str) -> "argparse._MutuallyExclusiveGroup":
+    """Add ``--retrain`` of a command with a training for each ``name``, and ``--table``, which trains nothing."""
+    what = parser.add_mutually_exclusive_group()
+    again = f"delete what these {name.lower()}s have, and train them again"
+    what.add_argument("--retrain", nargs="+", default=[], metavar=name, help=again)
+    what.add_argument("--table", action="store_true", help="train nothing: show what is finished")
+    return what
+
+
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
     """Add ``--user-dir``."""
     parser.add_argument(
@@ -106,11 +139,7 @@ def add_user_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def import_user_dir(folder: str | None) -> None:
-    """Import the code of a user's own that an option names.
-
-    Raises:
-        UserError: there is none, or its name is that of another module
-    """
+    """Import the code of a user's own that an option names."""
     from fairseq.utils import import_user_module
 
     try:

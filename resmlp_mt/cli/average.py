@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import command_parser
+from resmlp_mt.cli.arguments import command_parser, named
 
 EPILOG = """
 The result is for fairseq-generate, fairseq-interactive and from_pretrained. It holds no optimizer state: to train on
@@ -16,8 +15,8 @@ examples:
 """
 
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
+def average() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, EPILOG, _run)
     files = "one directory of checkpoints (with one of the --num options), or checkpoint files, oldest first"
     parser.add_argument("--inputs", nargs="+", type=Path, required=True, metavar="PATH", help=files)
     parser.add_argument("--output", type=named, required=True, metavar="FILE", help="the averaged checkpoint to write")
@@ -30,8 +29,7 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    args = get_parser().parse_args()
+def _run(args: argparse.Namespace) -> None:
     from resmlp_mt.fairseq_plugin.trained import average_checkpoints, inputs_of, save_checkpoint
 
     counts = args.num_epoch_checkpoints, args.num_update_checkpoints

@@ -1,18 +1,17 @@
-"""Compare the speed and memory of fairseq architectures of one size, in training and in generation."""
+"""Measure speed and memory: of architectures, of engines that translate real text, of preparing a corpus."""
 
 import argparse
-import sys
 
-from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import command_parser, number_within, positive
+from resmlp_mt.cli.arguments import add_number, command_parser, named, number_within, run_of
+from resmlp_mt.common.files import check_can_be_written, check_outputs, write_json
 
-EPILOG = """
+SYSTEMS = """
 systems:
   resmlp_transformer                              an architecture, untrained, of the size that all have
   resmlp_transformer:layerscale_init=0.1,dropout=0.2
                                                   with options of fairseq-train
   transformer@onednn, resmlp_transformer@onednn:dropout=0.2
-                                                  fp32 matrices multiplied by oneDNN in the place of BLAS
+                                                  fp32 matrices multiplied by oneDNN instead of BLAS
   checkpoint.pt, checkpoint.pt:option=value       a trained model, in generation with --data; --model-overrides
   ctranslate2:compute_type=int8                   the baseline through CTranslate2, where it is installed
 
@@ -25,57 +24,113 @@ examples:
   resmlp-mt benchmark generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
     --baseline transformer.pt --system ctranslate2:compute_type=int8 --sentences 256
 """
+ENGINES = """
+engines:
+  transformer.pt                          a checkpoint of any fairseq model, by fairseq's own search
+  resmlp.pt:inference_precision=bf16      with options in the place of its own; batch_size=64 unless given
+  ctranslate2/transformer.pt:compute_type=int8
+                                          the same Transformer in CTranslate2; max_batch_size=64 unless given, vmap=FILE
+  FOLDER, FOLDER:precision=bf16           made by resmlp-mt export, in Translator; also engine=compiled
 
+Each runs in a process of its own, and they take turns. The first one is what the others are compared with. A text is
+SOURCE or SOURCE:REFERENCE, a sentence a line.
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
-    parser.add_argument("what", choices=["training", "generation", "workers", "all"])
-    parser.add_argument("--quick", action="store_true", help="a minute in the place of half an hour")
-    parser.add_argument("--system", action="append", metavar="NAME", help="what to compare, in the place of the usual")
-    parser.add_argument("--baseline", metavar="NAME", help="the system that the others are compared with (transformer)")
-    shapes = "batches, such as 24x32, lengths in subwords with </s>; one comparison in the place of several"
-    parser.add_argument("--shapes", nargs="+", metavar="LENGTHxSENTENCES", help=shapes)
-    size = parser.add_argument_group("size of the models")
-    size.add_argument("--size", choices=["base", "small"], help="that of the paper's model, or of Multi30k's")
-    for name, most in MOST.items():
-        size.add_argument(f"--{name}", type=positive(most, 5 if name == "vocabulary" else 1), metavar="N")
-    conditions = parser.add_argument_group("conditions")
-    conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has not been tried yet")
-    conditions.add_argument("--fp16", action="store_true", help="on CUDA")
-    conditions.add_argument("--threads", type=positive(1000), metavar="N", help="of a process (cores; 1 for workers)")
-    conditions.add_argument("--beam", type=positive(1000), default=4, metavar="N")
-    conditions.add_argument(
-        "--padding", type=number_within(0, 0.49), metavar="X", help="part of a batch that is padding (0.1)"
-    )
-    conditions.add_argument("--rounds", type=positive(1000), metavar="N", help="how often each is timed")
-    conditions.add_argument("--warmup", type=positive(1000), metavar="N", help="rounds before that")
-    conditions.add_argument("--no-memory", action="store_true", help="time alone")
-    conditions.add_argument("--profile", action="store_true", help="also show where the time goes, by operation")
-    conditions.add_argument("--processes", type=positive(100), default=2, metavar="N", help="of workers")
-    text = parser.add_argument_group("sentences to translate, random ones unless given")
-    text.add_argument(
-        "--data", type=named, metavar="FOLDER", help="what fairseq-preprocess made, with a joined dictionary"
-    )
-    text.add_argument("--split", default="test")
-    text.add_argument("--sentences", type=positive(10**6), metavar="N", help="how many, at least")
-    output = parser.add_argument_group("output, beside the tables")
-    output.add_argument("--json", metavar="FILE")
-    output.add_argument("--markdown", metavar="FILE")
-    output.add_argument("--plots", metavar="FOLDER", help="PNG files; needs matplotlib")
-    return parser
-
-
+example:
+  resmlp-mt benchmark translate --data data-bin --languages en de --text test.en:test.de --threads 1 \\
+    --engine transformer.pt --engine ctranslate2/transformer.pt:compute_type=int8 --engine en-de --json speed.json
+"""
+CORPUS = """
+example:
+  resmlp-mt benchmark-corpora --from work/multi30k/raw --pairs 29000 --json corpora.json
+"""
 MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabulary": 1 << 20}
 """Sizes beyond which a model is a slip of the hand."""
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["translate"]:
-        from resmlp_mt.cli import benchmark_translate
+def benchmark() -> argparse.ArgumentParser:
+    about = "Compare the speed and memory of fairseq architectures of one size, in training and in generation."
+    parser = command_parser(about, SYSTEMS, run_of("benchmarks.command"))
+    what = "what to measure; workers: one training, and several at a time"
+    parser.add_argument("what", choices=["training", "generation", "workers", "all"], help=what)
+    parser.add_argument("--quick", action="store_true", help="a minute instead of half an hour")
+    systems = "what to compare, instead of the usual; can be given several times"
+    parser.add_argument("--system", action="append", metavar="NAME", help=systems)
+    baseline = "the system that the others are compared with (default: transformer)"
+    parser.add_argument("--baseline", metavar="NAME", help=baseline)
+    shapes = "batches, such as 24x32, lengths in subwords with </s>; one comparison instead of several"
+    parser.add_argument("--shapes", nargs="+", metavar="LENGTHxSENTENCES", help=shapes)
+    size = parser.add_argument_group("size of the models")
+    size.add_argument("--size", choices=["base", "small"], help="that of the paper's model, or of Multi30k's")
+    for name, most in MOST.items():
+        least = 5 if name == "vocabulary" else 1
+        size.add_argument(
+            f"--{name}", type=number_within(least, most), metavar="N", help=f"{name}, instead of that size's"
+        )
+    conditions = parser.add_argument_group("conditions")
+    conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has not been tried yet")
+    conditions.add_argument("--fp16", action="store_true", help="half precision, on CUDA")
+    add_number(conditions, "--threads", 1000, "of a process (default: as many as cores; 1 for workers)")
+    add_number(conditions, "--beam", 1000, "width of the search", 4)
+    padding = "part of a batch that is padding (default: 0.1)"
+    conditions.add_argument("--padding", type=number_within(0, 0.49), metavar="X", help=padding)
+    add_number(conditions, "--rounds", 1000, "how often each is timed (default: the comparison's)")
+    add_number(conditions, "--warmup", 1000, "rounds before that (default: the comparison's)")
+    conditions.add_argument("--no-memory", action="store_true", help="measure time alone")
+    conditions.add_argument("--profile", action="store_true", help="also show where the time goes, by operation")
+    add_number(conditions, "--processes", 100, "trainings at a time, for workers", 2)
+    text = parser.add_argument_group("sentences to translate, random ones unless given")
+    data = "what fairseq-preprocess made, with a joined dictionary"
+    text.add_argument("--data", type=named, metavar="FOLDER", help=data)
+    text.add_argument("--split", default="test", help="which set of --data")
+    add_number(text, "--sentences", 10**6, "how many, at least (default: the comparison's)")
+    output = parser.add_argument_group("output, beside the tables")
+    output.add_argument("--json", metavar="FILE", help="all figures")
+    output.add_argument("--markdown", metavar="FILE", help="the tables")
+    output.add_argument("--plots", metavar="FOLDER", help="PNG files; needs matplotlib")
+    return parser
 
-        sys.argv = [f"{sys.argv[0]} translate", *sys.argv[2:]]
-        return benchmark_translate.main()
-    args = get_parser().parse_args()
-    from resmlp_mt.lab.benchmarks.command import run
 
-    run(args)
+def benchmark_translate() -> argparse.ArgumentParser:
+    about = "Compare engines that translate real text, from text to text: speed, quality, latency, memory, size."
+    parser = command_parser(about, ENGINES, run_of("benchmarks.real_text"))
+    engines = "what to compare; to be given for each"
+    parser.add_argument("--engine", action="append", required=True, metavar="NAME", help=engines)
+    parser.add_argument("--data", type=named, required=True, metavar="DATA_BIN", help="the training's binarized data")
+    codes = "two-letter codes, such as en de"
+    parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help=codes)
+    texts = "plain files; can be given several times"
+    parser.add_argument("--text", action="append", required=True, metavar="SOURCE[:REFERENCE]", help=texts)
+    add_number(parser, "--threads", 1000, "of each engine", 1)
+    add_number(parser, "--beam", 1000, "width of the search", 4)
+    add_number(parser, "--rounds", 1000, "how often each is timed", 5)
+    parser.add_argument("--profile", action="store_true", help="also show where the time goes, by PyTorch operation")
+    output = parser.add_argument_group("output, beside the table")
+    output.add_argument("--json", type=named, metavar="FILE", help="all figures")
+    output.add_argument("--markdown", type=named, metavar="FILE", help="the table")
+    output.add_argument("--plot", type=named, metavar="FILE", help="BLEU against speed, a PNG; needs matplotlib")
+    return parser
+
+
+def benchmark_corpora() -> argparse.ArgumentParser:
+    about = "Speed and memory of preparing a corpus, beside the plain sequence of command-line tools."
+    parser = command_parser(f"{about} Both must make the same bytes.", CORPUS, _corpora)
+    folder = "folder with Multi30k's .gz files"
+    parser.add_argument("--from", dest="multi30k", type=named, required=True, metavar="FOLDER", help=folder)
+    add_number(parser, "--pairs", 10**8, "training pairs; Multi30k's 29,000 are repeated", 300_000)
+    add_number(parser, "--symbols", 10**6, "BPE merges", 4000)
+    add_number(parser, "--jobs", 1000, "processes of each tool, and ours", 2)
+    add_number(parser, "--rounds", 1000, "runs of each chain, in turn", 3)
+    parser.add_argument("--json", type=named, metavar="FILE", help="write all figures to this file")
+    return parser
+
+
+def _corpora(args: argparse.Namespace) -> None:
+    if args.json:
+        check_can_be_written(args.json)
+        check_outputs([args.json], args.multi30k.glob("*.gz"))
+    from resmlp_mt.lab.benchmarks.corpora import compare, table
+
+    result = compare(args.multi30k, args.pairs, args.symbols, args.jobs, args.rounds)
+    print(f"{args.pairs:,} pairs, {args.jobs} processes, {args.rounds} rounds: the same bytes\n\n{table(result)}")
+    if args.json:
+        write_json(args.json, result)

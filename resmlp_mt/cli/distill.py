@@ -2,8 +2,7 @@
 
 import argparse
 
-from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import command_parser
+from resmlp_mt.cli.arguments import command_parser, named
 from resmlp_mt.data.languages import check_name
 
 EPILOG = """
@@ -18,14 +17,10 @@ examples:
 """
 
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
-    parser.add_argument(
-        "generated",
-        nargs="+",
-        metavar="FILE",
-        help="what fairseq-generate printed for --gen-subset train; several files are the shards of one run",
-    )
+def distill() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, EPILOG, _run)
+    files = "what fairseq-generate printed for --gen-subset train; several files are the shards of one run"
+    parser.add_argument("generated", nargs="+", metavar="FILE", help=files)
     parser.add_argument("--data", type=named, required=True, help="the binarized data that was translated")
     parser.add_argument("--source-lang", required=True, metavar="LANG", help="such as en")
     parser.add_argument("--target-lang", required=True, metavar="LANG", help="such as de")
@@ -34,8 +29,7 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    args = get_parser().parse_args()
+def _run(args: argparse.Namespace) -> None:
     from resmlp_mt.lab.distillation import DataBin, distill
 
     langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")

@@ -2,12 +2,10 @@
 
 import argparse
 import re
-import sys
 
-from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import add_user_dir, command_parser, import_user_dir
+from resmlp_mt.cli.arguments import add_exported_folder, add_user_dir, command_parser, import_user_dir, named
 
-EPILOG = """
+CONTENTS = """
 written to --out, which must not exist yet and appears whole:
   config.json, generation_config.json, model.safetensors     the model
   tokenizer_config.json, *_symbols.txt, subwords.model       its text
@@ -21,65 +19,52 @@ examples:
   resmlp-mt export checkpoints/checkpoint2[6-9].pt --data data-bin --out en-de --license mit
   resmlp-mt export onnx en-de     graphs for ONNX Runtime, into a folder that is there
 """
-_LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
+GRAPHS = """
+written to FOLDER/onnx, which must not exist yet and appears whole, for --engine onnx of translate and serve:
+  encoder.onnx        source -> keys, values, mask
+  decoder_step.onnx   previous, past, keys, values, mask -> log_probabilities, longer_past, attention
+
+Before, the scores of searches are compared with PyTorch's.
+
+example:
+  resmlp-mt export onnx en-de
+"""
 
 
-def license_name(text: str) -> str:
+def _license(text: str) -> str:
     """A licence as Hugging Face's hub spells it."""
-    if not _LICENSE.fullmatch(text):
+    if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9.+-]*", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no identifier such as mit or cc-by-4.0")
     return text
 
 
-def one_line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Words for a cell of a table."""
     if not text.isprintable() or "|" in text:
         raise argparse.ArgumentTypeError("must be one line without '|'")
     return text
 
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
-    parser.add_argument(
-        "checkpoints",
-        nargs="+",
-        type=named,
-        metavar="CHECKPOINT",
-        help="of a resmlp_transformer; several are averaged",
-    )
+def export() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, CONTENTS, _export)
+    files = "of a resmlp_transformer; several are averaged"
+    parser.add_argument("checkpoints", nargs="+", type=named, metavar="CHECKPOINT", help=files)
     parser.add_argument("--out", required=True, type=named, metavar="FOLDER", help="the folder to make")
-    parser.add_argument(
-        "--data",
-        required=True,
-        type=named,
-        metavar="DATA_BIN",
-        help="the binarized data: dictionaries, and how text was prepared",
-    )
-    parser.add_argument(
-        "--codes",
-        type=named,
-        metavar="FILE",
-        help="the learned subwords (default: those in DATA_BIN)",
-    )
-    parser.add_argument(
-        "--scores", type=named, metavar="FILE", help="what resmlp-mt score --json printed, for the model card"
-    )
-    parser.add_argument(
-        "--onnx", action="store_true", help="also FOLDER/onnx, graphs for --engine onnx of translate and serve"
-    )
-    parser.add_argument("--license", type=license_name, help="of the model, for its card: an identifier such as mit")
-    parser.add_argument("--trained-on", type=one_line, metavar="WORDS", help="the training data, for the card")
+    data = "the binarized data: dictionaries, and how text was prepared"
+    parser.add_argument("--data", required=True, type=named, metavar="DATA_BIN", help=data)
+    codes = "the learned subwords (default: those in DATA_BIN)"
+    parser.add_argument("--codes", type=named, metavar="FILE", help=codes)
+    scores = "what resmlp-mt score --json printed, for the model card"
+    parser.add_argument("--scores", type=named, metavar="FILE", help=scores)
+    onnx = "also FOLDER/onnx, graphs for --engine onnx of translate and serve"
+    parser.add_argument("--onnx", action="store_true", help=onnx)
+    parser.add_argument("--license", type=_license, help="of the model, for its card: an identifier such as mit")
+    parser.add_argument("--trained-on", type=_one_line, metavar="WORDS", help="the training data, for the card")
     add_user_dir(parser)
     return parser
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["onnx"]:
-        from resmlp_mt.cli import export_onnx
-
-        sys.argv = [f"{sys.argv[0]} onnx", *sys.argv[2:]]
-        return export_onnx.main()
-    args = get_parser().parse_args()
+def _export(args: argparse.Namespace) -> None:
     from resmlp_mt.export.card import Card, read_scores
     from resmlp_mt.export.hub_folder import TOLERANCE, check_new, text_of, write_hub_folder
     from resmlp_mt.fairseq_plugin.trained import load
@@ -94,3 +79,19 @@ def main() -> None:
     difference = write_hub_folder(args.out, trained, text, learned, card, args.onnx)
     print(f"largest difference of a score from fairseq's: {difference:.1e} (allowed: {TOLERANCE:.0e})")
     print(f"wrote {args.out}")
+
+
+def export_onnx() -> argparse.ArgumentParser:
+    about = "Add graphs for ONNX Runtime to a folder that resmlp-mt export made: an encoder and a step of the decoder."
+    parser = command_parser(about, GRAPHS, _export_onnx)
+    add_exported_folder(parser)
+    return parser
+
+
+def _export_onnx(args: argparse.Namespace) -> None:
+    from resmlp_mt.export.graphs import add_graphs
+    from resmlp_mt.translate.graphs import FOLDER, TOLERANCE
+
+    difference = add_graphs(args.folder)
+    print(f"difference of a log-probability from PyTorch's: {difference:.1e} (allowed: {TOLERANCE:.0e})")
+    print(f"wrote {args.folder / FOLDER}")

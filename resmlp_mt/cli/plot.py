@@ -5,11 +5,19 @@ import importlib.util
 import os
 from pathlib import Path
 
-from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import add_user_dir, command_parser, import_user_dir, number_within, positive
+from resmlp_mt.cli.arguments import (
+    add_number,
+    add_user_dir,
+    command_parser,
+    import_user_dir,
+    named,
+    number_within,
+    run_of,
+)
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import check_can_be_written, check_outputs
 
-EPILOG = """
+MATRICES = """
 written to --out:
   index.html        all of it on one page that needs no other file and no network
   overview.png, profiles.png, sparsity.png, encoder-1.png, ..., decoder-1.png, ...
@@ -28,32 +36,74 @@ examples:
   resmlp-mt plot checkpoints/checkpoint1.pt checkpoints/checkpoint10.pt --out mixing --length 40
   resmlp-mt plot checkpoints/checkpoint_last.pt checkpoints/avg.pt --out mixing --prune 0.5 0.9
 """
+CURVES = """
+A log is what fairseq-train printed with --log-format simple or json, of a training that is finished or still runs. To
+keep it: fairseq-train ... --log-format simple --log-interval 20 2>&1 | tee -a RUN/train.log
+
+examples:
+  resmlp-mt plot-training work/multi30k/resmlp/train.log --out resmlp.png
+  resmlp-mt plot-training work/multi30k/*/train.log --out both.png
+"""
 
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
-    add = parser.add_argument
+def plot() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, MATRICES, _plot)
     last = "of one model, oldest first; the last is looked at closely"
-    add("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help=last)
-    add("--out", type=named, required=True, metavar="DIR", help="folder to write to, made if missing")
-    add("--length", type=int, metavar="T", help="look at the first T positions (default: what the training used)")
-    smallest = "also write the last checkpoint with this share of each A's weights, the smallest, set to zero"
-    add("--prune", nargs="+", type=number_within(1e-9, 1), default=[], metavar="SHARE", help=smallest)
-    text = "binarized data: also show what a model's bands (--mixing-band) read in its first 1,000 sentences"
-    add("--data", metavar="DIR", help=text)
-    add("--subset", default="valid", metavar="NAME", help="of --data (default: %(default)s)")
-    add("--sentence", type=positive(999_999_999), default=1, metavar="N", help="of --data, to show by itself (1)")
+    parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help=last)
+    parser.add_argument("--out", type=named, required=True, metavar="DIR", help="folder to write to, made if missing")
+    length = "look at the first T positions (default: what the training used)"
+    parser.add_argument("--length", type=int, metavar="T", help=length)
+    pruned = "also write the last checkpoint with this share of each A's weights, the smallest, set to zero"
+    share = number_within(1e-9, 1)
+    parser.add_argument("--prune", nargs="+", type=share, default=[], metavar="SHARE", help=pruned)
+    data = "binarized data: also show what a model's bands (--mixing-band) read in its first 1,000 sentences"
+    parser.add_argument("--data", metavar="DIR", help=data)
+    parser.add_argument("--subset", default="valid", metavar="NAME", help="of --data")
+    add_number(parser, "--sentence", 999_999_999, "of --data, to show by itself", 1)
     add_user_dir(parser)
     return parser
 
 
-def main() -> None:
-    args = get_parser().parse_args()
+def plot_training() -> argparse.ArgumentParser:
+    about = "Draw the curves of trainings from their logs: loss, perplexity, learning rate, words a second."
+    parser = command_parser(about, CURVES, _plot_training)
+    parser.add_argument("logs", nargs="+", type=named, metavar="LOG", help="one a training")
+    parser.add_argument("--out", type=named, default=Path("training.png"), metavar="FILE", help="a PNG file")
+    return parser
+
+
+def _check_matplotlib(command: str) -> None:
     if not importlib.util.find_spec("matplotlib"):
-        raise UserError("plot needs matplotlib: pip install matplotlib")
+        raise UserError(f"{command} needs matplotlib: pip install matplotlib")
+
+
+def _plot(args: argparse.Namespace) -> None:
+    _check_matplotlib("plot")
     if os.path.lexists(args.out) and not args.out.is_dir():
         raise UserError(f"--out {args.out}: is no folder: choose another name")
     import_user_dir(args.user_dir)
-    from resmlp_mt.lab.analysis.command import run
+    run_of("analysis.command")(args)
 
-    run(args)
+
+def _plot_training(args: argparse.Namespace) -> None:
+    _check_matplotlib("plot-training")
+    from resmlp_mt.lab.trainings.curves import draw_curves
+    from resmlp_mt.lab.trainings.log import read_curves
+
+    check_can_be_written(args.out)
+    check_outputs([args.out], args.logs)
+    runs = {name: read_curves(path) for name, path in _names_of(args.logs).items()}
+    draw_curves(runs, args.out)
+    for name, curves in runs.items():
+        print(f"{name}: {max(curves.training):,.0f} updates")
+    print(f"wrote {args.out}")
+
+
+def _names_of(paths: list[Path]) -> dict[str, Path]:
+    """A name for each log: its folder's or its own, or, where those do not tell them apart, its whole path."""
+    found = {path.resolve().parent.name if path.stem == "train" else path.stem: path for path in paths}
+    if len(found) < len(paths):
+        found = {str(path): path for path in paths}
+    if len(found) < len(paths):
+        raise UserError(f"{', '.join(map(str, paths))}: a log is given twice")
+    return found

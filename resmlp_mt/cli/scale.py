@@ -1,10 +1,8 @@
 """How the loss falls with parameters, data and compute: train a grid of models, fit laws to it, make a page."""
 
 import argparse
-from pathlib import Path
 
-from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import add_trainings, command_parser
+from resmlp_mt.cli.arguments import add_recipe, add_retrain, command_parser, run_of
 
 EPILOG = """
 A cell of the grid is a family (such as transformer, resmlp), a size and an amount of data. Each is trained in a folder
@@ -22,20 +20,9 @@ examples:
 """
 
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
-    parser.add_argument("recipe", type=Path, help="the study's file, such as examples/scaling/tatoeba.yaml")
-    work = "the folder of the data, with data-bin and the reference"
-    parser.add_argument("--work", type=named, required=True, help=work)
-    parser.add_argument("--out", type=named, help="the folder for all results (default: WORK/scaling/RECIPE)")
-    what = add_trainings(parser, "CELL")
+def scale() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, EPILOG, run_of("scaling.command"))
+    add_recipe(parser, "the study's file, such as examples/scaling/tatoeba.yaml", None, "scaling")
+    what = add_retrain(parser, "CELL")
     what.add_argument("--dry-run", action="store_true", help="tell the cells and their cost, and end")
-    what.add_argument("--table", action="store_true", help="train nothing: make the page of what is finished")
     return parser
-
-
-def main() -> None:
-    args = get_parser().parse_args()
-    from resmlp_mt.lab.scaling.command import run
-
-    run(args)

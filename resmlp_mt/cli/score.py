@@ -3,10 +3,10 @@
 import argparse
 import json
 
-from resmlp_mt.cli.arguments import command_parser, positive
+from resmlp_mt.cli.arguments import add_number, command_parser
 from resmlp_mt.data.languages import check_code
+from resmlp_mt.score import scoring
 from resmlp_mt.score.detokenize import SUBWORDS
-from resmlp_mt.score.scoring import complete, report, score
 
 EPILOG = """
 sacreBLEU and chrF2 are of running text. Tokenized BLEU is of the model's own words against the reference tokenized by
@@ -26,13 +26,13 @@ TOKENIZED = "for tokenized BLEU alone: tokenized as the corpus was (default: the
 NORMALIZE = "for tokenized BLEU alone, normalize punctuation before tokenizing, as resmlp-mt prepare-text does"
 UNDO = "subwords to undo (default: subword_nmt, which also suits text without; none for --hypotheses)"
 MOSES = "tokenization to undo (default: moses; none with --subwords sentencepiece and for --hypotheses)"
-NBEST = "the --nbest of the generation: the first, best hypothesis of each sentence is scored (default: 1)"
+NBEST = "the --nbest of the generation: the first, best hypothesis of each sentence is scored"
 SPLIT = "also report tokenized BLEU with Ost-West as three tokens (Ott et al. 2018); German only"
 BASELINE = "compare with it by sacrebleu's paired bootstrap: output of fairseq-generate, read alike, or finished text"
 
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
+def score() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, EPILOG, _run)
     parser.add_argument("generated", nargs="*", metavar="FILE", help=FILES)
     parser.add_argument("--hypotheses", metavar="FILE", help=HYPOTHESES)
     reference = parser.add_mutually_exclusive_group(required=True)
@@ -44,7 +44,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser.add_argument("--normalize-punctuation", action="store_true", help=NORMALIZE)
     parser.add_argument("--subwords", choices=SUBWORDS, help=UNDO)
     parser.add_argument("--tokenizer", choices=("moses", "none"), help=MOSES)
-    parser.add_argument("--nbest", type=positive(1_000_000), default=1, metavar="N", help=NBEST)
+    add_number(parser, "--nbest", 1_000_000, NBEST, 1)
     parser.add_argument("--split-compounds", action="store_true", help=SPLIT)
     parser.add_argument("--baseline", metavar="OTHER", help=BASELINE)
     parser.add_argument("--output", metavar="FILE", help="write the detokenized hypotheses there")
@@ -52,9 +52,8 @@ def get_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    args = get_parser().parse_args()
-    complete(args)
+def _run(args: argparse.Namespace) -> None:
+    scoring.complete(args)
     check_code(args.target_lang, "--language-pair" if args.language_pair else "--target-lang")
-    result = score(args)
-    print(json.dumps(result)) if args.json else report(result)
+    result = scoring.score(args)
+    print(json.dumps(result)) if args.json else scoring.report(result)

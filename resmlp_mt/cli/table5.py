@@ -2,7 +2,7 @@
 
 import argparse
 
-from resmlp_mt.cli.arguments import add_form, command_parser
+from resmlp_mt.cli.arguments import add_form, command_parser, run_of
 
 EPILOG = """
 The folder of a run has the name of its system (lstm, convs2s, transformer, resmlp6, resmlp12; gated6 and gated12, which
@@ -17,15 +17,9 @@ examples:
 """
 
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
-    parser.add_argument("runs", nargs="*", metavar="DIR", help="a scored run, a folder of them, or SYSTEM=DIR")
+def table5() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, EPILOG, run_of("analysis.table5"))
+    runs = "a scored run, a folder of them, or SYSTEM=DIR; without any: the paper's figures alone"
+    parser.add_argument("runs", nargs="*", metavar="DIR", help=runs)
     add_form(parser)
     return parser
-
-
-def main() -> None:
-    args = get_parser().parse_args()
-    from resmlp_mt.lab.analysis.table5 import run
-
-    run(args)

@@ -4,8 +4,15 @@ import argparse
 import os
 from dataclasses import replace
 
-from resmlp_mt.cli import named
-from resmlp_mt.cli.arguments import add_options, add_speed, command_parser, given, positive
+from resmlp_mt.cli.arguments import (
+    add_exported_folder,
+    add_number,
+    add_options,
+    add_speed,
+    command_parser,
+    given,
+    named,
+)
 from resmlp_mt.translate.options import EngineOptions, Options
 
 EPILOG = """
@@ -17,45 +24,32 @@ examples:
   resmlp-mt translate FOLDER --input in.txt --output out.txt --n-best 4 --scores
   resmlp-mt translate FOLDER --precision int8 --jobs 8 < in.txt > out.txt
 """
+SCORES = """before each translation its score and a tab (behind it, with --alignment, a tab and of each subword the one
+of the source that it attends to most, as SOURCE-TARGET, counted from 0)"""
+JSON = "a line of JSON for each line: subwords, scores, all of the alignment"
+JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: faster
+than threads, with more memory; any number gives the same translations"""
+CLUSTER = """translate by the Dask cluster whose scheduler is there, such as tcp://host:8786; its machines need the
+folder under the same name"""
 
 
-def get_parser() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG)
-    parser.add_argument("folder", type=named, metavar="FOLDER", help="made by resmlp-mt export")
+def translate() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__, EPILOG, _run)
+    add_exported_folder(parser)
     parser.add_argument("--input", type=named, metavar="FILE", help="text in UTF-8, or .gz (default: standard input)")
     parser.add_argument("--output", type=named, metavar="FILE", help="a new file (default: standard output)")
     parser.add_argument("--resume", action="store_true", help="go on with what an interrupted run left of --output")
     add_options(parser.add_argument_group("search"), Options)
     layout = parser.add_mutually_exclusive_group()
-    layout.add_argument(
-        "--scores",
-        action="store_true",
-        help="before each translation its score and a tab (behind it, with --alignment, a tab and of each subword the "
-        "one of the source that it attends to most, as SOURCE-TARGET, counted from 0)",
-    )
-    layout.add_argument(
-        "--json", action="store_true", help="a line of JSON for each line: subwords, scores, all of the alignment"
-    )
+    layout.add_argument("--scores", action="store_true", help=SCORES)
+    layout.add_argument("--json", action="store_true", help=JSON)
     where = add_speed(parser).add_mutually_exclusive_group()
-    where.add_argument(
-        "--jobs",
-        type=positive(1000),
-        default=1,
-        metavar="N",
-        help="processes, never more than cores, each with a model of its own and its part of the cores, or --threads: "
-        "faster than threads, with more memory; any number gives the same translations (default: 1)",
-    )
-    where.add_argument(
-        "--cluster",
-        metavar="ADDRESS",
-        help="translate by the Dask cluster whose scheduler is there, such as tcp://host:8786; its machines need the "
-        "folder under the same name",
-    )
+    add_number(where, "--jobs", 1000, JOBS, 1)
+    where.add_argument("--cluster", metavar="ADDRESS", help=CLUSTER)
     return parser
 
 
-def main() -> None:
-    args = get_parser().parse_args()
+def _run(args: argparse.Namespace) -> None:
     options, engine = given(args, Options), given(args, EngineOptions)
 
     from resmlp_mt.common.progress import Progress

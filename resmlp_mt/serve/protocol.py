@@ -1,8 +1,11 @@
 """What a client may ask and what it is answered, as pydantic models, and the OpenAPI document that they make."""
 
-from typing import Annotated, Any, Literal
+import json
+from dataclasses import Field as DataclassField
+from dataclasses import fields
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import models_json_schema
 from typing_extensions import TypedDict
 
@@ -33,36 +36,25 @@ class Request(BaseModel):
 
 def request_model(limits: Limits) -> type[Request]:
     """What a request must be: ``Request`` with the limits of a server."""
+    ranges = {"beam": (1, limits.max_beam), "n_best": (1, limits.max_beam), "length_penalty": (-10, 10)}
+    options = {
+        each.name: _option_type(each, *ranges.get(each.name, (None, None)))
+        for each in fields(Options)
+        if each.name in (*ranges, "too_long", "alignment")
+    }
+    names = TypedDict("RequestOptions", options, total=False)  # type: ignore[misc]
+    names.__pydantic_config__ = CLOSED  # type: ignore[attr-defined]
+    told = f"{limits.max_characters} characters in all, and one more a text. More: status 413."
+    texts: Any = (list[str], Field(description=told))
+    return create_model("TranslateRequest", __base__=Request, texts=texts, options=(names, {}))
 
-    class RequestOptions(TypedDict, total=False):
-        __pydantic_config__ = CLOSED  # type: ignore[misc]  # as pydantic's documents say it
-        beam: Annotated[int, Field(ge=1, le=limits.max_beam, description="Width of the search. Default: the model's.")]
-        n_best: Annotated[
-            int, Field(ge=1, le=limits.max_beam, description="Translations of each text, at most the beam. Default: 1.")
-        ]
-        length_penalty: Annotated[
-            float,
-            Field(
-                ge=-10,
-                le=10,
-                description="A score is the log-probability of T tokens / T ** length_penalty. Default: the model's.",
-            ),
-        ]
-        too_long: Annotated[
-            Literal["error", "split", "truncate"],
-            Field(description="What is done with a text of more tokens than the model takes. Default: error."),
-        ]
-        alignment: Annotated[
-            bool, Field(description="Tell the weights of the cross-attention of each token. Default: false.")
-        ]
 
-    class TranslateRequest(Request):
-        texts: list[str] = Field(
-            description=f"{limits.max_characters} characters in all, and one more a text. More: status 413."
-        )
-        options: RequestOptions = {}  # type: ignore[assignment]  # a dict of fewer names
-
-    return TranslateRequest
+def _option_type(option: "DataclassField[Any]", least: float | None, most: float | None) -> Any:
+    """The type of an option of translating, with its range and description."""
+    about = option.metadata
+    kind = Literal[about["choices"]] if "choices" in about else (get_args(option.type) or (option.type,))[0]
+    default = "" if option.default is None else f" (default: {json.dumps(option.default)})"
+    return Annotated[kind, Field(ge=least, le=most, description=about["help"] + default)]
 
 
 class Hypothesis(BaseModel):

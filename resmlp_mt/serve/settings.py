@@ -4,10 +4,10 @@ import ipaddress
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.translate.options import Checked, option
 
 TOKEN = "RESMLP_MT_TOKEN"  # a variable of the environment
 SHORTEST_TOKEN = 16
@@ -18,24 +18,19 @@ NAME = r"\[[0-9A-Fa-f:.]+\]|[^:@/\[\]\s]+"  # of a host, without the port
 HOST = re.compile(rf"({NAME})(:\d+)?")
 
 
-def _limit(default: int, most: int, help: str, least: int = 1, metavar: str = "N") -> Any:
-    return field(default=default, metadata={"least": least, "most": most, "help": help, "metavar": metavar})
-
-
 @dataclass(frozen=True)
-class Limits:
+class Limits(Checked):
     """What a server takes on: options of ``resmlp-mt serve``."""
 
-    max_characters: int = _limit(5000, 10_000_000, "of a request, with one more for each text")
-    max_beam: int = _limit(12, 1000, "of a search")
-    max_waiting: int = _limit(64, 100_000, "requests; more are refused with status 429")
-    max_seconds: int = _limit(30, 86_400, "for an answer; then status 503")
-    longest_wait: int = _limit(
+    max_characters: int = option(5000, "characters of a request, with one more for each text", least=1, most=10_000_000)
+    max_beam: int = option(12, "largest width of a search", least=1, most=1000)
+    max_waiting: int = option(64, "requests that wait; more are refused with status 429", least=1, most=100_000)
+    max_seconds: int = option(30, "seconds for an answer; then status 503", least=1, most=86_400)
+    longest_wait: int = option(
         5,
-        10_000,
         "milliseconds that a request waits for others, to be translated together, while nothing is translated",
         least=0,
-        metavar="MS",
+        most=10_000,
     )
 
     @property

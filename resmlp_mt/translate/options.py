@@ -77,8 +77,10 @@ class Options(Checked):
 class EngineOptions(Checked):
     """Where and how a ``Translator`` computes."""
 
-    threads: int | None = option(None, "of the processor (default: as many as PyTorch takes)", least=1, most=1024)
-    device: str = option("cpu", "such as cuda")
+    threads: int | None = option(
+        None, "threads of the processor (default: as many as PyTorch takes)", least=1, most=1024
+    )
+    device: str = option("cpu", "where to compute, such as cuda")
     precision: str = option("fp32", "fp32, or on a CPU bf16 or int8, faster and nearly as good", choices=PRECISIONS)
     engine: str = option(
         "pytorch",

@@ -17,7 +17,7 @@ import pytest
 from data.conftest import contents
 
 from resmlp_mt import cli
-from resmlp_mt.cli import prepare_text
+from resmlp_mt.cli import prepare as command
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_SENTENCE, read_lines
 from resmlp_mt.common.workers import working
@@ -236,14 +236,14 @@ def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) ->
 
 def test_options_of_the_command(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipes = []
-    monkeypatch.setattr(prepare_text, "prepare", lambda corpus, recipe, *args, **more: recipes.append(recipe))
-    monkeypatch.setattr(prepare_text, "format_summary", str)
+    monkeypatch.setattr(command, "prepare", lambda corpus, recipe, *args, **more: recipes.append(recipe))
+    monkeypatch.setattr(command, "format_summary", str)
     for options in (
         ["--bpe-learner", "tokenizers"],
         ["--subwords", "sentencepiece", "--character-coverage", "0.99"],
     ):
         monkeypatch.setattr("sys.argv", _command(corpus, tmp_path, *options)[1:])
-        prepare_text.main()
+        cli.run("prepare-text")
     bpe = Subwords("bpe", 60, "tokenizers")
     assert recipes == [
         CorpusRecipe(RECIPE.words, bpe, RECIPE.pair_filter),
@@ -555,8 +555,8 @@ def test_too_little_disk_is_said_first(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=20_000))
     monkeypatch.setattr("sys.argv", _command(corpus, tmp_path / "out")[1:])
     with pytest.raises(UserError, match=r"/out: 20\.0 kB free on its disk, but about 1\d\d\.\d kB needed .*: make"):
-        prepare_text.main()
+        cli.run("prepare-text")
     assert not (tmp_path / "out").exists()
     shutil.copytree(prepared, tmp_path / "out")
-    prepare_text.main()  # nothing is left to be done
+    cli.run("prepare-text")  # nothing is left to be done
     assert contents(tmp_path / "out") == contents(prepared)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.cli import benchmark_corpora as benchmark
+from resmlp_mt import cli
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks.corpora import PLAIN
 
 MULTI30K = Path(__file__).parents[3] / "shared/data/multi30k"
@@ -17,10 +18,16 @@ def test_same_bytes_on_multi30k(
 ) -> None:
     options = ["--pairs", "300", "--rounds", "1", "--symbols", "100", "--json", str(tmp_path / "measured.json")]
     monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", str(MULTI30K), *options])
-    benchmark.main()
+    cli.run("benchmark-corpora")
     assert "the same bytes" in capsys.readouterr().out
     measured = json.loads((tmp_path / "measured.json").read_text())
     for chain in ("plain", "ours"):
         (run,) = measured[chain]
         assert set(run["seconds"]) == {*PLAIN, "all"}
         assert run["cpu"] > 0 and run["memory"] > 5 << 20  # a Python process has more
+
+
+def test_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", str(tmp_path)])
+    with pytest.raises(UserError, match=r"train\.en\.gz: no such file"):
+        cli.run("benchmark-corpora")

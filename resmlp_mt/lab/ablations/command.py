@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> None:
     """Train what is not finished and make the table."""
     recipe = read_recipe(args.recipe)
     sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
-    only, anew = (known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.anew))
+    only, anew = (known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.retrain))
     if not anew <= only:
-        raise UserError(f"--anew {' '.join(sorted(anew - only))}: not of the --rows: {', '.join(args.rows)}")
+        raise UserError(f"--retrain {' '.join(sorted(anew - only))}: not of the --rows: {', '.join(args.rows)}")
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_places(reference, data, out)

@@ -22,7 +22,7 @@ from resmlp_mt.lab.trainings.queue import check_places, known, train_all
 def run(args: argparse.Namespace) -> None:
     """Train what is not finished and make the page."""
     recipe = read_scaling_recipe(args.recipe)
-    anew = known([cell.name for cell in cells_of(recipe)], args.anew, "cell")
+    anew = known([cell.name for cell in cells_of(recipe)], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_places(reference, data, out)

@@ -109,7 +109,7 @@ def code_digest() -> str:
 class TrainingFolder:
     """The folder of a training: checkpoints, logs, and what they were made from (``row.json``)."""
 
-    name: str  # what --anew calls it
+    name: str  # what --retrain calls it
     seed: int
     data: Path
     sums: dict[str, str] = field(repr=False)  # checksums of the data
@@ -212,7 +212,7 @@ class TrainingFolder:
             was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
             changed = f"other options ({was}, now {now_is})"
         raise UserError(
-            f"{self.folder}: trained with {changed}: --anew {self.name} trains it again, another --out keeps both"
+            f"{self.folder}: trained with {changed}: --retrain {self.name} trains it again, another --out keeps both"
         )
 
     def _train(self, held: IO[str], stop: Event, about: Mapping[str, str]) -> None:

@@ -184,18 +184,18 @@ def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(abla
     (tmp_path / "out" / "relu" / "left").touch()
     path.write_text(path.read_text().replace("fn relu", "fn relu --dropout 0.2"))
     commands.clear()
-    with pytest.raises(UserError, match="--anew relu: not of the --rows: paper"):
-        ablate(path, "--rows", "paper", "--anew", "relu")
+    with pytest.raises(UserError, match="--retrain relu: not of the --rows: paper"):
+        ablate(path, "--rows", "paper", "--retrain", "relu")
     with pytest.raises(SystemExit):
-        ablate(path, "--table", "--anew", "relu")
-    assert "--anew: not allowed with argument --table" in capsys.readouterr().err
+        ablate(path, "--table", "--retrain", "relu")
+    assert "--retrain: not allowed with argument --table" in capsys.readouterr().err
     with pytest.raises(UserError, match="not finished: relu"):
         ablate(path)
     output, errors = capsys.readouterr()
-    assert "out/relu: trained with other options (--dropout 0.1, now --dropout 0.2): --anew relu" in errors
+    assert "out/relu: trained with other options (--dropout 0.1, now --dropout 0.2): --retrain relu" in errors
     assert re.search(r"^relu *$", output, re.MULTILINE)  # not what the table's file says: an empty line
     assert not commands
-    ablate(path, "--rows", "relu", "--anew", "relu")
+    ablate(path, "--rows", "relu", "--retrain", "relu")
     assert commands == [("train", "relu", 1), ("test", "relu", 1)]
     assert not (tmp_path / "out" / "relu" / "left").exists()
 

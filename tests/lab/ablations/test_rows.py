@@ -45,7 +45,7 @@ def test_a_folder_without_a_record_of_its_files_is_neither_gone_on_with_nor_empt
 def test_another_row_s_record_is_no_reason_to_go_on_but_to_begin_anew(row):
     row.folder.mkdir(parents=True)
     (row.folder / "row.json").write_text(changed())
-    with pytest.raises(UserError, match=r"trained with other options .*--anew paper trains it again"):
+    with pytest.raises(UserError, match=r"trained with other options .*--retrain paper trains it again"):
         row.finish(Event(), False, {})
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from resmlp_mt.cli.benchmark import get_parser
+from resmlp_mt.cli import parser_of
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks import command
 from resmlp_mt.lab.benchmarks.measuring import per_second, speed_ratio
@@ -87,7 +87,9 @@ def test_generation_of_real_sentences(measured, data_bin):
 
 
 def test_the_size_of_checkpoints_is_not_told_by_options():
-    args = get_parser().parse_args(["generation", "--data", "d", "--system", "a.pt", "--baseline", "a.pt", "--quick"])
+    args = parser_of("benchmark").parse_args(
+        ["generation", "--data", "d", "--system", "a.pt", "--baseline", "a.pt", "--quick"]
+    )
     [comparison] = command.comparisons(args)
     assert command.section_of(comparison, args).settings.keys() == {"dtype", "rounds", "beam", "sentences"}
 

@@ -84,14 +84,14 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     assert "1 diverged and are left out: none-l-20-seed1." in scale(recipe, "--table")  # before the first update told
     study = json.loads((out / "scaling.json").read_text())
     assert study["tables"]["The runs"]["rows"]["none-l-20-seed1"][-5:-2] == ["none", "none", "none"]
-    scale(recipe, "--anew", "heads-s-5-seed1")
+    scale(recipe, "--retrain", "heads-s-5-seed1")
     assert trained[31:] == ["heads-s-5-seed1"]
 
 
 def test_samples_are_made_once_and_others_refused(scale, write_study, tmp_path):
     recipe = write_study()
     with pytest.raises(UserError, match="nobody: no such cell; there are: transformer-s-5-seed1, "):
-        scale(recipe, "--anew", "nobody")
+        scale(recipe, "--retrain", "nobody")
     with pytest.raises(UserError, match="no cell is finished"):
         scale(recipe, "--table")
     record = tmp_path / "out" / "data" / "10" / "sample.json"
