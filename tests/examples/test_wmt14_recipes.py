@@ -126,40 +126,6 @@ def test_the_batch_is_the_same_for_every_number_of_gpus(dry_run, system, variabl
     assert all((batch // world) % fewer or batch // world // fewer > at_once for fewer in range(1, update_freq))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "variables", "message"),
-    [
-        (["resmlp6"], {"GPUS": 3}, "a batch of 28672 cannot be dealt out to 3 GPUs in equal shares"),
-        (["lstm"], {"GPUS": 5}, "a batch of 128 cannot be dealt out to 5 GPUs in equal shares"),
-        (["resmlp6"], {"GPUS": 128}, "224 tokens at once cannot hold the longest sentence (256)"),
-        (["resmlp6"], {"GPUS": "two"}, "GPUS, NODES and AT_ONCE are whole numbers from 1, not two"),
-        (["resmlp6"], {"NODES": 2}, "give RENDEZVOUS=host:port of one of the 2 nodes"),
-        (["gnmt"], {}, "no system gnmt: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm"),
-        (["resmlp6", "work", "--lr", "1"], {}, "--lr where -- should stand"),
-        (["resmlp6", "nowhere"], {}, "no nowhere/data-bin: run scripts/prepare_wmt14.py first"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_in_one_line(run, arguments, variables, message):
-    done = run("en_fr", "train", *arguments, **variables)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.startswith("train.sh: ") and done.stderr.count("\n") == 1
-
-
-def test_what_cannot_be_evaluated_is_refused_in_one_line(run, tmp_path):
-    (tmp_path / "newstest2014.de").touch()
-    for arguments, message in (
-        (["resmlp6", tmp_path], "run train.sh first"),
-        (["resmlp6", tmp_path, "dev"], "no subset dev: give test or valid"),
-        (["lstm", tmp_path, "valid"], "newstest2013.de: run scripts/prepare_wmt14.py first"),
-        (["gnmt"], "no system gnmt: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm"),
-    ):
-        done = run("en_de", "evaluate", *arguments)
-        assert done.returncode == 2
-        assert message in done.stderr
-        assert done.stderr.startswith("evaluate.sh: ") and done.stderr.count("\n") == 1
-
-
 def test_half_precision_as_fairseq_wants_it_of_each_optimizer(dry_run):
     assert dry_run("en_de", "resmlp6", FP16=1).count("--fp16-no-flatten-grads") == 1
     assert "--fp16-no-flatten-grads" not in dry_run("en_de", "transformer", FP16=1)
