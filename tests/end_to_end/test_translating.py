@@ -18,6 +18,9 @@ CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
 TOO_LONG = r"a source sentence has \d+ positions .* but the model has 64: .* --max-source-positions \d+ or more"
 
 
+KNOWN = list(sentence_pairs(8, seed=1))  # of the training data, which the model has learned by heart
+
+
 @pytest.fixture(scope="module")
 def options(corpus):
     """How the text of ``data_bin`` was made, which was made without this toolkit and does not tell."""
@@ -28,58 +31,51 @@ def options(corpus):
 def interactive(fairseq, tmp_path):
     """Run fairseq-interactive on lines, or on bytes."""
 
-    def run(data, checkpoint, lines, *options):
+    def run(lines, *options, path="checkpoints/checkpoint_best.pt", data="my work/data-bin"):
         stdin = tmp_path / "stdin"
         stdin.write_bytes(lines if isinstance(lines, bytes) else "".join(f"{line}\n" for line in lines).encode())
         return fairseq(
-            "interactive", data, "--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--beam", 4,
+            "interactive", data, "--user-dir", USER_DIR, "--path", path, "--cpu", "--beam", 4,
             "--buffer-size", 8, "--batch-size", 8, *options, stdin=str(stdin), cwd=os.getcwd(),
         )  # fmt: skip
 
     return run
 
 
-@pytest.fixture(scope="module")
-def known():
-    """Sentences of the training data, which the model has learned by heart."""
-    return list(sentence_pairs(8, seed=1))
+@pytest.fixture
+def interactive_by_heart(interactive, options, data_bin, trained):
+    """The same with the model that has learned its training data."""
+    words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
+    return lambda lines, *more: interactive(lines, *words, *more, path=trained[0] / "checkpoint_best.pt", data=data_bin)
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    """Where a user stands who has prepared text of typographic marks and trained, both with default folders."""
+def prepared_and_trained(tmp_path_factory, fairseq, commands_on_path):
+    """Where a user stands who has prepared text of typographic marks and hardly trained, and what preparing printed."""
     here = tmp_path_factory.mktemp("user")
+    command = ["python", Path(USER_DIR).parent / "scripts" / "prepare_text.py"]
+    command += ["--source-lang", "de", "--target-lang", "en", "--symbols", "40", "--out", "my work"]
     for split, number, seed in ("train", 60, 1), ("valid", 8, 2), ("test", 8, 3):
         for side, lines in zip(("de", "en"), zip(*sentence_pairs(number, seed), strict=True), strict=True):
             (here / f"{split}.{side}").write_text("".join(f"{line}\n" for line in (*lines, TYPOGRAPHIC)))
+        command += [f"--{split}", f"{split}.de", f"{split}.en"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)
-        yield here
-
-
-@pytest.fixture(scope="module")
-def prepared_and_trained(prepared, fairseq, commands_on_path):
-    """The prepared folder with a model that has hardly learned anything, and what preparing printed."""
-    sets = [word for split in ("train", "valid", "test") for word in (f"--{split}", f"{split}.de", f"{split}.en")]
-    command = ["python", Path(USER_DIR).parent / "scripts" / "prepare_text.py", *sets, "--source-lang", "de"]
-    done = subprocess.run(
-        [*command, "--target-lang", "en", "--symbols", "40", "--out", "my work"],
-        env=commands_on_path(), text=True, capture_output=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert fairseq("train", *training("my work/data-bin", "checkpoints"), "--max-update", 2, cwd=prepared).status == 0
-    return prepared, done.stdout
+        done = subprocess.run(command, env=commands_on_path(), text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        trained = fairseq("train", *training("my work/data-bin", "checkpoints"), "--max-update", 2, cwd=here)
+        assert trained.status == 0, trained.output
+        yield here, done.stdout
 
 
 def test_interactive_and_python_translate_text_alike(
-    interactive, options, data_bin, trained, known, tmp_path, monkeypatch
+    interactive_by_heart, options, data_bin, trained, tmp_path, monkeypatch
 ):
-    sources = [source for source, _ in known]
-    words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
-    done = interactive(data_bin, trained[0] / "checkpoint_best.pt", sources, *words)  # the languages are the data's
+    sources = [source for source, _ in KNOWN]
+    done = interactive_by_heart(sources)  # the languages are the data's
     assert done.status == 0, done.output
     by_command = [done.lines("D")[number][0][1] for number in range(len(sources))]
-    assert sum(one == other for one, (_, other) in zip(by_command, known, strict=True)) >= 6
+    assert sum(one == other for one, (_, other) in zip(by_command, KNOWN, strict=True)) >= 6
 
     monkeypatch.chdir(tmp_path)
     model = ResMLPTransformerModel.from_pretrained(trained[0], "checkpoint_best.pt", data_bin, **options)
@@ -107,7 +103,7 @@ def test_python_needs_only_folder_file_and_data(prepared_and_trained, interactiv
     lines = (here / "test.de").read_text().splitlines()
     assert [model.src_dict.string(model.encode(line)) for line in lines] == subwords
     lines = [TYPOGRAPHIC, "baluta."]
-    done = interactive("my work/data-bin", "checkpoints/checkpoint_best.pt", lines)
+    done = interactive(lines)
     assert model.translate(lines, beam=4) == [done.lines("D")[number][0][1] for number in (0, 1)]
 
     other_way = ResMLPTransformerModel.from_pretrained(*CHECKPOINT, source_lang="en", target_lang="de")
@@ -136,9 +132,8 @@ def test_generate_prints_running_text_beside_the_model_s_subwords(prepared_and_t
 
 
 def test_a_bad_line_harms_no_other(interactive, prepared_and_trained):
-    command = "my work/data-bin", "checkpoints/checkpoint_best.pt"
     lines = ["baluta.", "", "baluta " * 70, "mineta.", "\u200b", "x" * 20_000, "so\rluta."]
-    done = interactive(*command, lines)
+    done = interactive(lines)
     assert done.status == 1
     assert "Traceback" not in done.output
     assert re.search(rf"^sentence 2 \(line 3\): {TOO_LONG}$", done.output, re.MULTILINE)
@@ -147,33 +142,29 @@ def test_a_bad_line_harms_no_other(interactive, prepared_and_trained):
     found = {number: best[0][1] for number, best in done.lines("D").items()}
     assert sorted(found) == list(range(7))
     assert [number for number in found if not found[number]] == [1, 2, 4, 5]
-    alone = interactive(*command, ["baluta.", "mineta.", "so luta."])
+    alone = interactive(["baluta.", "mineta.", "so luta."])
     assert [best[0][1] for best in alone.lines("D").values()] == [found[0], found[3], found[6]]
 
-    skipping = interactive(*command, lines[:4], "--skip-invalid-size-inputs-valid-test")
+    skipping = interactive(lines[:4], "--skip-invalid-size-inputs-valid-test")
     assert skipping.status == 0
     assert re.search(rf"^sentence 2 \(line 3\): skipped: {TOO_LONG}$", skipping.output, re.MULTILINE)
     assert {number: best[0][1] for number, best in skipping.lines("D").items()} == {n: found[n] for n in range(4)}
-    one = interactive(*command, ["baluta mineta.", "soluta."], "--max-tokens", 3, "--batch-size", 1)
+    one = interactive(["baluta mineta.", "soluta."], "--max-tokens", 3, "--batch-size", 1)
     assert "sentence 0 (line 1): 4 positions (subwords and </s>), more than --max-tokens 3: raise it" in one.output
     assert one.lines("D")[1][0][1]
 
 
 def test_text_that_is_not_utf8_is_told_with_its_line(interactive, prepared_and_trained):
-    command = "my work/data-bin", "checkpoints/checkpoint_best.pt"
-    done = interactive(*command, b"baluta.\nmineta.\ncaf\xe9\nbaluta.\n", "--buffer-size", 2, "--batch-size", 2)
+    done = interactive(b"baluta.\nmineta.\ncaf\xe9\nbaluta.\n", "--buffer-size", 2, "--batch-size", 2)
     assert done.status == 1
     assert "sentence 2 (line 3): not UTF-8 (unexpected end of data): convert it, for example" in done.output
     assert [bool(done.lines("D")[number][0][1]) for number in range(4)] == [True, True, False, True]
 
 
-def test_interactive_takes_empty_lines_and_constraints(interactive, options, data_bin, trained, known):
-    (source, target), (other, _) = known[:2]
+def test_interactive_takes_empty_lines_and_constraints(interactive_by_heart):
+    (source, target), (other, _) = KNOWN[:2]
     wanted = next(word for word in other[:-1].upper().split() if word not in target)
-    words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
-    done = interactive(
-        data_bin, trained[0] / "checkpoint_best.pt", [source, "", f"{source}\t{wanted}"], "--constraints", *words
-    )
+    done = interactive_by_heart([source, "", f"{source}\t{wanted}"], "--constraints")
     assert done.status == 0, done.output
     found = done.lines("D")
     assert sorted(found) == [0, 1, 2]
@@ -191,7 +182,7 @@ def test_interactive_takes_empty_lines_and_constraints(interactive, options, dat
     ],
 )
 def test_a_mistake_in_an_option_is_one_line(interactive, prepared_and_trained, options, message):
-    done = interactive("my work/data-bin", "checkpoints/checkpoint_best.pt", ["baluta."], *options)
+    done = interactive(["baluta."], *options)
     assert done.status == 1
     assert "Traceback" not in done.output
     assert re.search(message, done.last_line), done.last_line
