@@ -16,14 +16,7 @@ from resmlp_mt.common.errors import UserError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "images"
 MODULES = "models", "convert", "predict", "train", "table"
-TIMM = {
-    "resmlp_12_224": "resmlp-s12",
-    "resmlp_24_224": "resmlp-s24",
-    "resmlp_36_224": "resmlp-s36",
-    "resmlp_big_24_224": "resmlp-b24/8",
-    "mixer_s16_224": "mixer-s/16",
-    "mixer_b16_224": "mixer-b/16",
-}
+TIMM = {"resmlp_12_224": "resmlp-s12", "resmlp_big_24_224": "resmlp-b24/8", "mixer_s16_224": "mixer-s/16"}
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +128,7 @@ def test_published_weights_give_their_logits_and_come_back(images, run, tmp_path
     assert not names and images.models.count(model) == sum(value.numel() for value in theirs.values())
 
     run("convert", tmp_path / "published.ours.pt", "--to", whose, "--out", tmp_path / "back.pth")
-    back = torch.load(tmp_path / "back.pth", weights_only=True)
-    assert back.keys() == given.keys()
-    assert all(torch.equal(back[name], value) and back[name].shape == value.shape for name, value in given.items())
+    torch.testing.assert_close(torch.load(tmp_path / "back.pth", weights_only=True), given, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", TIMM)
@@ -150,9 +141,6 @@ def test_logits_are_timm_s(images, name):
     with torch.device("meta"):
         theirs = timm.create_model(name).eval()
         assert images.models.count(ours(cfg)) == images.models.count(theirs)
-    found = convert.config_of(convert.to_ours(theirs.state_dict()))
-    assert found == images.models.replace(cfg, layerscale=found.layerscale)
-
     torch.manual_seed(0)
     theirs.blocks = theirs.blocks[:2]  # all are alike
     theirs.to_empty(device="cpu")
@@ -161,9 +149,7 @@ def test_logits_are_timm_s(images, name):
         torch.nn.init.uniform_(value, -1, 1) if vector else value.normal_(std=value[0].numel() ** -0.5)
     model = ours(images.models.replace(cfg, depth=2)).eval()
     model.load_state_dict(convert.to_ours(theirs.state_dict()))
-    back = convert.to_theirs(model, "timm")
-    assert back.keys() == theirs.state_dict().keys()
-    assert all(torch.equal(back[key], value) for key, value in theirs.state_dict().items())
+    torch.testing.assert_close(convert.to_theirs(model, "timm"), dict(theirs.state_dict()), rtol=0, atol=0)
     x = torch.randn(1, 3, 224, 224)
     with torch.no_grad():
         torch.testing.assert_close(model(x), theirs(x), rtol=1e-4, atol=1e-4)
@@ -220,7 +206,7 @@ def test_the_nearest_neighbors_vote(images):
     corners, labels = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
     data = images.train.Data(corners.repeat(30, 1), labels.repeat(30), corners + 0.1, labels, ["a", "b"])
     assert images.train.neighbors_accuracy(torch.nn.Identity(), data) == 1
-    data.test_labels = torch.tensor([1, 1])
+    data.test_labels = labels[[1, 1]]
     assert images.train.neighbors_accuracy(torch.nn.Identity(), data) == 0.5
 
 
@@ -306,7 +292,6 @@ def test_mistakes_are_told_in_a_line(images, run, tmp_path, monkeypatch):
     Image.new("L", (9, 9)).save(tmp_path / "image.png")
     for arguments, message in [
         (["convert", "none.pth"], "none.pth: cannot be read: No such file"),
-        (["convert", tmp_path], "cannot be read: Is a directory"),
         (["convert", text], "text.pth: not the weights of a ResMLP or an MLP-Mixer"),
         (["convert", tmp_path / "part.pth"], r"layers\.1\.mlp\.post_affine\.alpha is in this file or in the model"),
         (["convert", model, "--to", "timm"], "no model there with linear mixing and class-mlp pooling"),
