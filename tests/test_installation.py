@@ -34,35 +34,26 @@ def stub(path: Path, body: str) -> Path:
     return path
 
 
-def set_up(checkout: Path, here: PathLike = "/", **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHON", "VENV", "RESMLP_TORCH_PIP_ARGS")
-    }
-    command = ["/bin/bash", str(checkout / "scripts" / "setup.sh")]
-    return subprocess.run(
-        command,
-        env={**kept, **environment},
-        cwd=here,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
+def set_up(
+    checkout: Path, *arguments: str, here: PathLike = "/", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    own = "PYTHON", "VENV", "RESMLP_TORCH_PIP_ARGS"
+    kept = {name: value for name, value in os.environ.items() if name not in own}
+    command = ["/bin/bash", str(checkout / "scripts" / "setup.sh"), *arguments]
+    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 250}
+    return subprocess.run(command, env={**kept, **environment}, cwd=here, **options)
 
 
 def the_error(result: subprocess.CompletedProcess[str]) -> str:
     """The error line, which must be the last line and the only one of its kind."""
     assert result.returncode == 1, result.stderr
     lines = result.stderr.splitlines()
-    assert [line for line in lines if line.startswith("set-up: error")] == lines[-1:], result.stderr
-    assert lines[-1].startswith("set-up: error: ")
+    assert [line for line in lines if line.startswith("set-up: error: ")] == lines[-1:], result.stderr
     return lines[-1]
 
 
 def test_it_takes_no_arguments(checkout: Path) -> None:
-    command = ["bash", str(checkout / "scripts" / "setup.sh"), "--upgrade"]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    assert "takes no arguments, not --upgrade" in the_error(result)
+    assert "takes no arguments, not --upgrade" in the_error(set_up(checkout, "--upgrade"))
     assert not (checkout / ".venv").exists()
 
 
@@ -171,22 +162,6 @@ def test_torch_with_the_users_arguments_and_with_a_gpu(checkout: Path, fake: dic
         ({"FAKE_NO_VENV": "1"}, "lacks the modules venv and ensurepip: install them"),
         ({"CC": "/nowhere/gcc"}, "no C compiler (/nowhere/gcc), which building fairseq needs: install gcc and g++"),
         ({"VENV": "/proc/no/folder"}, "/proc/no/folder cannot be made: check permissions and disk space"),
-        (
-            {"FAKE_PIP_FAILS_AT": "torch", "FAKE_PIP_SAYS": "NewConnectionError('...'): Network is unreachable"},
-            "no network, or pip's package source does not answer: check the connection",
-        ),
-        (
-            {"FAKE_PIP_FAILS_AT": "torch", "FAKE_PIP_SAYS": CONFLICT.format("", "+cu130")},
-            "pip's settings forbid what is asked for (torch==2.13.0+cu130): see PIP_CONSTRAINT and the constraint of",
-        ),
-        (
-            {"FAKE_PIP_FAILS_AT": "fairseq", "FAKE_PIP_SAYS": "OSError: [Errno 28] No space left on device"},
-            "the disk is full",
-        ),
-        (
-            {"FAKE_PIP_FAILS_AT": "fairseq", "FAKE_PIP_SAYS": "No matching distribution found for fairseq-fixed"},
-            "pip finds no fairseq-fixed: check the network and pip's settings",
-        ),
     ],
 )
 def test_refusals(checkout: Path, fake: dict[str, str], environment: dict[str, str], expected: str) -> None:
@@ -194,9 +169,29 @@ def test_refusals(checkout: Path, fake: dict[str, str], environment: dict[str, s
     assert not (checkout / ".venv" / ".ready").exists()
 
 
+@pytest.mark.parametrize(
+    ("at", "says", "expected"),
+    [
+        ("torch", "NewConnectionError('...'): Network is unreachable", "no network, or pip's package source does not"),
+        ("torch", CONFLICT.format("", "+cu130"), "pip's settings forbid what is asked for (torch==2.13.0+cu130): see"),
+        ("fairseq", "OSError: [Errno 28] No space left on device", "the disk is full"),
+        (
+            "fairseq",
+            "No matching distribution found for fairseq-fixed",
+            "pip finds no fairseq-fixed: check the network",
+        ),
+    ],
+)
+def test_what_pip_says_is_told_in_a_line(
+    checkout: Path, fake: dict[str, str], at: str, says: str, expected: str
+) -> None:
+    assert expected in the_error(set_up(checkout, **fake, FAKE_PIP_FAILS_AT=at, FAKE_PIP_SAYS=says))
+    assert not (checkout / ".venv" / ".ready").exists()
+
+
 def test_no_python_on_the_path(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
     for tool in ("bash", "dirname"):
-        (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or tool)
     stub(tmp_path / "bin" / "python3", "echo 3.8")
     assert "no supported Python on PATH (found: 3.8)" in the_error(set_up(checkout, PATH=str(tmp_path / "bin")))
@@ -215,10 +210,10 @@ def test_an_environment_is_known_by_any_name(checkout: Path, fake: dict[str, str
     """As python -m venv has noted it; an interpreter too may be named from here, where cd's CDPATH changes nothing."""
     (tmp_path / "an environment").mkdir()
     fake = {**fake, "PYTHON": "./fake-python", "VENV": "an environment/../it's one", "CDPATH": "."}
-    assert set_up(checkout.relative_to(tmp_path), tmp_path, **fake).returncode == 0
+    assert set_up(checkout.relative_to(tmp_path), here=tmp_path, **fake).returncode == 0
     place = tmp_path / "it's one"
     (place / "bin" / "activate").write_text(f"VIRTUAL_ENV={shlex.quote(str(place))}\n")
-    again = set_up(checkout, tmp_path, **fake)
+    again = set_up(checkout, here=tmp_path, **fake)
     assert (again.returncode, again.stderr) == (0, "")
 
 
@@ -235,10 +230,8 @@ def test_project_file_and_tested_versions_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == ">=3.10,<3.14"
     extras = project["optional-dependencies"]
-    for python, file in (
-        ("3.10", "constraints-3.10.txt"),
-        *((python, "constraints.txt") for python in ("3.11", "3.12", "3.13")),
-    ):
+    for python in "3.10", "3.11", "3.12", "3.13":
+        file = "constraints-3.10.txt" if python == "3.10" else "constraints.txt"
         lines = (line for line in (ROOT / file).read_text().splitlines() if not line.startswith("#"))
         tested = {line.split("==")[0].lower(): line.split("==")[1] for line in lines}
         wanted = [Requirement(text) for text in project["dependencies"] + extras["train"] + extras["dev"]]

@@ -78,7 +78,7 @@ def prepare(folder, source, target, **sets):
     """
     for split, (name, number, seed) in sets.items():
         sides = zip(*sentence_pairs(number, seed), strict=True)
-        for language, lines in zip(("de", "en"), sides, strict=True):
+        for language, lines in zip((source, target), sides, strict=True):
             (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
             words = (line.removesuffix(".") + " .\n" for line in lines)
             (folder / f"{split}.words.{language}").write_text("".join(words))

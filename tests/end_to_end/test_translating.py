@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,7 +14,11 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.raw_text import RawText
 
 TYPOGRAPHIC = "It's a “good” dog – isn't it…"
+CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
 TOO_LONG = r"a source sentence has \d+ positions .* but the model has 64: .* --max-source-positions \d+ or more"
+
+
+KNOWN = list(sentence_pairs(8, seed=1))  # of the training data, which the model has learned by heart
 
 
 @pytest.fixture(scope="module")
@@ -28,58 +31,51 @@ def options(corpus):
 def interactive(fairseq, tmp_path):
     """Run fairseq-interactive on lines, or on bytes."""
 
-    def run(data, checkpoint, lines, *options):
+    def run(lines, *options, path="checkpoints/checkpoint_best.pt", data="my work/data-bin"):
         stdin = tmp_path / "stdin"
         stdin.write_bytes(lines if isinstance(lines, bytes) else "".join(f"{line}\n" for line in lines).encode())
         return fairseq(
-            "interactive", data, "--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--beam", 4,
+            "interactive", data, "--user-dir", USER_DIR, "--path", path, "--cpu", "--beam", 4,
             "--buffer-size", 8, "--batch-size", 8, *options, stdin=str(stdin), cwd=os.getcwd(),
         )  # fmt: skip
 
     return run
 
 
-@pytest.fixture(scope="module")
-def known():
-    """Sentences of the training data, which the model has learned by heart."""
-    return list(sentence_pairs(8, seed=1))
+@pytest.fixture
+def interactive_by_heart(interactive, options, data_bin, trained):
+    """The same with the model that has learned its training data."""
+    words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
+    return lambda lines, *more: interactive(lines, *words, *more, path=trained[0] / "checkpoint_best.pt", data=data_bin)
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    """Where a user stands who has prepared text of typographic marks and trained, both with default folders."""
+def prepared_and_trained(tmp_path_factory, fairseq, commands_on_path):
+    """Where a user stands who has prepared text of typographic marks and hardly trained, and what preparing printed."""
     here = tmp_path_factory.mktemp("user")
+    command = ["python", Path(USER_DIR).parent / "scripts" / "prepare_text.py"]
+    command += ["--source-lang", "de", "--target-lang", "en", "--symbols", "40", "--out", "my work"]
     for split, number, seed in ("train", 60, 1), ("valid", 8, 2), ("test", 8, 3):
         for side, lines in zip(("de", "en"), zip(*sentence_pairs(number, seed), strict=True), strict=True):
             (here / f"{split}.{side}").write_text("".join(f"{line}\n" for line in (*lines, TYPOGRAPHIC)))
+        command += [f"--{split}", f"{split}.de", f"{split}.en"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)
-        yield here
-
-
-@pytest.fixture(scope="module")
-def prepared_and_trained(prepared, fairseq, commands_on_path):
-    """The prepared folder with a model that has hardly learned anything, and what preparing printed."""
-    sets = [word for split in ("train", "valid", "test") for word in (f"--{split}", f"{split}.de", f"{split}.en")]
-    command = ["python", Path(USER_DIR).parent / "scripts" / "prepare_text.py", *sets, "--source-lang", "de"]
-    done = subprocess.run(
-        [*command, "--target-lang", "en", "--symbols", "40", "--out", "my work"],
-        env=commands_on_path(), text=True, capture_output=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert fairseq("train", *training("my work/data-bin", "checkpoints"), "--max-update", 2, cwd=prepared).status == 0
-    return prepared, done.stdout
+        done = subprocess.run(command, env=commands_on_path(), text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        trained = fairseq("train", *training("my work/data-bin", "checkpoints"), "--max-update", 2, cwd=here)
+        assert trained.status == 0, trained.output
+        yield here, done.stdout
 
 
 def test_interactive_and_python_translate_text_alike(
-    interactive, options, data_bin, trained, known, tmp_path, monkeypatch
+    interactive_by_heart, options, data_bin, trained, tmp_path, monkeypatch
 ):
-    sources = [source for source, _ in known]
-    words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
-    done = interactive(data_bin, trained[0] / "checkpoint_best.pt", sources, *words)  # the languages are the data's
+    sources = [source for source, _ in KNOWN]
+    done = interactive_by_heart(sources)  # the languages are the data's
     assert done.status == 0, done.output
     by_command = [done.lines("D")[number][0][1] for number in range(len(sources))]
-    assert sum(one == other for one, (_, other) in zip(by_command, known, strict=True)) >= 6
+    assert sum(one == other for one, (_, other) in zip(by_command, KNOWN, strict=True)) >= 6
 
     monkeypatch.chdir(tmp_path)
     model = ResMLPTransformerModel.from_pretrained(trained[0], "checkpoint_best.pt", data_bin, **options)
@@ -102,22 +98,17 @@ def test_what_preparing_prints_works_when_pasted_and_makes_its_subwords(prepared
 
 def test_python_needs_only_folder_file_and_data(prepared_and_trained, interactive):
     here, _ = prepared_and_trained
-    model = ResMLPTransformerModel.from_pretrained("checkpoints", "checkpoint_best.pt", "./my work/data-bin")
+    model = ResMLPTransformerModel.from_pretrained(*CHECKPOINT)
     subwords = (here / "my work" / "subwords" / "test.de").read_text().splitlines()
-    assert [
-        model.src_dict.string(model.encode(line)) for line in (here / "test.de").read_text().splitlines()
-    ] == subwords
+    lines = (here / "test.de").read_text().splitlines()
+    assert [model.src_dict.string(model.encode(line)) for line in lines] == subwords
     lines = [TYPOGRAPHIC, "baluta."]
-    done = interactive("my work/data-bin", "checkpoints/checkpoint_best.pt", lines)
+    done = interactive(lines)
     assert model.translate(lines, beam=4) == [done.lines("D")[number][0][1] for number in (0, 1)]
 
-    other_way = ResMLPTransformerModel.from_pretrained(
-        "checkpoints", "checkpoint_best.pt", "my work/data-bin", source_lang="en", target_lang="de"
-    )
+    other_way = ResMLPTransformerModel.from_pretrained(*CHECKPOINT, source_lang="en", target_lang="de")
     assert (other_way.task.cfg.source_lang, other_way.task.cfg.target_lang) == ("en", "de")
-    explicit = ResMLPTransformerModel.from_pretrained(
-        "checkpoints", "checkpoint_best.pt", "my work/data-bin", tokenizer="space"
-    )
+    explicit = ResMLPTransformerModel.from_pretrained(*CHECKPOINT, tokenizer="space")
     assert explicit.bpe is None and explicit.src_dict.string(explicit.encode(subwords[0])) == subwords[0]
 
 
@@ -125,9 +116,9 @@ def test_generate_prints_running_text_beside_the_model_s_subwords(prepared_and_t
     here, _ = prepared_and_trained
     command = ["my work/data-bin", "--user-dir", USER_DIR, "--path", "checkpoints/checkpoint_best.pt", "--cpu"]
     command += ["--required-batch-size-multiple", 1]
-    by_itself = fairseq("generate", *command, cwd=here)
-    as_it_is = fairseq("generate", *command, "--tokenizer", "space", cwd=here)
-    joined = fairseq("generate", *command, "--remove-bpe", cwd=here)
+    by_itself, as_it_is, joined = (
+        fairseq("generate", *command, *more, cwd=here) for more in ([], ["--tokenizer", "space"], ["--remove-bpe"])
+    )
     assert by_itself.status == as_it_is.status == joined.status == 0, by_itself.output
     assert by_itself.lines("H") == as_it_is.lines("H")
     assert as_it_is.lines("D") == as_it_is.lines("H") and joined.lines("D") == joined.lines("H")
@@ -141,9 +132,8 @@ def test_generate_prints_running_text_beside_the_model_s_subwords(prepared_and_t
 
 
 def test_a_bad_line_harms_no_other(interactive, prepared_and_trained):
-    command = "my work/data-bin", "checkpoints/checkpoint_best.pt"
     lines = ["baluta.", "", "baluta " * 70, "mineta.", "\u200b", "x" * 20_000, "so\rluta."]
-    done = interactive(*command, lines)
+    done = interactive(lines)
     assert done.status == 1
     assert "Traceback" not in done.output
     assert re.search(rf"^sentence 2 \(line 3\): {TOO_LONG}$", done.output, re.MULTILINE)
@@ -152,33 +142,29 @@ def test_a_bad_line_harms_no_other(interactive, prepared_and_trained):
     found = {number: best[0][1] for number, best in done.lines("D").items()}
     assert sorted(found) == list(range(7))
     assert [number for number in found if not found[number]] == [1, 2, 4, 5]
-    alone = interactive(*command, ["baluta.", "mineta.", "so luta."])
+    alone = interactive(["baluta.", "mineta.", "so luta."])
     assert [best[0][1] for best in alone.lines("D").values()] == [found[0], found[3], found[6]]
 
-    skipping = interactive(*command, lines[:4], "--skip-invalid-size-inputs-valid-test")
+    skipping = interactive(lines[:4], "--skip-invalid-size-inputs-valid-test")
     assert skipping.status == 0
     assert re.search(rf"^sentence 2 \(line 3\): skipped: {TOO_LONG}$", skipping.output, re.MULTILINE)
     assert {number: best[0][1] for number, best in skipping.lines("D").items()} == {n: found[n] for n in range(4)}
-    one = interactive(*command, ["baluta mineta.", "soluta."], "--max-tokens", 3, "--batch-size", 1)
+    one = interactive(["baluta mineta.", "soluta."], "--max-tokens", 3, "--batch-size", 1)
     assert "sentence 0 (line 1): 4 positions (subwords and </s>), more than --max-tokens 3: raise it" in one.output
     assert one.lines("D")[1][0][1]
 
 
 def test_text_that_is_not_utf8_is_told_with_its_line(interactive, prepared_and_trained):
-    command = "my work/data-bin", "checkpoints/checkpoint_best.pt"
-    done = interactive(*command, b"baluta.\nmineta.\ncaf\xe9\nbaluta.\n", "--buffer-size", 2, "--batch-size", 2)
+    done = interactive(b"baluta.\nmineta.\ncaf\xe9\nbaluta.\n", "--buffer-size", 2, "--batch-size", 2)
     assert done.status == 1
     assert "sentence 2 (line 3): not UTF-8 (unexpected end of data): convert it, for example" in done.output
     assert [bool(done.lines("D")[number][0][1]) for number in range(4)] == [True, True, False, True]
 
 
-def test_interactive_takes_empty_lines_and_constraints(interactive, options, data_bin, trained, known):
-    (source, target), (other, _) = known[:2]
+def test_interactive_takes_empty_lines_and_constraints(interactive_by_heart):
+    (source, target), (other, _) = KNOWN[:2]
     wanted = next(word for word in other[:-1].upper().split() if word not in target)
-    words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
-    done = interactive(
-        data_bin, trained[0] / "checkpoint_best.pt", [source, "", f"{source}\t{wanted}"], "--constraints", *words
-    )
+    done = interactive_by_heart([source, "", f"{source}\t{wanted}"], "--constraints")
     assert done.status == 0, done.output
     found = done.lines("D")
     assert sorted(found) == [0, 1, 2]
@@ -191,39 +177,20 @@ def test_interactive_takes_empty_lines_and_constraints(interactive, options, dat
     ("options", "message"),
     [
         (["--input", "nowhere"], "No such file or directory: 'nowhere': check the path"),
-        (["--batch-size", 9], "--batch-size cannot be larger than --buffer-size"),
-        (["--bpe", "subword_nmt"], "Missing mandatory value: .*bpe_codes.*: give that option"),
-        (["--bpe", "subword_nmt", "--bpe-codes", "nowhere"], "file nowhere not found"),
         (["--bpe", "subword_nmt", "--bpe-codes", "test.de"], "should exist of exactly two subword units"),
-        (["--bpe", "sentencepiece", "--sentencepiece-model", "test.de"], "not a model of sentencepiece"),
-        (["--source-lang", "xx"], "--source-lang xx: my work/data-bin is data of de and en"),
-        (["--sampling"], "--sampling requires --nbest to be equal to --beam"),
         (["--score-reference"], "--score-reference: this command takes no notice of it"),
     ],
 )
 def test_a_mistake_in_an_option_is_one_line(interactive, prepared_and_trained, options, message):
-    done = interactive("my work/data-bin", "checkpoints/checkpoint_best.pt", ["baluta."], *options)
+    done = interactive(["baluta."], *options)
     assert done.status == 1
     assert "Traceback" not in done.output
     assert re.search(message, done.last_line), done.last_line
     assert not done.lines("D")
 
 
-def test_a_record_that_is_not_ours_is_told_in_one_line(interactive, prepared_and_trained, tmp_path):
-    shutil.copytree("my work/data-bin", tmp_path / "data-bin")
-    (tmp_path / "data-bin" / "bpe.codes").unlink()
-    done = interactive(tmp_path / "data-bin", "checkpoints/checkpoint_best.pt", ["baluta."])
-    assert done.status == 1
-    assert "Traceback" not in done.output
-    assert re.search(r"data-bin/bpe\.codes: cannot be read: No such file.*: prepare the data again", done.last_line)
-
-
-@pytest.fixture(scope="module")
-def model(prepared_and_trained):
-    return ResMLPTransformerModel.from_pretrained("checkpoints", "checkpoint_best.pt", "my work/data-bin")
-
-
-def test_a_translation_for_each_sentence_and_one_for_one(model):
+def test_a_translation_for_each_sentence_and_one_for_one(prepared_and_trained):
+    model = ResMLPTransformerModel.from_pretrained(*CHECKPOINT)
     one = model.translate("baluta.", beam=4)
     assert isinstance(one, str) and one
     assert model.translate(["", "mineta.", "baluta."], beam=4)[::2] == ["", one]
@@ -231,9 +198,6 @@ def test_a_translation_for_each_sentence_and_one_for_one(model):
     with pytest.raises(UserError, match=r"sentence 2 has 71 and 0 positions .* raise --max-source-positions") as caught:
         model.translate(["baluta.", "baluta " * 70])
     assert "\n" not in str(caught.value)
-
-
-CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
 
 
 @pytest.mark.parametrize(

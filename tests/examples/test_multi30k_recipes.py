@@ -92,24 +92,3 @@ def options(words):
         for word, value in zip(words, values, strict=True)
         if word.startswith("--")
     }
-
-
-@pytest.mark.parametrize(
-    ("script", "arguments", "message"),
-    [
-        ("distillation/translate", ["nowhere"], "translate.sh: no teacher nowhere/transformer/average5.pt: run"),
-        ("distillation/train", ["student"], "train.sh: no student student: give distilled, both, shallow or"),
-        ("distillation/train", ["both", "nowhere"], "train.sh: no nowhere/distillation/data-bin.both: run"),
-        ("distillation/train", ["both", "nowhere", "--lr", "1"], "train.sh: --lr where -- should stand"),
-        ("multi30k/train", ["student"], "train.sh: no system student: give resmlp, heads, gated or transformer"),
-        ("multi30k/train", ["heads", "nowhere"], "train.sh: no nowhere/data-bin: run"),
-        ("multi30k/train", ["heads", "nowhere", "--lr", "1"], "train.sh: --lr where -- should stand"),
-        ("multi30k/evaluate", ["heads", "nowhere"], "evaluate.sh: no checkpoint in nowhere/heads: run"),
-        ("distillation/evaluate", ["resmlp"], "evaluate.sh: no student resmlp: give distilled, both, shallow or"),
-    ],
-)
-def test_mistakes_are_told_in_one_line(run, script, arguments, message):
-    done = run(script, *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith(message)
-    assert done.stderr.count("\n") == 1

@@ -9,7 +9,7 @@ import torch
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "benchmarks" / "operators.py"
 
 
-def test_every_operator_has_a_time_and_a_limit_at_both_sizes(tmp_path, monkeypatch, capsys):
+def test_every_operator_has_a_time_and_a_limit_at_both_sizes(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("operators_script", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
@@ -25,11 +25,8 @@ def test_every_operator_has_a_time_and_a_limit_at_both_sizes(tmp_path, monkeypat
     monkeypatch.setattr("sys.argv", ["operators.py", "--json", str(tmp_path / "o.json")])
     script.main()
     found = json.loads((tmp_path / "o.json").read_text())
-    assert "scores of all symbols, bf16" in capsys.readouterr().out and len(found["rows"]) == 9
     assert {len(cells) for cells in found["rows"].values()} == {len(found["columns"])} == {6}
     assert {(4, 4128), (256, 4128), (4, 512), (256, 512), (4, 10), (256, 10)} <= set(done)
-    last = found["rows"]["addition of 256 channels"]
-    assert (
-        last[3:5] == [f"{2 * len(done):,}", f"{2 * (len(done) - 1):,}"]
-        and last[5] == f"{len(done) / (len(done) - 1):.1f}"
-    )
+    *_, took, limit, ratio = found["rows"]["addition of 256 channels"]
+    assert (took, limit) == (f"{2 * len(done):,}", f"{2 * (len(done) - 1):,}")
+    assert ratio == f"{len(done) / (len(done) - 1):.1f}"

@@ -1,4 +1,4 @@
-"""examples/your_own_mixing: registered from outside, trained, generated with, drawn, pruned, exported; its promises."""
+"""examples/your_own_mixing: registered from outside, trained, generated with, drawn, pruned; it keeps the promises."""
 
 import json
 import sys
@@ -9,9 +9,9 @@ import fairseq_cli.generate
 import fairseq_cli.preprocess
 import fairseq_cli.train
 import pytest
-import torch
-from builders import batch, build, decode_in_steps, logits, pairs, shifted
+from builders import build
 from fairseq.utils import import_user_module
+from fairseq_plugin import test_promises
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
@@ -89,42 +89,15 @@ def test_it_is_drawn_and_pruned(trained, tmp_path, monkeypatch, capsys):
     assert a.count_nonzero() == 7  # of 64
 
 
-@pytest.fixture(scope="module")
-def model():
-    return build(token_mixing="window")
-
-
-def assert_same(got, expected):
-    for one, other in zip(got, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)  # fairseq's GELU computes in float32
-
-
-def test_a_sentence_is_alone(model):
-    sources, targets = pairs((5, 4), (12, 9), (7, 1))
-    alone = [logits(model, [source], [target])[0] for source, target in zip(sources, targets, strict=True)]
-    for left_pad in False, True:
-        assert_same(logits(model, sources, targets, left_pad, extra=3), alone)
-
-
-def test_nothing_looks_ahead(model):
-    embedded = []
-    hook = model.decoder.embed_tokens.register_forward_hook(lambda *args: embedded.append(args[-1]))
-    source, target = pairs((5, 12))
-    out, _ = model(batch(source), None, batch(shifted(target)))
-    hook.remove()
-    (gradient,) = torch.autograd.grad(out[:, 6].sum(), embedded[-1])
-    assert gradient.abs().sum((1, 2)).nonzero().flatten().tolist() == list(range(7))
-
-
-def test_one_step_at_a_time_equals_all_at_once_and_folding_changes_nothing(model):
-    sources, targets = pairs((5, 9), (3, 12))
-    expected = logits(model, sources, targets)
-    folded = build(token_mixing="window").eval()
-    folded.make_generation_fast_()
-    assert_same(logits(folded, sources, targets), expected)
-    for each in model.eval(), folded:
-        scores, _ = decode_in_steps(each, sources, targets, left_pad=True, drop_at=99)
-        assert_same([scores[i, 0][: len(target)] for i, target in enumerate(targets)], expected)
+def test_it_keeps_the_promises():
+    variant = build(token_mixing="window"), test_promises.options_of({"token_mixing": "window"})
+    folded = test_promises.fold_copy(variant[0])
+    for is_folded in False, True:
+        test_promises.test_batch_and_padding_do_not_matter_for_any_variant(variant, folded, is_folded)
+        test_promises.test_steps_equal_teacher_forcing(variant, folded, is_folded, left_pad=True)
+    test_promises.test_a_batch_trains_as_its_sentences_alone_do(variant)
+    test_promises.test_no_position_sees_a_later_one(variant)
+    test_promises.test_folding_moves_scores_by_rounding_only(variant, folded)
 
 
 def test_a_name_that_is_taken_is_refused():
