@@ -54,8 +54,7 @@ def overview(mixings: Sequence[MixingMatrix]) -> Figure:
 def layer(mixing: MixingMatrix) -> Figure:
     """One A, as large as it gets."""
     figure = Figure(figsize=(7.7, 6.65), layout="constrained")
-    axis = figure.subplots()
-    scale = _scale([mixing])
+    axis, scale = figure.subplots(), _scale([mixing])
     _show(axis, mixing, scale, fontsize=10)
     figure.suptitle(mixing.name)
     _name_axes(figure, [mixing])

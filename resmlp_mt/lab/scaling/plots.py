@@ -1,5 +1,6 @@
 """A study as a picture; the only module here that needs matplotlib."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,6 +21,9 @@ BEYOND = 10
 
 MARKERS = "o", "s", "^", "D", "v", "P"
 
+Styles = Mapping[str, dict[str, Any]]
+"""Color and marker of each family."""
+
 Law = Callable[[Parameters, np.ndarray], np.ndarray]
 
 
@@ -27,14 +31,14 @@ def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "
     """Loss over compute, parameters and data, and the best size of a model, each with the laws that were fitted."""
     figure = Figure(figsize=(12, 10.5), layout="constrained")
     axes = figure.subplots(2, 2)
-    colors = colors_of(families)
-    markers = {name: MARKERS[number % len(MARKERS)] for number, name in enumerate(families)}
-    _compute(axes[0, 0], families, runs, colors)
-    _losses(axes[0, 1], families, colors, markers, side=0)
+    markers = zip(colors_of(families).items(), itertools.cycle(MARKERS), strict=False)
+    styles: Styles = {name: {"color": color, "marker": marker} for (name, color), marker in markers}
+    _compute(axes[0, 0], families, runs, styles)
+    _losses(axes[0, 1], families, styles, side=0)
     axes[0, 1].set(xlabel="non-embedding parameters N (with the largest sample)", ylabel="lowest validation loss")
-    _losses(axes[1, 0], families, colors, markers, side=1)
+    _losses(axes[1, 0], families, styles, side=1)
     axes[1, 0].set(xlabel="target tokens of the sample D (with the largest model)", ylabel="lowest validation loss")
-    _split(axes[1, 1], families, colors, markers)
+    _split(axes[1, 1], families, styles)
     losses = [loss for run in runs if run.end != DIVERGED for loss in run.losses]
     best = [run.best for fit in families.values() for run in fit.runs]
     for axis, shown in (axes[0, 0], losses), (axes[0, 1], best), (axes[1, 0], best):
@@ -48,7 +52,7 @@ def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "
         axis.xaxis.set_minor_formatter(NullFormatter())
         axis.grid(alpha=0.3, which="major")
         axis.spines[["top", "right"]].set_visible(False)
-    lines = [Line2D([], [], color=colors[name], marker=markers[name], label=name) for name in families]
+    lines = [Line2D([], [], **styles[name], label=name) for name in families]
     lines += [
         Line2D([], [], linewidth=0.7, label="each run", color="0.3"),
         Line2D([], [], linewidth=2.2, label="law, in the measured range (band: 95 %)", color="0.3"),
@@ -61,24 +65,22 @@ def figure_of(families: Mapping[str, FamilyFit], runs: list[Run], title: str = "
     return figure
 
 
-def _compute(axis: Any, families: Mapping[str, FamilyFit], runs: list[Run], colors: Mapping[str, str]) -> None:
+def _compute(axis: Any, families: Mapping[str, FamilyFit], runs: list[Run], styles: Styles) -> None:
     for run in runs:
         style = {"linestyle": ":", "marker": "x", "markersize": 4} if run.end == DIVERGED else {"alpha": 0.5}
-        axis.plot(run.compute, run.losses, color=colors[run.cell.family], linewidth=0.7, zorder=1, **style)
+        axis.plot(run.compute, run.losses, color=styles[run.cell.family]["color"], linewidth=0.7, zorder=1, **style)
     for name, fit in families.items():
         if fit.frontier is not None:
             there = np.isfinite(fit.frontier.loss[0])
             points = fit.frontier.compute[there], fit.frontier.loss[0, there]
-            axis.plot(*points, ".", markersize=4, color=colors[name], zorder=3)
+            axis.plot(*points, ".", markersize=4, color=styles[name]["color"], zorder=3)
         if not fit.why_not and fit.frontier is not None:
             measured = float(fit.frontier.compute[0]), float(fit.frontier.compute[-1])
-            _law(axis, loss_of_compute, fit.compute, measured, colors[name])
+            _law(axis, loss_of_compute, fit.compute, measured, styles[name]["color"])
     axis.set(xlabel="training compute (FLOPs; dots: the frontier)", ylabel="validation loss (nats a target token)")
 
 
-def _losses(
-    axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str], side: int
-) -> None:
+def _losses(axis: Any, families: Mapping[str, FamilyFit], styles: Styles, side: int) -> None:
     """The lowest loss along N (side 0) or D (side 1), of the runs with the largest value of the other."""
     for name, fit in families.items():
         if not fit.runs:
@@ -87,9 +89,10 @@ def _losses(
         largest = max(each[1 - side] for each in values)
         runs = zip(values, fit.runs, strict=True)
         at = sorted((each[side], run.best) for each, run in runs if each[1 - side] == largest)
-        axis.plot(*zip(*at, strict=True), markers[name], color=colors[name], markersize=5)
+        axis.plot(*zip(*at, strict=True), linestyle="none", markersize=5, **styles[name])
         if not fit.why_not:
-            _law(axis, partial(_along, side, largest), fit.sizes["non_embedding"], (at[0][0], at[-1][0]), colors[name])
+            law, measured = partial(_along, side, largest), (at[0][0], at[-1][0])
+            _law(axis, law, fit.sizes["non_embedding"], measured, styles[name]["color"])
 
 
 def _along(side: int, fixed: float, named: Parameters, values: np.ndarray) -> np.ndarray:
@@ -97,20 +100,18 @@ def _along(side: int, fixed: float, named: Parameters, values: np.ndarray) -> np
     return loss_of_sizes(named, *np.broadcast_arrays(n, d))
 
 
-def _split(axis: Any, families: Mapping[str, FamilyFit], colors: Mapping[str, str], markers: Mapping[str, str]) -> None:
+def _split(axis: Any, families: Mapping[str, FamilyFit], styles: Styles) -> None:
     for name, fit in families.items():
         if fit.why_not or fit.frontier is None:
             continue
         k, growth = fit.flops
         compute = [k * run.parameters.non_embedding**growth * run.tokens for run in fit.runs]
         law = partial(best_size, fit.flops)
-        _law(axis, law, fit.sizes["non_embedding"], (min(compute), max(compute)), colors[name])
+        _law(axis, law, fit.sizes["non_embedding"], (min(compute), max(compute)), styles[name]["color"])
         sizes = np.array([run.parameters.non_embedding for run in fit.runs])
         there = np.isfinite(fit.frontier.loss[0])
-        axis.plot(
-            fit.frontier.compute[there], sizes[fit.frontier.run[0, there]], markers[name],
-            color=colors[name], markersize=5, markerfacecolor="none",
-        )  # fmt: skip
+        points = fit.frontier.compute[there], sizes[fit.frontier.run[0, there]]
+        axis.plot(*points, linestyle="none", markersize=5, markerfacecolor="none", **styles[name])
     if axis.lines:
         axis.set_yscale("log")
         every = [run.parameters.non_embedding for fit in families.values() for run in fit.runs]

@@ -1,6 +1,5 @@
 """A made-up language as binarized data with a test set, and a small table of it."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -46,19 +45,3 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     prepare(folder, "de", "en", train=("train", TRAIN, 1), valid=("valid", VALID, 2), test=("test", 40, 3))
     return folder
-
-
-@pytest.fixture(scope="session")
-def ablate():
-    """Start ``resmlp-mt ablate`` as a process group of its own."""
-
-    def begin(*arguments):
-        return subprocess.Popen(
-            [sys.executable, "-m", "resmlp_mt.cli", "ablate", *map(str, arguments)],
-            start_new_session=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return begin

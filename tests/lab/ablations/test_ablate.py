@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import statistics
+import subprocess
+import sys
 import time
 from contextlib import redirect_stdout
 
@@ -132,7 +134,7 @@ def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monke
     assert figures["paper"]["bootstrap"] is None
 
 
-def test_told_to_end_it_ends_its_trainings(work, ablate, write_recipe, tmp_path, monkeypatch):
+def test_told_to_end_it_ends_its_trainings(work, write_recipe, tmp_path, monkeypatch):
     (tmp_path / "fairseq_cli").mkdir()  # stands before fairseq's own: a training that does not end
     (tmp_path / "fairseq_cli" / "train.py").write_text(
         "import pathlib, sys, time\n"
@@ -142,7 +144,10 @@ def test_told_to_end_it_ends_its_trainings(work, ablate, write_recipe, tmp_path,
     (tmp_path / "fairseq_cli" / "__init__.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     recipe = write_recipe(tmp_path / "recipe.yaml")
-    process = ablate(recipe, "--work", work, "--out", tmp_path / "out", "--rows", "paper")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "resmlp_mt.cli", "ablate", recipe, "--work", work, "--out", tmp_path / "out"],
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     while not epochs(tmp_path / "out" / "paper"):  # pytest ends a test that waits in vain
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
