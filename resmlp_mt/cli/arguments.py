@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.options import EngineOptions
 
 Given = TypeVar("Given")
 Run = Callable[[argparse.Namespace], None]
@@ -60,16 +59,11 @@ def number_within(least: float, most: float) -> Callable[[str], Any]:
     return number
 
 
-def positive(most: int) -> Callable[[str], int]:
-    """Whole numbers from 1 to a largest one."""
-    return number_within(1, most)
-
-
 def add_number(
     parser: "argparse._ActionsContainer", name: str, most: int, help: str, default: int | None = None
 ) -> None:
     """Add an option that is a whole number from 1 to ``most``."""
-    parser.add_argument(name, type=positive(most), default=default, metavar="N", help=help)
+    parser.add_argument(name, type=number_within(1, most), default=default, metavar="N", help=help)
 
 
 def add_options(parser: "argparse._ActionsContainer", options: type) -> None:
@@ -91,13 +85,6 @@ def add_options(parser: "argparse._ActionsContainer", options: type) -> None:
 def given(args: argparse.Namespace, options: type[Given]) -> Given:
     """The dataclass of options that ``add_options`` added."""
     return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
-
-
-def add_speed(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add where and how a ``Translator`` computes, as a group, for more options of speed."""
-    speed = parser.add_argument_group("speed")
-    add_options(speed, EngineOptions)
-    return speed
 
 
 def add_exported_folder(parser: argparse.ArgumentParser) -> None:
@@ -133,9 +120,8 @@ def add_retrain(parser: argparse.ArgumentParser, name: str) -> "argparse._Mutual
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
     """Add ``--user-dir``."""
-    parser.add_argument(
-        "--user-dir", metavar="FOLDER", help="code of your own that the model needs, such as a mixing; as for fairseq"
-    )
+    code = "code of your own that the model needs, such as a mixing; as for fairseq"
+    parser.add_argument("--user-dir", metavar="FOLDER", help=code)
 
 
 def import_user_dir(folder: str | None) -> None:
