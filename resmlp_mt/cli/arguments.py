@@ -99,18 +99,16 @@ def add_form(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def add_recipe(parser: argparse.ArgumentParser, recipe: str, work: Path | None, out: str) -> None:
-    """Add a recipe of trainings, the folder of their data, and the one of their results."""
-    parser.add_argument("recipe", type=Path, metavar="RECIPE", help=recipe)
+def add_trainings(
+    parser: argparse.ArgumentParser, recipe: str, name: str, out: str, work: Path | None = None
+) -> "argparse._MutuallyExclusiveGroup":
+    """Add the options of a command with a training for each ``name``; returns the group of those that say what to do."""
+    parser.add_argument("recipe", type=Path, metavar="RECIPE", help=f"a file such as {recipe}")
     data = "the folder of the data, with data-bin and the reference"
     parser.add_argument("--work", type=named, default=work, required=work is None, metavar="WORK", help=data)
     results = f"the folder for all results (default: WORK/{out}/ and the recipe's name)"
     parser.add_argument("--out", type=named, metavar="OUT", help=results)
     add_number(parser, "--jobs", 1000, "trainings at a time, of one thread each", 1)
-
-
-def add_retrain(parser: argparse.ArgumentParser, name: str) -> "argparse._MutuallyExclusiveGroup":
-    """Add ``--retrain`` of a command with a training for each ``name``, and ``--table``, which trains nothing."""
     what = parser.add_mutually_exclusive_group()
     again = f"delete what these {name.lower()}s have, and train them again"
     what.add_argument("--retrain", nargs="+", default=[], metavar=name, help=again)

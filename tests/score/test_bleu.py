@@ -4,7 +4,7 @@ import sys
 
 import fairseq_cli.score
 import pytest
-from generated import REFERENCE, moses_tokens, worse, write
+from score.generated import REFERENCE, moses_tokens, worse, write
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.score.bleu import (

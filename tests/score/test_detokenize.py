@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from generated import REFERENCE, moses_tokens, subwords
+from score.generated import REFERENCE, moses_tokens, subwords
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords

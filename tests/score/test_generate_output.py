@@ -1,9 +1,9 @@
 import random
 
 import pytest
-from generated import CLOSING, HEADER, TRANSLATED, sentence_lines, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from score.generated import CLOSING, HEADER, TRANSLATED, sentence_lines, write
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output

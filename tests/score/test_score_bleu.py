@@ -4,11 +4,17 @@ import sys
 
 import pytest
 import sacrebleu
-from generated import CLOSING, REFERENCE, generate_output, moses_tokens, sentence_lines, subwords, worse, write
+from score.generated import CLOSING, REFERENCE, generate_output, moses_tokens, sentence_lines, subwords, worse, write
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.score.scoring import words_of
-from scripts import SCRIPTS, in_process
+from scripts import SCRIPTS, in_process, printed
+
+
+@pytest.fixture
+def score_bleu(monkeypatch, capsys):
+    """Run the command with these arguments; return what it prints."""
+    return printed("score", monkeypatch, capsys)
 
 
 @pytest.fixture
