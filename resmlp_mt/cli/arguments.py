@@ -102,7 +102,7 @@ def add_form(parser: argparse.ArgumentParser) -> None:
 def add_trainings(
     parser: argparse.ArgumentParser, recipe: str, name: str, out: str, work: Path | None = None
 ) -> "argparse._MutuallyExclusiveGroup":
-    """Add the options of a command with a training for each ``name``; returns the group of those that say what to do."""
+    """Add the options of a command with a training for each ``name``; returns the group of those that choose what."""
     parser.add_argument("recipe", type=Path, metavar="RECIPE", help=f"a file such as {recipe}")
     data = "the folder of the data, with data-bin and the reference"
     parser.add_argument("--work", type=named, default=work, required=work is None, metavar="WORK", help=data)
