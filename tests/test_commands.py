@@ -1,6 +1,7 @@
 """What every command has in common."""
 
 import logging
+import re
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ def test_help_tells_the_options(name, monkeypatch, capsys):
     assert end.value.code == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("usage: ") and "--help" in shown.out
+    assert re.search(r"\nexamples?:\n(  .*\n)*  resmlp-mt ", shown.out)
     assert "Traceback" not in shown.err
 
 

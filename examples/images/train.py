@@ -23,7 +23,7 @@ with told_in_one_line():  # the imports take a second
     from torch import Tensor, nn
     from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-    from resmlp_mt.cli.arguments import command_parser, positive
+    from resmlp_mt.cli.arguments import command_parser, number_within
     from resmlp_mt.common.files import check_can_be_written
 
 METHODS = "supervised", "distilled", "dino"
@@ -210,11 +210,13 @@ def main() -> None:
     parser = command_parser(__doc__)
     parser.add_argument("--data", type=Path, help="folder with one folder of images a class (default: the digits)")
     parser.add_argument("--model", help=f"digits: {', '.join(DIGITS)}; a folder: {', '.join(MODELS)}")
-    parser.add_argument("--image", type=positive(4096), help="side that a folder's images get (default: the model's)")
+    parser.add_argument(
+        "--image", type=number_within(1, 4096), help="side that a folder's images get (default: the model's)"
+    )
     parser.add_argument("--method", choices=METHODS, default="supervised", help="default: %(default)s")
-    parser.add_argument("--epochs", type=positive(100_000), default=40, help="default: %(default)s")
+    parser.add_argument("--epochs", type=number_within(1, 100_000), default=40, help="default: %(default)s")
     parser.add_argument("--lr", type=float, help="highest learning rate (default: 0.01; a folder: 0.001)")
-    parser.add_argument("--seed", type=positive(999_999_999, 0), default=1, help="default: %(default)s")
+    parser.add_argument("--seed", type=number_within(0, 999_999_999), default=1, help="default: %(default)s")
     parser.add_argument("--out", type=Path, required=True, help="file for the trained model")
     args = parser.parse_args()
     known = MODELS if args.data else DIGITS

@@ -54,26 +54,20 @@ def run(name: str) -> None:
 
 
 def main(name: str | None = None) -> None:
-    """Run a subcommand.
-
-    Args:
-        name: which one, for a script that is it (``scripts/score_bleu.py``); otherwise the first argument says it
-    """
+    """Run the command that the first argument names, or that a script is (``scripts/score_bleu.py``)."""
     with told_in_one_line():
         if name is None:
-            name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+            name, *rest = sys.argv[1:] or ["--help"]
             if name in ("-h", "--help"):
-                print(_contents())
-                return
+                return print(_contents())
             if name == "--version":
-                print(f"resmlp-mt {metadata.version('resmlp-mt')}")
-                return
+                return print(f"resmlp-mt {metadata.version('resmlp-mt')}")
             if name not in COMMANDS:
                 print(f"resmlp-mt: no command {name!r}; resmlp-mt --help lists them", file=sys.stderr)
                 sys.exit(2)
-            words = 2 if " ".join([name, *sys.argv[2:3]]) in SECOND_WORDS else 1
-            name = " ".join(sys.argv[1 : 1 + words])
-            sys.argv = [f"resmlp-mt {name}", *sys.argv[1 + words :]]  # what argparse calls the command
+            if rest and f"{name} {rest[0]}" in SECOND_WORDS:
+                name = f"{name} {rest.pop(0)}"
+            sys.argv = [f"resmlp-mt {name}", *rest]  # what argparse calls the command
         # Warnings only. fairseq would set up more as it is imported, but does not if logging is set up already.
         logging.basicConfig(level=logging.WARNING, format="%(message)s")
         run(name.replace(" ", "-"))

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import add_recipe, add_retrain, command_parser, run_of
+from resmlp_mt.cli.arguments import add_trainings, command_parser, run_of
 
 EPILOG = """
 Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
@@ -23,8 +23,6 @@ examples:
 
 def ablate() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG, run_of("ablations.command"))
-    recipe = "the table's file, such as examples/ablations/variants.yaml"
-    add_recipe(parser, recipe, Path("work/multi30k"), "ablations")
+    add_trainings(parser, "examples/ablations/variants.yaml", "ROW", "ablations", Path("work/multi30k"))
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only (default: all)")
-    add_retrain(parser, "ROW")
     return parser

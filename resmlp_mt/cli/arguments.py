@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.options import EngineOptions
 
 Given = TypeVar("Given")
 Run = Callable[[argparse.Namespace], None]
@@ -60,16 +59,11 @@ def number_within(least: float, most: float) -> Callable[[str], Any]:
     return number
 
 
-def positive(most: int) -> Callable[[str], int]:
-    """Whole numbers from 1 to a largest one."""
-    return number_within(1, most)
-
-
 def add_number(
     parser: "argparse._ActionsContainer", name: str, most: int, help: str, default: int | None = None
 ) -> None:
     """Add an option that is a whole number from 1 to ``most``."""
-    parser.add_argument(name, type=positive(most), default=default, metavar="N", help=help)
+    parser.add_argument(name, type=number_within(1, most), default=default, metavar="N", help=help)
 
 
 def add_options(parser: "argparse._ActionsContainer", options: type) -> None:
@@ -93,13 +87,6 @@ def given(args: argparse.Namespace, options: type[Given]) -> Given:
     return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
 
 
-def add_speed(parser: argparse.ArgumentParser) -> "argparse._ArgumentGroup":
-    """Add where and how a ``Translator`` computes, as a group, for more options of speed."""
-    speed = parser.add_argument_group("speed")
-    add_options(speed, EngineOptions)
-    return speed
-
-
 def add_exported_folder(parser: argparse.ArgumentParser) -> None:
     """Add the folder of a trained model."""
     parser.add_argument("folder", type=named, metavar="FOLDER", help="made by resmlp-mt export")
@@ -112,18 +99,16 @@ def add_form(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def add_recipe(parser: argparse.ArgumentParser, recipe: str, work: Path | None, out: str) -> None:
-    """Add a recipe of trainings, the folder of their data, and the one of their results."""
-    parser.add_argument("recipe", type=Path, metavar="RECIPE", help=recipe)
+def add_trainings(
+    parser: argparse.ArgumentParser, recipe: str, name: str, out: str, work: Path | None = None
+) -> "argparse._MutuallyExclusiveGroup":
+    """Add the options of a command with a training for each ``name``; returns the group of those that choose what."""
+    parser.add_argument("recipe", type=Path, metavar="RECIPE", help=f"a file such as {recipe}")
     data = "the folder of the data, with data-bin and the reference"
     parser.add_argument("--work", type=named, default=work, required=work is None, metavar="WORK", help=data)
     results = f"the folder for all results (default: WORK/{out}/ and the recipe's name)"
     parser.add_argument("--out", type=named, metavar="OUT", help=results)
     add_number(parser, "--jobs", 1000, "trainings at a time, of one thread each", 1)
-
-
-def add_retrain(parser: argparse.ArgumentParser, name: str) -> "argparse._MutuallyExclusiveGroup":
-    """Add ``--retrain`` of a command with a training for each ``name``, and ``--table``, which trains nothing."""
     what = parser.add_mutually_exclusive_group()
     again = f"delete what these {name.lower()}s have, and train them again"
     what.add_argument("--retrain", nargs="+", default=[], metavar=name, help=again)
@@ -133,9 +118,8 @@ def add_retrain(parser: argparse.ArgumentParser, name: str) -> "argparse._Mutual
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
     """Add ``--user-dir``."""
-    parser.add_argument(
-        "--user-dir", metavar="FOLDER", help="code of your own that the model needs, such as a mixing; as for fairseq"
-    )
+    code = "code of your own that the model needs, such as a mixing; as for fairseq"
+    parser.add_argument("--user-dir", metavar="FOLDER", help=code)
 
 
 def import_user_dir(folder: str | None) -> None:

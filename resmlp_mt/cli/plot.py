@@ -54,8 +54,7 @@ def plot() -> argparse.ArgumentParser:
     length = "look at the first T positions (default: what the training used)"
     parser.add_argument("--length", type=int, metavar="T", help=length)
     pruned = "also write the last checkpoint with this share of each A's weights, the smallest, set to zero"
-    share = number_within(1e-9, 1)
-    parser.add_argument("--prune", nargs="+", type=share, default=[], metavar="SHARE", help=pruned)
+    parser.add_argument("--prune", nargs="+", type=number_within(1e-9, 1), default=[], metavar="SHARE", help=pruned)
     data = "binarized data: also show what a model's bands (--mixing-band) read in its first 1,000 sentences"
     parser.add_argument("--data", metavar="DIR", help=data)
     parser.add_argument("--subset", default="valid", metavar="NAME", help="of --data")

@@ -2,7 +2,7 @@
 
 import argparse
 
-from resmlp_mt.cli.arguments import add_recipe, add_retrain, command_parser, run_of
+from resmlp_mt.cli.arguments import add_trainings, command_parser, run_of
 
 EPILOG = """
 A cell of the grid is a family (such as transformer, resmlp), a size and an amount of data. Each is trained in a folder
@@ -22,7 +22,6 @@ examples:
 
 def scale() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG, run_of("scaling.command"))
-    add_recipe(parser, "the study's file, such as examples/scaling/tatoeba.yaml", None, "scaling")
-    what = add_retrain(parser, "CELL")
+    what = add_trainings(parser, "examples/scaling/tatoeba.yaml", "CELL", "scaling")
     what.add_argument("--dry-run", action="store_true", help="tell the cells and their cost, and end")
     return parser

@@ -5,14 +5,7 @@ import dataclasses
 import importlib.util
 import os
 
-from resmlp_mt.cli.arguments import (
-    add_exported_folder,
-    add_options,
-    add_speed,
-    command_parser,
-    given,
-    number_within,
-)
+from resmlp_mt.cli.arguments import add_exported_folder, add_options, command_parser, given, number_within
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.settings import TOKEN, Limits, access, bracketed, listening
 from resmlp_mt.translate.options import EngineOptions
@@ -41,7 +34,7 @@ def serve() -> argparse.ArgumentParser:
     who.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=ALLOW_HOST)
     who.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help=ALLOW_ORIGIN)
     add_options(parser.add_argument_group("limits"), Limits)
-    add_speed(parser)
+    add_options(parser.add_argument_group("speed"), EngineOptions)
     return parser
 
 

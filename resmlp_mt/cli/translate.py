@@ -3,12 +3,12 @@
 import argparse
 import os
 from dataclasses import replace
+from functools import partial
 
 from resmlp_mt.cli.arguments import (
     add_exported_folder,
     add_number,
     add_options,
-    add_speed,
     command_parser,
     given,
     named,
@@ -43,7 +43,9 @@ def translate() -> argparse.ArgumentParser:
     layout = parser.add_mutually_exclusive_group()
     layout.add_argument("--scores", action="store_true", help=SCORES)
     layout.add_argument("--json", action="store_true", help=JSON)
-    where = add_speed(parser).add_mutually_exclusive_group()
+    speed = parser.add_argument_group("speed")
+    add_options(speed, EngineOptions)
+    where = speed.add_mutually_exclusive_group()
     add_number(where, "--jobs", 1000, JOBS, 1)
     where.add_argument("--cluster", metavar="ADDRESS", help=CLUSTER)
     return parser
@@ -61,15 +63,7 @@ def _run(args: argparse.Namespace) -> None:
         engine = replace(engine, threads=max(1, cores() // args.jobs))
     folder, name = os.path.abspath(place_of(args.folder)), str(args.input or "standard input")
     work = Work(folder, checksum(folder), name, options, engine, args.scores, args.json)
-    with (
-        working(args.jobs, args.cluster) as workers,
-        Progress("translate", lines_in(args.input), "sentences") as progress,
-    ):
-        translate_file(
-            work,
-            args.input,
-            args.output,
-            args.resume,
-            lambda make, items: ordered_map(make, items, workers),
-            progress.add,
-        )
+    progress = Progress("translate", lines_in(args.input), "sentences")
+    with working(args.jobs, args.cluster) as workers, progress as told:
+        mapped = partial(ordered_map, workers=workers)
+        translate_file(work, args.input, args.output, args.resume, mapped, told.add)

@@ -1,6 +1,8 @@
 """Made-up test sets and the output of fairseq-generate for them, without a model."""
 
 import random
+from collections.abc import Iterable
+from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
@@ -14,6 +16,12 @@ REFERENCE = [
     "Ein kleines Mädchen klettert in ein Spielhaus aus Holz.",
     "Fünf Leute in Winterjacken stehen mit Helmen im Schnee.",
 ]
+
+
+def write(path: Path, text: str | Iterable[str]) -> Path:
+    """Write a text, or lines."""
+    path.write_bytes((text if isinstance(text, str) else "".join(f"{line}\n" for line in text)).encode())
+    return path
 
 
 def worse(lines: list[str], seed: int = 0, rate: float = 0.15) -> list[str]:

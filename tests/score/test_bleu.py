@@ -4,7 +4,7 @@ import sys
 
 import fairseq_cli.score
 import pytest
-from generated import REFERENCE, moses_tokens, worse
+from score.generated import REFERENCE, moses_tokens, worse, write
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.score.bleu import (
@@ -16,18 +16,13 @@ from resmlp_mt.score.bleu import (
 )
 
 
-def write(path, lines):
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return str(path)
-
-
 def sacrebleu(*args):
     command = [sys.executable, "-m", "sacrebleu", *args, "-m", "bleu", "chrf", "-w", "4"]
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
 
 
 def fairseq_score(monkeypatch, capsys, system, reference):
-    monkeypatch.setattr(sys, "argv", ["fairseq-score", "-s", system, "-r", reference])
+    monkeypatch.setattr(sys, "argv", ["fairseq-score", "-s", str(system), "-r", str(reference)])
     fairseq_cli.score.cli_main()
     return capsys.readouterr().out.splitlines()[-1]
 

@@ -1,9 +1,9 @@
 import random
 
 import pytest
-from generated import CLOSING, HEADER, TRANSLATED, sentence_lines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from score.generated import CLOSING, HEADER, TRANSLATED, sentence_lines, write
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
@@ -11,11 +11,6 @@ from resmlp_mt.score.generate_output import check_translated, in_order, read_gen
 # fairseq joins tokens by single spaces and ends a line at \n: no white space but the space, no surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Zl", "Zp", "Zs"], exclude_characters="\t\n\v\f\r"), max_size=12)
 TEXTS = st.lists(st.lists(TEXT.filter(str.strip), max_size=4).map(" ".join), min_size=1, max_size=12)
-
-
-def write(path, *lines):
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    return path
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
@@ -26,18 +21,18 @@ def test_any_order_of_lines_and_shards_gives_the_order_of_the_test_set(tmp_path,
         numbers = range(shard, len(texts), min(shards, len(texts)))
         lines = [line for number in numbers for line in sentence_lines(number, [texts[number]])]
         random.Random(seed).shuffle(lines)
-        paths.append(write(tmp_path / f"shard{shard}.out", HEADER, *lines, TRANSLATED, CLOSING))
+        paths.append(write(tmp_path / f"shard{shard}.out", [HEADER, *lines, TRANSLATED, CLOSING]))
     assert in_order(read_generate_output(paths), len(texts)) == texts
 
 
 def test_a_run_without_target_ends_with_its_log(tmp_path):
-    path = write(tmp_path / "gen.out", "S-0\ta", "H-0\t-1.0\tb", "D-0\t-1.0\tb", "P-0\t-1.0", TRANSLATED)
+    path = write(tmp_path / "gen.out", ["S-0\ta", "H-0\t-1.0\tb", "D-0\t-1.0\tb", "P-0\t-1.0", TRANSLATED])
     assert in_order(read_generate_output([path]), 1) == ["b"]
 
 
 def test_the_first_of_an_nbest_list_is_taken(tmp_path):
     lines = [*sentence_lines(1, ["a", "b"]), *sentence_lines(0, ["c", "d"])]
-    path = write(tmp_path / "gen.out", *lines, CLOSING)
+    path = write(tmp_path / "gen.out", [*lines, CLOSING])
     assert in_order(read_generate_output([path], nbest=2), 2) == ["c", "a"]
     with pytest.raises(UserError, match=r"gen.out:6: sentence 1 again, first seen at .*gen.out:3: .*--nbest"):
         read_generate_output([path])
@@ -46,7 +41,7 @@ def test_the_first_of_an_nbest_list_is_taken(tmp_path):
 def test_a_sentence_that_comes_back_is_no_nbest_list(tmp_path):
     lines = [*sentence_lines(0, ["a"]), *sentence_lines(1, ["b"]), *sentence_lines(0, ["c"])]
     with pytest.raises(UserError, match=r"gen.out:13: sentence 0 again"):
-        read_generate_output([write(tmp_path / "gen.out", *lines, CLOSING)], nbest=3)
+        read_generate_output([write(tmp_path / "gen.out", [*lines, CLOSING])], nbest=3)
 
 
 def reference_lines(number, target, hypothesis, finished=None):
@@ -59,15 +54,15 @@ def reference_lines(number, target, hypothesis, finished=None):
 def test_the_references_themselves_are_no_translations(tmp_path, finished):
     target = (finished or "Ein a@@ b <unk> .").replace("<unk>", "<<unk>>")
     lines = reference_lines(0, target, "Ein a@@ b <unk> .", finished)
-    path = write(tmp_path / "gen.out", *lines, *reference_lines(1, "c", "c", "c"), CLOSING)
+    path = write(tmp_path / "gen.out", [*lines, *reference_lines(1, "c", "c", "c"), CLOSING])
     with pytest.raises(UserError, match=r"gen.out: every hypothesis .* is its reference .*--score-reference"):
         check_translated(read_generate_output([path]))
-    other = write(tmp_path / "other.out", *reference_lines(2, "c", "d", "d"), CLOSING)
+    other = write(tmp_path / "other.out", [*reference_lines(2, "c", "d", "d"), CLOSING])
     check_translated(read_generate_output([path, other]))  # a model may be right now and then
 
 
 def test_only_the_first_of_an_nbest_list_is_compared_with_its_target(tmp_path):
-    path = write(tmp_path / "gen.out", "T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING)
+    path = write(tmp_path / "gen.out", ["T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING])
     check_translated(read_generate_output([path], nbest=2))
 
 
@@ -83,11 +78,11 @@ def test_only_the_first_of_an_nbest_list_is_compared_with_its_target(tmp_path):
 )
 def test_what_is_not_a_whole_run_is_refused(tmp_path, lines, message):
     with pytest.raises(UserError, match=message):
-        read_generate_output([write(tmp_path / "gen.out", *lines)])
+        read_generate_output([write(tmp_path / "gen.out", lines)])
 
 
 def test_missing_and_surplus_sentences_are_named(tmp_path):
-    path = write(tmp_path / "gen.out", *sentence_lines(0, ["a"]), *sentence_lines(3, ["b"]), CLOSING)
+    path = write(tmp_path / "gen.out", [*sentence_lines(0, ["a"]), *sentence_lines(3, ["b"]), CLOSING])
     hypotheses = read_generate_output([path])
     with pytest.raises(
         UserError, match=r"no hypothesis for sentence 1 \(line 2 of the reference\), 2 of 4 are missing"

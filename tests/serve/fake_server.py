@@ -21,21 +21,15 @@ HEADS = 2
 
 
 class FakeTranslator:
-    """Stands for a ``Translator``.
-
-    Attributes:
-        batches: what it was asked to translate, call by call
-        gate: it waits for it
-        begun: set when it first translates
-    """
+    """Stands for a ``Translator``."""
 
     def __init__(self) -> None:
         self.tokenizer = SimpleNamespace(settings=SimpleNamespace(source_language="en", target_language="de"))
         self.model = SimpleNamespace(encoder=SimpleNamespace(limit=POSITIONS))
-        self.batches: list[list[str]] = []
-        self.gate = threading.Event()
+        self.batches: list[list[str]] = []  # what it was asked to translate, call by call
+        self.gate = threading.Event()  # which it waits for
         self.gate.set()
-        self.begun = threading.Event()
+        self.begun = threading.Event()  # set when it first translates
 
     def encode(self, text: str, too_long: str = "error") -> list[str]:
         words = text.split()
@@ -63,11 +57,7 @@ class FakeTranslator:
 
 
 class Client:
-    """Asks a server.
-
-    Args:
-        port: on this machine
-    """
+    """Asks a server of this machine."""
 
     def __init__(self, port: int):
         self.port = port
@@ -75,12 +65,7 @@ class Client:
     def ask(
         self, path: str = "/translate", body: Any = None, method: str | None = None, **headers: str
     ) -> SimpleNamespace:
-        """The ``status``, ``headers`` and ``values`` (of JSON) or ``text`` that come back.
-
-        Args:
-            body: bytes, or values for JSON
-            headers: with _ in the place of -
-        """
+        """What comes back, for a ``body`` of bytes or values for JSON, and ``headers`` with _ instead of -."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()

@@ -1,10 +1,12 @@
 """The server over real connections, with a translator that only pretends."""
 
+import contextlib
 import re
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,6 +35,22 @@ def together() -> Iterator[Callable[..., "Future[Any]"]]:
     """Starts a function in a thread of its own."""
     with ThreadPoolExecutor(12) as threads:
         yield threads.submit
+
+
+@contextlib.contextmanager
+def busy(together: Any, limits: Limits | None = None) -> Iterator[SimpleNamespace]:
+    """A server that is held up by a request, "a b"."""
+    translator = FakeTranslator()
+    with serving(translator, limits) as (client, server):
+        translator.gate.clear()
+        begun = together(client.ask, body={"texts": ["a b"]})
+        assert translator.begun.wait(60)
+        yield SimpleNamespace(client=client, server=server, translator=translator, begun=begun)
+
+
+def best(answer: "Future[Any]") -> list[str]:
+    """The best translations that a request was answered."""
+    return [result["translations"][0]["text"] for result in answer.result().values["results"]]
 
 
 def test_a_translation(client: Client) -> None:
@@ -142,56 +160,48 @@ def test_the_command_s_access() -> None:
         with pytest.raises(UserError, match=f"--host {host}: can be reached from other machines: give --token"):
             access(host, None, [], [])
         assert access(host, TOKEN, [], []).token == TOKEN
+    for host in "127.0.0.1", "localhost", "::1":
+        assert access(host, None, ["[::2]", "Mine"], []).hosts >= {"127.0.0.1", "localhost", "[::1]", "[::2]", "mine"}
     for token in "", "short", "with a space in it all", "ümlaute-in-a-long-token", "a-line\nend-in-a-token":
         with pytest.raises(UserError, match="--token: give at least 16"):
             access("127.0.0.1", token, [], [])
-    for host in "127.0.0.1", "localhost", "::1":
-        assert access(host, None, [], []).hosts >= {"127.0.0.1", "localhost", "[::1]"}
     for name in "mine.example:8000", "http://mine.example", "::1":
         with pytest.raises(UserError, match="give a name or address without a port"):
             access("127.0.0.1", None, [name], [])
     for origin in "https://mine.example/", "mine.example":
         with pytest.raises(UserError, match="give a site without a path"):
             access("127.0.0.1", None, [], [origin])
-    assert access("127.0.0.1", None, ["[::2]", "Mine"], []).hosts >= {"[::2]", "mine"}
 
 
 def test_requests_that_come_while_one_is_translated_are_translated_together(together) -> None:
-    translator = FakeTranslator()
-    with serving(translator) as (client, _):
-        translator.gate.clear()
-        answers = [together(client.translations, "first one")]
-        assert translator.begun.wait(60)
+    with busy(together) as held:
+        answers = []
         for number in range(5):
-            answers.append(together(client.translations, f"a {number}", f"b {number}"))
-            client.await_waiting(number + 1)
-        answers.append(together(client.translations, "of others", beam=2))
-        client.await_waiting(6)
-        translator.gate.set()
+            answers.append(together(held.client.translations, f"a {number}", f"b {number}"))
+            held.client.await_waiting(number + 1)
+        answers.append(together(held.client.translations, "of others", beam=2))
+        held.client.await_waiting(6)
+        held.translator.gate.set()
         found = [answer.result() for answer in answers]
-    assert found == [["one first"], *([f"{number} a", f"{number} b"] for number in range(5)), ["others of"]]
+    assert found == [*([f"{number} a", f"{number} b"] for number in range(5)), ["others of"]]
     numbered = [f"{letter} {number}" for number in range(5) for letter in "ab"]
-    assert translator.batches == [["first one"], numbered, ["of others"]]
+    assert held.translator.batches == [["a b"], numbered, ["of others"]]
 
 
 def test_more_than_may_wait_are_refused_and_no_answer_in_time(together) -> None:
-    translator = FakeTranslator()
-    with serving(translator, Limits(max_waiting=1, max_seconds=1, longest_wait=0)) as (client, _):
-        translator.gate.clear()
-        begun = together(client.ask, body={"texts": ["a"]})
-        assert translator.begun.wait(60)
-        waiting = together(client.ask, body={"texts": ["b"]})
-        client.await_waiting(1)
-        refused = client.ask(body={"texts": ["c"]})
+    with busy(together, Limits(max_waiting=1, max_seconds=1, longest_wait=0)) as held:
+        waiting = together(held.client.ask, body={"texts": ["b"]})
+        held.client.await_waiting(1)
+        refused = held.client.ask(body={"texts": ["c"]})
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         assert refused.values["error"] == "1 requests are waiting: try again later"
-        for late in begun.result(), waiting.result():
+        for late in held.begun.result(), waiting.result():
             assert (late.status, late.headers["retry-after"]) == (503, "1")
             assert late.values["error"].startswith("no answer after 1 seconds")
-        assert client.ask("/health").values["waiting"] == 0
-        translator.gate.set()
-        assert client.translations("d e") == ["e d"]
-    assert translator.batches == [["a"], ["d e"]]
+        assert held.client.ask("/health").values["waiting"] == 0
+        held.translator.gate.set()
+        assert held.client.translations("d e") == ["e d"]
+    assert held.translator.batches == [["a b"], ["d e"]]
 
 
 def sent(port: int, body: bytes, length: int) -> socket.socket:
@@ -208,57 +218,43 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
 
 def test_a_client_that_goes_away_costs_the_others_nothing(together) -> None:
-    translator = FakeTranslator()
-    with serving(translator) as (client, _):
-        translator.gate.clear()
-        begun = together(client.translations, "a b")
-        assert translator.begun.wait(60)
+    with busy(together) as held:
         body = b'{"texts": ["of one that goes"]}'
-        gone = sent(client.port, body, len(body))
-        client.await_waiting(1)
-        stays = together(client.translations, "c d")
-        client.await_waiting(2)
+        gone = sent(held.client.port, body, len(body))
+        held.client.await_waiting(1)
+        stays = together(held.client.translations, "c d")
+        held.client.await_waiting(2)
         gone.close()
-        client.await_waiting(1)
-        sent(client.port, b'{"te', 99).close()
-        translator.gate.set()
-        assert (begun.result(), stays.result()) == (["b a"], ["d c"])
-    assert translator.batches == [["a b"], ["c d"]]
+        held.client.await_waiting(1)
+        sent(held.client.port, b'{"te', 99).close()
+        held.translator.gate.set()
+        assert (best(held.begun), stays.result()) == (["b a"], ["d c"])
+    assert held.translator.batches == [["a b"], ["c d"]]
 
 
 def test_a_fault_of_the_server_is_told_in_one_line_and_spoils_no_other_request(together, caplog) -> None:
-    translator = FakeTranslator()
-    with serving(translator) as (client, _):
-        translator.gate.clear()
-        begun = together(client.translations, "a b")
-        assert translator.begun.wait(60)
-        broken = together(client.ask, body={"texts": ["breaks"]})
-        client.await_waiting(1)
-        other = together(client.translations, "c d")
-        client.await_waiting(2)
-        translator.gate.set()
-        assert (begun.result(), other.result()) == (["b a"], ["d c"])
+    with busy(together) as held:
+        broken = together(held.client.ask, body={"texts": ["breaks"]})
+        held.client.await_waiting(1)
+        other = together(held.client.translations, "c d")
+        held.client.await_waiting(2)
+        held.translator.gate.set()
+        assert (best(held.begun), other.result()) == (["b a"], ["d c"])
         assert broken.result().status == 500
         assert broken.result().values == {"error": "something went wrong in the server: its log tells what"}
     assert "a tensor" in caplog.text
 
 
 def test_a_shutdown_finishes_what_has_begun(together) -> None:
-    translator = FakeTranslator()
-    with serving(translator) as (client, server):
-        translator.gate.clear()
-        answers = [together(client.translations, "a b")]
-        assert translator.begun.wait(60)
-        answers.append(together(client.translations, "c d"))
-        client.await_waiting(1)
-        server.should_exit = True
-        while True:  # until it takes no more
-            try:
-                client.ask("/health")
-            except OSError:
-                break
-        translator.gate.set()
-        assert [answer.result() for answer in answers] == [["b a"], ["d c"]]
+    with busy(together) as held:
+        waiting = together(held.client.translations, "c d")
+        held.client.await_waiting(1)
+        held.server.should_exit = True
+        with pytest.raises(OSError):  # as soon as it takes no more
+            while True:
+                held.client.ask("/health")
+        held.translator.gate.set()
+        assert (best(held.begun), waiting.result()) == (["b a"], ["d c"])
 
 
 PAGE = Path(__file__).parents[2] / "resmlp_mt" / "serve" / "page"
@@ -301,14 +297,10 @@ def test_the_document_tells_what_is_asked_and_answered(client: Client) -> None:
     options = schemas[request["properties"]["options"]["$ref"].rpartition("/")[2]]
     assert request["required"] == ["texts"] and options["properties"]["beam"]["maximum"] == 5
     assert not request["additionalProperties"] and not options["additionalProperties"] and "required" not in options
-
-
-def test_the_document_tells_of_the_token() -> None:
-    whole = document(Limits(), True)
-    assert whole["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
-    for path, method in ("/translate", "post"), ("/mixing", "get"):
-        assert whole["paths"][path][method]["security"] == [{"token": []}]
-        assert "401" in whole["paths"][path][method]["responses"]
+    guarded = document(Limits(), needs_token=True)
+    assert guarded["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
+    for operation in guarded["paths"]["/translate"]["post"], guarded["paths"]["/mixing"]["get"]:
+        assert operation["security"] == [{"token": []}] and "401" in operation["responses"]
 
 
 def test_a_model_behind_it(tmp_path: Path) -> None:
