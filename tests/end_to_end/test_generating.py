@@ -7,7 +7,7 @@ import statistics
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from made_up_language import VALID
+from fairseq_commands import VALID
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints.loading import load_checkpoint

@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fairseq_commands import USER_DIR, training
-from made_up_language import sentence_pairs
+from fairseq_commands import USER_DIR, sentence_pairs, training
 
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.common.errors import UserError
