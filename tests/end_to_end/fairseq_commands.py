@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -36,6 +37,12 @@ class Finished:
     @property
     def last_line(self):
         return self.output.rstrip("\n").split("\n")[-1]
+
+    def check_refused(self, message):
+        """It ended with one clear line."""
+        assert self.status in (1, 2), self.output
+        assert "Traceback" not in self.output
+        assert re.search(message, self.last_line), self.last_line
 
     def lines(self, kind):
         """fairseq's result lines of one kind, ``{"H-12": [fields], ...}``, or a list of fields for each of n best."""
