@@ -27,16 +27,18 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return f"{argname}-{len(val)}" if isinstance(val, bytes) else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The folders whose files take longest first, so that at the end no process has a long one left (test.sh).
+FIRST = "test_compiled.py", "test_cluster.py", "end_to_end", "data", "fairseq_plugin", "ablations", "examples"
 
-    Their files from Z to A: test_generating.py and test_looking.py would both begin by waiting for the trained model.
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files and folders that take longest first, so that at the end no process has a long one left (test.sh).
+
+    The files of a folder from Z to A: test_generating.py and test_looking.py would both begin by waiting for the
+    trained model.
     """
     items.sort(key=lambda item: item.path.name, reverse=True)
-    order = {
-        name: number for number, name in enumerate(("end_to_end", "data", "fairseq_plugin", "ablations", "examples"))
-    }
-    items.sort(key=lambda item: order.get(item.path.parent.name, len(order)))
+    order = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: min(order.get(name, len(FIRST)) for name in item.path.parts[-2:]))
 
 
 @pytest.fixture(scope="session")

@@ -59,10 +59,10 @@ def test_arrows_point_down() -> None:
 
 
 def run(program: str) -> list[str]:
-    """What a program prints in a new process, in words."""
+    """The last line that a program prints in a new process, in words."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return done.stdout.split("\n")[-2].split()  # after what libraries print
 
 
 def test_the_rooms_of_use_need_no_fairseq() -> None:
@@ -88,7 +88,16 @@ print(*sys.modules)
 
 
 def test_user_dir_imports_what_training_uses_alone() -> None:
-    program = "import sys, resmlp_mt.fairseq_plugin; print(*sys.modules)"
-    rooms = {name.split(".")[1] for name in run(program) if name.startswith("resmlp_mt.")}
+    program = """
+import sys
+import fairseq.models.transformer, fairseq.tasks.translation, fairseq.trainer
+before = set(sys.modules)
+import resmlp_mt.fairseq_plugin
+print(*set(sys.modules) - before)
+"""
+    added = set(run(program))
+    packages = {name.split(".")[0] for name in added}
+    assert packages - set(sys.stdlib_module_names) == {"resmlp_mt"}
+    rooms = {name.split(".")[1] for name in added if name.startswith("resmlp_mt.")}
     assert "fairseq_plugin" in rooms
     assert not rooms & {"serve", "lab", "export", "cli", "score"}

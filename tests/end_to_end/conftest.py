@@ -4,8 +4,7 @@ import itertools
 import json
 
 import pytest
-from fairseq_commands import USER_DIR, start, training
-from made_up_language import TRAIN, VALID, sentence_pairs
+from fairseq_commands import TRAIN, USER_DIR, VALID, sentence_pairs, start, training
 from shared import made_once
 
 import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)

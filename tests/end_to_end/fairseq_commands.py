@@ -1,7 +1,10 @@
-"""fairseq's own commands, each in a process of its own, forked from one that has imported fairseq already."""
+"""fairseq's own commands, each in a process forked from one that has imported fairseq; a language pair to learn."""
 
+import itertools
 import multiprocessing
 import os
+import random
+import re
 import shutil
 import signal
 import sys
@@ -9,10 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forked import become, fork
-from made_up_language import sentence_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "resmlp_mt")
+WORDS = [a + b + c for a, b, c in itertools.product(["ba", "mi", "so"], ["lu", "ne"], ["ta", "ko"])]
+TRAIN, VALID = 120, 16
+
+
+def sentence_pairs(number, seed):
+    """What a tiny model can learn: German is words and a full stop, English the same in capitals and backwards."""
+    generator = random.Random(seed)
+    for _ in range(number):
+        words = [generator.choice(WORDS) for _ in range(generator.randint(2, 5))]
+        yield " ".join(words) + ".", " ".join(word.upper() for word in reversed(words)) + "."
 
 
 @dataclass
@@ -25,6 +37,12 @@ class Finished:
     @property
     def last_line(self):
         return self.output.rstrip("\n").split("\n")[-1]
+
+    def check_refused(self, message):
+        """It ended with one clear line."""
+        assert self.status in (1, 2), self.output
+        assert "Traceback" not in self.output
+        assert re.search(message, self.last_line), self.last_line
 
     def lines(self, kind):
         """fairseq's result lines of one kind, ``{"H-12": [fields], ...}``, or a list of fields for each of n best."""

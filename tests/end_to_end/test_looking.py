@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from made_up_language import VALID
+from fairseq_commands import VALID
 
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from scripts import printed

@@ -1,7 +1,6 @@
 """What a user's mistakes come to: one clear line, no traceback where the plugin has a say."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -22,10 +21,7 @@ from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
     ],
 )
 def test_options_that_do_not_go_together_end_in_one_line(train, tmp_path, options, message):
-    done = train(tmp_path / "checkpoints", *options)
-    assert done.status in (1, 2)
-    assert "Traceback" not in done.output
-    assert message in done.last_line
+    train(tmp_path / "checkpoints", *options).check_refused(message)
     assert not list(tmp_path.rglob("*.pt*"))
 
 
@@ -70,10 +66,7 @@ class Surprise:
 )
 def test_a_broken_checkpoint_is_refused_by_name(fairseq, data_bin, trained, tmp_path, kind, message):
     path = make_broken(kind, trained[0] / "checkpoint_best.pt", tmp_path)
-    done = fairseq("generate", data_bin, "--user-dir", USER_DIR, "--path", path, "--cpu", cwd=tmp_path)
-    assert done.status == 1
-    assert re.search(message, done.last_line)
-    assert "Traceback" not in done.output
+    fairseq("generate", data_bin, "--user-dir", USER_DIR, "--path", path, "--cpu", cwd=tmp_path).check_refused(message)
     with pytest.raises(Exception, match=message):
         ResMLPTransformerModel.from_pretrained(str(tmp_path), path.name, str(data_bin))
     assert not (tmp_path / "smuggled").exists()
@@ -82,29 +75,21 @@ def test_a_broken_checkpoint_is_refused_by_name(fairseq, data_bin, trained, tmp_
 def test_a_training_does_not_go_on_from_a_broken_checkpoint(train, trained, tmp_path):
     broken = make_broken("truncated", trained[0] / "checkpoint_best.pt", tmp_path)
     broken.rename(tmp_path / "checkpoint_last.pt")
-    done = train(tmp_path, "--max-update", 1)
-    assert done.status == 1
-    assert "Traceback" not in done.output
-    assert "checkpoint_last.pt: not loaded: truncated" in done.last_line
+    train(tmp_path, "--max-update", 1).check_refused(r"checkpoint_last\.pt: not loaded: truncated")
     assert os.listdir(tmp_path) == ["checkpoint_last.pt"]
 
 
 def test_missing_data_is_named_in_one_line(train, data_bin, tmp_path):
     shutil.copytree(data_bin, tmp_path / "partial", ignore=shutil.ignore_patterns("train.*.bin"))
     for folder, message in ("nowhere", "nowhere"), ("partial", r"Dataset not found: train \(.*partial"):
-        done = train(tmp_path / "checkpoints", data=tmp_path / folder)
-        assert done.status == 1
-        assert re.search(message, done.last_line)
-        assert "Traceback" not in done.output
+        train(tmp_path / "checkpoints", data=tmp_path / folder).check_refused(message)
 
 
 def test_a_sentence_too_long_for_the_model_ends_generation_in_one_line(fairseq, data_bin, trained):
     path = trained[0] / "checkpoint_best.pt"
     command = ("--user-dir", USER_DIR, "--path", path, "--cpu", "--gen-subset", "valid", "--max-source-positions", 3)
     done = fairseq("generate", data_bin, *command)
-    assert done.status == 1
-    assert re.search(r"sentence \d+ has .* positions .*\(3, 64\): raise --max-source-positions", done.last_line)
-    assert "Traceback" not in done.output
+    done.check_refused(r"sentence \d+ has .* positions .*\(3, 64\): raise --max-source-positions")
 
 
 def test_a_reader_that_is_gone_ends_a_command_without_a_word(fairseq, data_bin, trained, train, tmp_path):

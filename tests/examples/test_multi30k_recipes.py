@@ -11,8 +11,7 @@ from resmlp_mt.lab.ablations.recipe import read_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
-from fairseq_commands import prepare  # noqa: E402
-from made_up_language import TRAIN  # noqa: E402
+from fairseq_commands import TRAIN, prepare  # noqa: E402
 
 TINY = (
     "--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16, "--cpu", "--max-epoch", 5,

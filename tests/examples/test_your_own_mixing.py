@@ -1,7 +1,6 @@
 """examples/your_own_mixing: registered from outside, trained, generated with, drawn, pruned; it keeps the promises."""
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from builders import build
 from fairseq.utils import import_user_module
 from fairseq_plugin import test_promises
+from fairseq_plugin.in_this_process import run, training
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
@@ -32,19 +32,7 @@ def registered():
 
 
 @pytest.fixture(scope="module")
-def run():
-    """fairseq's commands, in this process."""
-
-    def run_command(command, *arguments):
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
-            command.cli_main()
-
-    return run_command
-
-
-@pytest.fixture(scope="module")
-def trained(run, tmp_path_factory):
+def trained(tmp_path_factory):
     """A folder with ``bin`` and ``checkpoint_last.pt``."""
     folder = tmp_path_factory.mktemp("window")
     for language in "de", "en":
@@ -54,15 +42,12 @@ def trained(run, tmp_path_factory):
         fairseq_cli.preprocess, "-s", "de", "-t", "en", "--joined-dictionary", "--destdir", folder / "bin",
         *("--trainpref", text, "--validpref", text, "--testpref", text),
     )  # fmt: skip
-    run(
-        fairseq_cli.train, folder / "bin", "--save-dir", folder, "--user-dir", EXAMPLE, "--token-mixing", "window",
-        *("--arch", "resmlp_transformer_tiny", "--optimizer", "adagrad", "--lr", 0.01, "--batch-size", 8, "--cpu"),
-        *("--max-update", 3, "--num-workers", 0, "--log-format", "none", "--no-epoch-checkpoints"),
-    )  # fmt: skip
+    options = "--user-dir", EXAMPLE, "--token-mixing", "window", "--max-update", 3
+    run(fairseq_cli.train, *training(folder, folder, *options))
     return folder
 
 
-def test_it_is_trained_and_generated_with(run, trained, capsys):
+def test_it_is_trained_and_generated_with(trained, capsys):
     checkpoint = load_checkpoint(trained / "checkpoint_last.pt")
     assert checkpoint["optimizer_history"][-1]["num_updates"] == 3
     mixing = model_of("", checkpoint).decoder.layers[1].mixing.mixing

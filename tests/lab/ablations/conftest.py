@@ -7,8 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
-from fairseq_commands import prepare  # noqa: E402
-from made_up_language import TRAIN, VALID  # noqa: E402
+from fairseq_commands import TRAIN, VALID, prepare  # noqa: E402
 
 RECIPE = """
 title: A table
