@@ -149,12 +149,17 @@ def quiet() -> None:
     warnings.simplefilter("ignore")
 
 
+def _quiet_process() -> None:
+    quiet()
+    logging.disable(logging.WARNING)  # other packages' too, which fairseq lets tell all
+
+
 def new_processes(count: int, start: str = "forkserver") -> ProcessPoolExecutor:
     """Processes that have used no thread and no GPU: by ``forkserver`` with fairseq imported, by ``spawn`` bare."""
     context = multiprocessing.get_context(start)
     if start == "forkserver":
         context.set_forkserver_preload(PRELOADED)
-    return ProcessPoolExecutor(count, mp_context=context, initializer=quiet)
+    return ProcessPoolExecutor(count, mp_context=context, initializer=_quiet_process)
 
 
 def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str, start: str = "forkserver") -> int:

@@ -102,9 +102,8 @@ def convert(source: Source, folder: str, vmap: str | None = None) -> None:
 def builder(source: Source, folder: str, baseline: str = "") -> Callable[[], Any]:
     """What builds fairseq's or CTranslate2's engine of a system in a process of its own.
 
-    Args:
-        folder: an empty one, for what CTranslate2 reads, while there may be processes to start
-        baseline: what CTranslate2 has, where its name does not say
+    CTranslate2 reads from ``folder``, an empty one, whenever a process starts, and has the model of ``baseline`` where
+    its name tells no other.
     """
     system, conditions = source.system, source.conditions
     if not system.is_ctranslate2:
@@ -171,8 +170,7 @@ def real_pieces(task: TranslationTask, split: str, count: int, batch_size: int) 
 def generate(comparison: Comparison, data: str | None = None, split: str = "test") -> Iterator[Measurement]:
     """Time the translating of every system.
 
-    Args:
-        data: take sentences of this folder instead of random ones; of the shapes the number of sentences counts alone
+    Sentences are random, or those of the folder ``data``; then the shapes' numbers of sentences count alone.
     """
 
     def source_of(name: str) -> Source:
@@ -204,18 +202,14 @@ def generate(comparison: Comparison, data: str | None = None, split: str = "test
                 pieces = [piece] * math.ceil(comparison.sentences / shape.sentences)
             else:
                 pieces = real_pieces(task, split, max(comparison.sentences, shape.sentences), shape.sentences)
-            tokens, last = sum(piece.tokens for piece in pieces), pieces[-1]
-            sentences = sum(len(piece.sources) for piece in pieces)
+            tokens, last = [piece.tokens for piece in pieces], pieces[-1]
+            label, length = str(shape), float(shape.length)
+            if data is not None:
+                sentences = sum(len(piece.sources) for piece in pieces)
+                label, length = f"{sentences} by {shape.sentences}", sum(tokens) / sentences
             yield from compare(
                 comparison,
-                Workload(
-                    str(shape) if data is None else f"{sentences} by {shape.sentences}",
-                    tokens / sentences if data else shape.length,
-                    shape.sentences,
-                    tokens,
-                    len(pieces),
-                    last.tokens,
-                ),
+                Workload(label, length, shape.sentences, tokens),
                 {name: partial(seconds, name=name) for name in engines},
                 {name: flops_per_token(comparison, formula, pieces) for name, formula in formulas.items()},
                 peaks(comparison, builds, last),

@@ -58,8 +58,7 @@ def timed(work: Callable[[int], object]) -> Callable[[int], float]:
 def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int, warmup: int) -> dict[str, Times]:
     """Let every system do the same pieces of work, in turns, after rounds that do not count.
 
-    Args:
-        work: by system, what does piece number n, and the seconds that this took
+    ``work`` has for each system what does piece number n, and returns the seconds that this took.
     """
     names = list(work)
     for _, piece, name in turns(names, pieces, warmup):
@@ -88,14 +87,12 @@ def latency(times: Times) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Workload:
-    """Batches that are timed one by one and counted together."""
+    """Batches that are timed one by one and counted together; memory is found with the last."""
 
     label: str
     length: float  # in subwords with </s>, the mean where sentences differ
     sentences: int  # of a batch
-    tokens: int  # target tokens of all batches
-    pieces: int
-    batch_tokens: int  # target tokens of the last batch, which memory is found with
+    tokens: Sequence[int]  # target tokens of each batch
 
 
 @dataclass(frozen=True)
@@ -133,12 +130,13 @@ def compare(
     """Time the systems on a workload.
 
     Args:
-        work: by system, what does piece number n, and the seconds that this took
+        work: as for ``measure``
         flops: a token, by system, None where no formula is known
         peaks: by system, bytes; missing where nobody looked
         profile: where the time goes of a system's last piece; called if the comparison asks for it
     """
-    times = measure(work, workload.pieces, comparison.rounds, comparison.warmup)
+    tokens = workload.tokens
+    times = measure(work, len(tokens), comparison.rounds, comparison.warmup)
     theirs = flops[comparison.baseline]
     rows = []
     for name, seconds in times.items():
@@ -149,8 +147,8 @@ def compare(
                 workload.label,
                 workload.length,
                 workload.sentences,
-                workload.batch_tokens,
-                rate=per_second(workload.tokens, seconds),
+                tokens[-1],
+                rate=per_second(sum(tokens), seconds),
                 ratio=speed_ratio(seconds, times[comparison.baseline]),
                 flop_ratio=theirs / ours if ours and theirs else None,
                 flops=ours,

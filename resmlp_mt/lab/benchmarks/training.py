@@ -32,11 +32,7 @@ STEPS = 3  # of several processes, that are timed in a row
 
 
 class Training:
-    """A system in training by fairseq's Trainer: forward and backward pass, Adam's step.
-
-    Args:
-        arguments: further ones of fairseq-train
-    """
+    """A system in training by fairseq's Trainer, with further arguments: forward and backward pass, Adam's step."""
 
     def __init__(self, system: System, comparison: Comparison, arguments: Sequence[str] = ()):
         comparison.conditions.apply()
@@ -80,7 +76,7 @@ def train(comparison: Comparison) -> Iterator[Measurement]:
         tokens = batch["ntokens"]
         yield from compare(
             comparison,
-            Workload(str(shape), shape.length, shape.sentences, tokens, 1, tokens),
+            Workload(str(shape), shape.length, shape.sentences, [tokens]),
             {name: timed(partial(training.step, batch)) for name, training in trainings.items()},
             {name: training.flops_per_token(shape, tokens) for name, training in trainings.items()},
             peaks,
