@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import checksum
 from resmlp_mt.data.pipeline import CorpusRecipe
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words

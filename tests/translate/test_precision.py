@@ -102,5 +102,5 @@ def test_only_fp32_is_lowered(precision):
 
 
 def test_no_other_precision():
-    with pytest.raises(UserError, match="--inference-precision int4: give one of fp32, bf16, int8"):
+    with pytest.raises(UserError, match="--inference-precision is 'int4': give one of fp32, bf16, int8"):
         build(inference_precision="int4")

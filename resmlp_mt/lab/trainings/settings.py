@@ -92,7 +92,7 @@ def _over_base(path: Path, above: list[Path]) -> DictConfig:
 def check_numbers(path: Path, name: str, numbers: Iterable[int]) -> None:
     """Refuse numbers below 1."""
     for number in numbers:
-        if not 1 <= number <= MOST:
+        if type(number) is not int or not 1 <= number <= MOST:
             raise UserError(f"{path}: {name}: {number}: give a whole number from 1 to {MOST:,}")
 
 
