@@ -81,7 +81,7 @@ _NAMES = {
 _LEGACY_PICKLES = 5
 """in a file of PyTorch before 1.6, one behind the other"""
 
-_PARTS: dict[str, type] = {
+_PARTS: dict[str, Any] = {
     "args": Namespace,
     "cfg": dict,
     "criterion": dict,
@@ -89,8 +89,10 @@ _PARTS: dict[str, type] = {
     "last_optimizer_state": dict,
     "task_state": dict,
     "extra_state": dict,
+    "model options": dict | Namespace,
+    "task options": dict | Namespace,
 }
-"""What fairseq's trainer saves beside the model; each may also be None or missing."""
+"""What fairseq's trainer saves beside the model, and two parts of its cfg; each may also be None or missing."""
 
 
 def load_checkpoint(path: PathLike) -> dict[str, Any]:
@@ -177,37 +179,31 @@ def _check_frame(checkpoint: Any) -> None:
             raise UserError(f"{name!s:.200} of its model is no tensor with a name: not a checkpoint of fairseq-train")
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
             raise UserError(f"{name:.200} has more values than the file holds: save it again with contiguous tensors")
+    cfg = checkpoint.get("cfg")
+    options = {f"{part} options": cfg.get(part) for part in ("model", "task")} if isinstance(cfg, dict) else {}
     for part, kind in _PARTS.items():
-        if not isinstance(checkpoint.get(part), kind | None):
-            raise UserError(f"its {part} is a {type(checkpoint[part]).__name__}: not a checkpoint of fairseq-train")
-    for part in "model", "task":
-        if not isinstance((checkpoint.get("cfg") or {}).get(part), dict | Namespace | None):
-            raise UserError(f"its options of the {part} are not by name: not a checkpoint of fairseq-train")
+        found = {**checkpoint, **options}.get(part)
+        if not isinstance(found, kind | None):
+            raise UserError(f"its {part} is a {type(found).__name__}: not a checkpoint of fairseq-train")
     if not all(isinstance(entry, dict) for entry in checkpoint.get("optimizer_history") or []):
         raise UserError("its optimizer_history is broken: not a checkpoint of fairseq-train")
 
 
 _NONE = (
-    # embeddings, of many models: a trained model's are among its weights
-    "encoder_embed_path", "decoder_embed_path", "embed_path",
-    # other models' weights to begin with: fconv_self_att, roberta, xlm, speech
-    "pretrained_checkpoint", "pretrained_mlm_checkpoint", "pretrained_xlm_checkpoint",
-    "load_pretrained_encoder_from", "load_pretrained_decoder_from", "load_pretrained_aux_decoder_from",
-    # tasks: dictionaries, settings
+    # of models: embeddings and weights to begin with; a trained model's are its own
+    "encoder_embed_path", "decoder_embed_path", "embed_path", "pretrained_checkpoint", "pretrained_mlm_checkpoint",
+    "pretrained_xlm_checkpoint", "load_pretrained_encoder_from", "load_pretrained_decoder_from",
+    "load_pretrained_aux_decoder_from",
+    # of tasks and criterions
     "lang_dict", "source_dict", "target_dict", "fixed_dictionary", "label_dir", "speaker_emb_path", "config_yaml",
-    "multitask_config_yaml",
-    # criterions: sentence_ranking writes the first; ctc
-    "save_predictions", "wer_kenlm_model", "wer_lexicon",
-    # generation: an alignment dictionary; subwords of BERT and of GPT-2, which fairseq would else download
+    "multitask_config_yaml", "save_predictions", "wer_kenlm_model", "wer_lexicon",
+    # of generation: the last three fairseq would else download
     "replace_unk", "bpe_vocab_file", "gpt2_encoder_json", "gpt2_vocab_bpe",
-    # imported
     "user_dir",
 )  # fmt: skip
 _REQUIRED = (
-    # wav2vec, hubert
-    "w2v_path", "seq2seq_path",
-    # subwords
-    "bpe_codes", "bpe_merges", "bpe_vocab", "sentencepiece_model", "sentencepiece_model_path",
+    "w2v_path", "seq2seq_path", "bpe_codes", "bpe_merges", "bpe_vocab", "sentencepiece_model",
+    "sentencepiece_model_path",
 )  # fmt: skip
 OPENED: dict[str, str | None] = {**dict.fromkeys(_NONE), **dict.fromkeys(_REQUIRED, "???")}
 """Options that name what fairseq opens, downloads or imports as it loads a trained model, each with its "none".

@@ -114,16 +114,12 @@ class ResMLPTransformerModel(TransformerModelBase):
         embedding = super().build_embedding(cfg, dictionary, embed_dim)
         if path:
             try:
-                vectors = utils.parse_embedding(path)
-                word = next((word for word, vector in vectors.items() if vector.numel() != embed_dim), None)
-                if word is not None:
-                    raise ValueError(f"{word[:100]!r} has {vectors[word].numel()} numbers")
-            except (StopIteration, ValueError) as error:
+                utils.load_embedding(utils.parse_embedding(path), dictionary, embedding)
+            except (RuntimeError, StopIteration, ValueError) as error:
                 raise UserError(
                     f"{path}: no embeddings of {embed_dim} numbers ({error}): give a heading line, then lines of a "
                     "word and its numbers"
                 ) from error
-            utils.load_embedding(vectors, dictionary, embedding)
         return embedding
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Presets, options that no model can have, and older checkpoints, which have no newer ones."""
+"""Presets, options that no model can have, what layers start with, and older checkpoints, without newer options."""
 
 from argparse import Namespace
 
@@ -9,6 +9,7 @@ from builders import build, dictionary
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
+from resmlp_mt.nn import Aff, DecoderLayer, EncoderLayer
 
 # Touvron et al. 2021, section 3.6, and the design: width, MLP, layers, heads, dropout, positions
 EXPECTED = {
@@ -145,7 +146,7 @@ def test_what_is_refused(options, message):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("2 64\nw1 1 2 men\n", "could not convert .*'men'"), ("9 1\nw1 5\n", "'w1' has 1 numbers"), ("", r"\(\)")],
+    [("2 64\nw1 1 2 men\n", "could not convert .*'men'"), ("9 2\nw1 5 6\n", r"64\D+2\D"), ("", r"\(\)")],
 )
 def test_embeddings_that_are_none_are_refused(tmp_path, content, message):
     (tmp_path / "words.vec").write_text(content)
@@ -175,3 +176,21 @@ def test_a_checkpoint_from_before_these_options_is_the_paper_s_model():
     layer = {name.removeprefix("decoder.layers.1.") for name in names if name.startswith("decoder.layers.1.mixing")}
     affines = {f"mixing.{place}_affine.{part}" for place in ("pre", "post") for part in ("alpha", "beta")}
     assert layer == {"mixing.mixing.weight", "mixing.mixing.bias", *affines}
+
+
+def test_each_branch_starts_at_layerscale():
+    model = build(scatter=0.0, layerscale_init=0.3)
+    for name, module in model.named_modules():
+        if isinstance(module, Aff):
+            start = 0.3 if name.endswith("post_affine") else 1.0
+            assert torch.equal(module.alpha.float(), torch.full((64,), start)) and (module.beta == 0).all(), name
+
+
+def test_at_layerscale_zero_every_layer_is_the_identity():
+    model = build(scatter=0.0, layerscale_init=0.0)
+    x, memory = torch.randn(5, 2, 64).double(), torch.randn(4, 2, 64).double()
+    for module in model.modules():
+        if isinstance(module, EncoderLayer):
+            assert torch.equal(module(x, None), x)
+        if isinstance(module, DecoderLayer):
+            assert torch.equal(module(x, memory)[0], x)

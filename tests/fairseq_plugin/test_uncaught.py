@@ -19,25 +19,18 @@ from resmlp_mt.fairseq_plugin.uncaught import explanation
     ("error", "told"),
     [
         (FileNotFoundError(errno.ENOENT, "No such file", "codes"), r".*No such file: 'codes': check the path"),
-        (OSError("Model file not found: x.pt"), r"Model file not found: x.pt"),
         (AssertionError("--sampling requires --nbest to be equal to --beam"), r"--sampling requires --nbest to be "),
-        (Exception("Please use `--ddp-backend=legacy_ddp` instead."), r"Please use `--ddp-backend=legacy_ddp` instead"),
         (ImportError("\n\nPlease install nltk:\n  pip install nltk"), r"Please install nltk: pip install nltk"),
-        (RuntimeError("can't allocate memory: you tried to allocate 400 bytes."), r"not enough memory.*400 bytes"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), r"not enough memory.*2.00 GiB"),
-        (MemoryError(), r"not enough memory: lower --max-tokens"),
         (AssertionError("200 < 200"), r"no translation was found: the model's scores are nan"),
+        (KeyError("path"), None),
+        (RuntimeError("a mistake"), None),
+        (AssertionError(), None),
     ],
 )
-def test_what_is_the_user_s_is_told_in_one_line(error, told):
+def test_what_is_the_user_s_is_told_in_one_line_and_a_mistake_in_the_code_is_not(error, told):
     text = explanation(error)
-    assert re.match(told, text), text
-    assert "\n" not in text
-
-
-@pytest.mark.parametrize("error", [KeyError("path"), RuntimeError("a mistake"), AssertionError(), Exception()])
-def test_a_mistake_in_the_code_is_not(error):
-    assert explanation(error) is None
+    assert text is None if told is None else re.match(told, text) and "\n" not in text, text
 
 
 def test_a_program_that_uses_fairseq_keeps_its_tracebacks(monkeypatch, capsys):
