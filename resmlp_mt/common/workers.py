@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import ctypes
 import gc
 import hashlib
 import logging
@@ -143,15 +144,15 @@ def _start_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Memory from before the fork is shared with the parent: the garbage collector's marks would make copies of it.
     gc.freeze()
-    # Without this, a worker would wait for ever after its parent was killed.
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
 
 
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+_libc = ctypes.CDLL(None)
+
+
+def end_with_parent() -> None:
+    """Let this process, a child of another, end as soon as that is killed: it would wait or work for nobody."""
+    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, which Linux has
 
 
 LIBRARIES = ("regex", "sacremoses", "sentencepiece", "subword-nmt")  # that decide what workers make of a line

@@ -1,8 +1,6 @@
 """Public files, fetched by curl or taken from a folder, and checked."""
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +9,7 @@ from pathlib import Path
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import checksum, lock
+from resmlp_mt.common.workers import end_with_parent
 
 PARTS = ".downloads"  # the folder of what has come in part, in that of the files
 RETRIES = 5  # of curl, after a second, then two, four, ...
@@ -129,7 +128,7 @@ def _download(url: str, part: Path) -> str | None:
                 [*CURL, *told, *tries, "--output", part, url],
                 stdout=subprocess.PIPE,
                 text=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,  # two curls would write into one file
             )
         except FileNotFoundError as error:
             raise UserError("curl is not installed, which downloads files: install it, or name their folder") from error
@@ -142,10 +141,6 @@ def _download(url: str, part: Path) -> str | None:
             part.unlink()
         elif _size(part) <= before:
             return f"cannot be downloaded: {why or f'status {done.returncode} of curl'}"
-
-
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: two curls would write into one file
 
 
 def _size(path: Path) -> int:

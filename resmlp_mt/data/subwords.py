@@ -17,6 +17,7 @@ from typing import IO, Literal
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, read_lines
 from resmlp_mt.common.progress import Progress
+from resmlp_mt.common.workers import end_with_parent
 from resmlp_mt.data.sources import Pair
 from resmlp_mt.text.subwords import SUBWORDS, BPESubwords, SentencePieces
 
@@ -144,6 +145,7 @@ def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int, progr
         stdout=codes,
         stderr=subprocess.PIPE,
         env={**os.environ, "RAYON_NUM_THREADS": str(jobs)},
+        preexec_fn=end_with_parent,
     )
     complaint = ""
     with process:

@@ -5,10 +5,7 @@ part of the package is imported, so that the process starts at once.
 """
 
 import json
-import os
 import sys
-import threading
-import time
 from collections.abc import Iterator
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -64,15 +61,7 @@ def learn(path: str, symbols: int) -> list[list[str]]:
     return json.loads(tokenizer.to_str())["model"]["merges"][:symbols]
 
 
-def end_with(parent: int) -> None:
-    """End this process where its parent was killed: nobody would take what it learns."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     merges = learn(sys.argv[1], int(sys.argv[2]))
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     print("#version: 0.2")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -336,22 +337,23 @@ def test_tokenizers_that_fail(
     assert [path.name for path in tmp_path.iterdir()] == ["python"]
 
 
-def test_tokenizers_end_with_their_parent(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "words")  # nothing comes out of it, so that the learning does not end by itself
-    program = """
-import os, subprocess, sys
-child = subprocess.Popen([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-print(child.pid, flush=True)
-sys.stdin.readline()
-os.kill(os.getpid(), 9)
-"""
-    command = [sys.executable, "-c", program, tokenizers_bpe.__file__, str(tmp_path / "words"), "10"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        child = Path("/proc") / parent.stdout.readline().strip() / "stat"
-        with open(tmp_path / "words", "w"):  # now it runs
-            parent.communicate("\n")
-            while _runs(child):  # pytest ends a test that waits in vain
-                time.sleep(0.05)
+def test_tokenizers_end_with_their_parent(words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid"
+    (tmp_path / "python").write_text(f"#!/bin/sh\n{told}; exec sleep 600\n")
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    parent = os.fork()
+    if parent == 0:
+        learn_bpe(words, tmp_path / "codes", Subwords("bpe", 10, "tokenizers"))
+        os._exit(0)
+    while not (tmp_path / "pid").exists():
+        time.sleep(0.05)
+    learner = Path("/proc") / (tmp_path / "pid").read_text().strip() / "stat"
+    assert _runs(learner)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    while _runs(learner):  # pytest ends a test that waits in vain
+        time.sleep(0.05)
 
 
 def _runs(process: Path) -> bool:
