@@ -80,8 +80,7 @@ def main() -> None:
         sys.argv = [f"{sys.argv[0]} onnx", *sys.argv[2:]]
         return export_onnx.main()
     args = get_parser().parse_args()
-    from resmlp_mt.export.card import Card, read_scores
-    from resmlp_mt.export.hub_folder import TOLERANCE, check_new, text_of, write_hub_folder
+    from resmlp_mt.export.hub_folder import TOLERANCE, Card, check_new, read_scores, text_of, write_hub_folder
     from resmlp_mt.fairseq_plugin.checkpoints.trained import load
 
     check_new(args.out)
