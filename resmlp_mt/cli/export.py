@@ -65,8 +65,7 @@ def export() -> argparse.ArgumentParser:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from resmlp_mt.export.card import Card, read_scores
-    from resmlp_mt.export.hub_folder import TOLERANCE, check_new, text_of, write_hub_folder
+    from resmlp_mt.export.hub_folder import TOLERANCE, Card, check_new, read_scores, text_of, write_hub_folder
     from resmlp_mt.fairseq_plugin.trained import load
 
     check_new(args.out)

@@ -1,27 +1,31 @@
 """A trained model as a folder that transformers and ``resmlp_mt.translate`` read, without fairseq."""
 
+import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from fairseq.data import data_utils
+from torch import Tensor, nn
 
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_folder
+from resmlp_mt.common.files import PathLike, atomic_folder, read_object
 from resmlp_mt.data.raw_text import RawText
-from resmlp_mt.export.card import Card
-from resmlp_mt.export.checking import largest_difference
 from resmlp_mt.export.graphs import add_graphs
 from resmlp_mt.fairseq_plugin.trained import Trained
+from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
 from resmlp_mt.translate import model_folder
 
 TOLERANCE = 1e-4
 """Of scores. In fp32 they differ by about 1e-6; a mistake makes more of it than this."""
 BEAM = 4
+LARGEST = 1 << 20  # bytes of a file of scores
 LONGEST = 200  # tokens of a translation without </s>, as in fairseq
 
 _FACE = {"configuration_resmlp": "nn", "modeling_resmlp": "nn", "tokenization_resmlp": "text"}
@@ -32,6 +36,114 @@ if TYPE_CHECKING:  # from a local folder transformers takes along what a file im
     {}
 """
 _MODEL, _TEXT = "modeling_resmlp.ResMLPForConditionalGeneration", "tokenization_resmlp.ResMLPTokenizer"
+
+
+TEMPLATE = """\
+---
+language:
+- {source}
+- {target}
+library_name: transformers
+pipeline_tag: translation
+tags:
+- translation
+- resmlp{license_entry}
+---
+
+# {name}: {source} to {target}
+
+A ResMLP encoder-decoder (Touvron et al. 2021, arXiv 2105.03404): a linear layer over positions stands where a
+Transformer has self-attention. It was trained with resmlp_mt and fairseq; to use it needs neither.
+
+## Use
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+model = AutoModelForSeq2SeqLM.from_pretrained("{name}", trust_remote_code=True)
+tokenizer = AutoTokenizer.from_pretrained("{name}", trust_remote_code=True)
+print(tokenizer.decode(model.generate(**tokenizer("Some text.", return_tensors="pt"))[0]))
+```
+
+Packages: torch, transformers (tested: 4.57.6 and 5.23.0), sacremoses, {library}. With `trust_remote_code` the
+Python files of this folder run: read them first.
+
+## Model
+
+| | |
+| --- | --- |
+| architecture | {architecture} |
+| parameters | {parameters:,} |
+| layers | {encoder_layers} encoder, {decoder_layers} decoder |
+| width | {encoder_dim} encoder, {decoder_dim} decoder |
+| dictionaries | {source_symbols:,} and {target_symbols:,} entries |
+| checkpoints | {checkpoints}, {updates:,} updates |
+| trained on | {trained_on} |
+
+## Scores
+
+{scores}
+
+## Limits
+
+- At most {source_positions} subwords a sentence (`</s>` included), {target_positions} a translation: split longer text.
+- It was trained on sentences: give one at a time, of the kind that it was trained on.
+- A translation can be fluent and wrong, and has the prejudices of its training data.
+
+## Licence
+
+{license}
+"""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a user says of a model."""
+
+    name: str  # the folder's
+    checkpoints: Sequence[str]  # that the model is the average of
+    license: str | None = None  # as Hugging Face's hub spells it
+    trained_on: str | None = None  # in words
+    scores: Sequence[tuple[str, float, str]] = ()  # name, value and signature of each
+
+    def text(self, trained: Trained, model: EncoderDecoder, subwords: str) -> str:
+        """README.md; ``subwords`` are those of ``TextSettings``."""
+        cfg = model.cfg
+        rows = [f"| {name} | {value} | `{signature}` |" for name, value, signature in self.scores]
+        return TEMPLATE.format(
+            name=self.name,
+            source=trained.languages[0],
+            target=trained.languages[1],
+            license_entry=f"\nlicense: {self.license}" if self.license else "",
+            library="subword-nmt" if subwords == "bpe" else "sentencepiece",
+            architecture=trained.architecture,
+            parameters=sum(parameter.numel() for parameter in model.parameters()),
+            encoder_layers=cfg.encoder_layers,
+            decoder_layers=cfg.decoder_layers,
+            encoder_dim=cfg.encoder.dim,
+            decoder_dim=cfg.decoder.dim,
+            source_symbols=cfg.source_symbols,
+            target_symbols=cfg.target_symbols,
+            checkpoints=("average of " if len(self.checkpoints) > 1 else "") + ", ".join(self.checkpoints),
+            updates=trained.updates,
+            trained_on=self.trained_on or "not told",
+            scores="\n".join(["| | score | signature |", "| --- | --- | --- |", *rows]) if rows else "Not told.",
+            source_positions=cfg.encoder.positions,
+            target_positions=cfg.decoder.positions,
+            license=self.license or "Not told: ask who made this model.",
+        )
+
+
+def read_scores(path: PathLike) -> list[tuple[str, float, str]]:
+    """Name, value and signature of each score that ``resmlp-mt score --json`` printed."""
+    try:
+        values: Any = read_object(path, LARGEST)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return [(str(name), float(score["score"]), str(score["signature"])) for name, score in values["scores"].items()]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{path}: not what resmlp-mt score --json prints") from error
 
 
 def sources() -> dict[str, str]:
@@ -78,6 +190,51 @@ def check_new(out: Path) -> None:
     """See that a folder does not exist yet."""
     if os.path.lexists(out):
         raise UserError(f"{out}: exists already: remove it, or choose another folder")
+
+
+def batches(model: Any, left_pad_target: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Sources B x S, previous tokens B x T, where these are no padding, at random; the last is as long as can be."""
+    generator = torch.Generator().manual_seed(0)
+    longest_source, longest_target = model.max_positions()
+    pad, eos = model.encoder.dictionary.pad(), model.encoder.dictionary.eos()
+
+    def sentences(dictionary: Any, lengths: list[int], longest: int, **collation: bool) -> Tensor:
+        rows = []
+        for length in lengths:
+            words = torch.randint(
+                dictionary.nspecial, len(dictionary), (min(length, longest) - 1,), generator=generator
+            )
+            rows.append(torch.cat([words, torch.tensor([eos])]))
+        return data_utils.collate_tokens(rows, pad, eos, **collation)
+
+    for left_pad, sources, targets in (
+        (False, [1], [2]),
+        (False, [3, 7, 1], [5, 2, 9]),
+        (True, [4, 2, 11], [5, 6, 2]),
+        (True, [longest_source, 2], [longest_target, 3]),
+    ):
+        source = sentences(model.encoder.dictionary, sources, longest_source, left_pad=left_pad)
+        collation = {"left_pad": left_pad_target, "move_eos_to_beginning": True}
+        previous = sentences(model.decoder.dictionary, targets, longest_target, **collation)
+        yield source, previous, previous.ne(pad)
+
+
+def fairseq_scores(model: Any, source: Tensor, previous: Tensor) -> Tensor:
+    """Those of fairseq's model, as an ``EncoderDecoder`` gives them."""
+    out = model(source, None, previous)
+    return out[0] if model.decoder.adaptive_softmax is None else model.get_normalized_probs(out, log_probs=True)
+
+
+@torch.no_grad()
+def largest_difference(model: Any, ours: EncoderDecoder) -> float:
+    """How far scores are at most from those of fairseq's model (fp32, not folded); infinity where one is no number."""
+    largest = 0.0
+    for left_pad_target in False, True:
+        for source, previous, real in batches(model, left_pad_target):
+            difference = ours(source, previous) - fairseq_scores(model, source, previous)
+            found = difference[real].abs().max().item()
+            largest = max(largest, math.inf if math.isnan(found) else found)
+    return largest
 
 
 def write_hub_folder(

@@ -12,9 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # builders.py, where it is r
 
 from builders import OPTIONS, build
 
-from resmlp_mt.export.card import Card
-from resmlp_mt.export.checking import batches, fairseq_scores
-from resmlp_mt.export.hub_folder import write_hub_folder
+from resmlp_mt.export.hub_folder import Card, batches, fairseq_scores, write_hub_folder
 from resmlp_mt.fairseq_plugin.trained import Trained
 from resmlp_mt.text.tokenizer import TextSettings
 from resmlp_mt.translate import model_folder

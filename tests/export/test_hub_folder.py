@@ -17,8 +17,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.export import hub_folder
-from resmlp_mt.export.checking import largest_difference
-from resmlp_mt.export.hub_folder import sources
+from resmlp_mt.export.hub_folder import largest_difference, sources
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.text.words import Words

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from translate.engines import OPTIONS, check_same_alignments, check_same_translations
-from translate.small_folder import POSITIONS, SYMBOLS, make
+from translate.small_folder import SYMBOLS, make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
@@ -57,28 +57,8 @@ def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(
     check_same_translations(compiled, Translator(folder), options)
 
 
-def test_many_sentences_that_end_one_after_another(folder: Path, compiled: Translator) -> None:
-    generator = torch.Generator().manual_seed(2)
-    letters = "abcdefgh"
-    texts = [
-        "".join(letters[int(each)] for each in torch.randint(len(letters), (length,), generator=generator))
-        for length in torch.randint(1, POSITIONS - 1, (40,), generator=generator)
-    ]
-    expected = Translator(folder).translate(texts, max_len_a=0.8, max_len_b=1)
-    found = compiled.translate(texts, max_len_a=0.8, max_len_b=1)
-    assert len({len(each.tokens) for each in expected}) > 3
-    assert [each.tokens for each in found] == [each.tokens for each in expected]
-
-
 def test_what_is_not_compiled_is_computed_by_the_modules(folder: Path, compiled: Translator) -> None:
     check_same_alignments(compiled, Translator(folder))
-
-
-def test_a_text_that_is_too_long_is_an_error(compiled: Translator) -> None:
-    with pytest.raises(UserError, match=rf"^texts\[0\]: {POSITIONS} tokens, but the model takes {POSITIONS - 1}"):
-        compiled.translate(["a" * POSITIONS])
-    with pytest.raises(ValueError, match=rf"a sentence of {POSITIONS + 1} positions, but the model has {POSITIONS}"):
-        compiled._searched.encoder(torch.full((1, POSITIONS + 1), 5))
 
 
 def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(folder: Path) -> None:
@@ -114,12 +94,6 @@ def test_a_wide_beam_has_less_to_choose_from_at_first(folder: Path, compiled: Tr
     text, options = "Well, no one sings here!", {"beam": beam, "n_best": beam, "max_len_b": 6}
     expected, found = (each.translate(text, **options) for each in (Translator(folder), compiled))
     assert [each.tokens for each in found] == [each.tokens for each in expected]
-    symbols = len(SYMBOLS) + LEAST
-    state = compiled._searched.decoder.start(*compiled._searched.encoder(torch.tensor([[END]])))
-    assert not compiled._searched.decoder._few(state, symbols // 2)
-    assert compiled._searched.decoder._few(state, symbols // 2 + 1)
-    state.length = 1
-    assert not compiled._searched.decoder._few(state, symbols // 2 + 1)
 
 
 def test_it_is_compiled_once_and_again_for_another_model(folder: Path, compiled: Translator, cache: Path) -> None:

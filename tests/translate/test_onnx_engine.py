@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from translate.engines import OPTIONS, TEXTS, check_same_alignments, check_same_translations
-from translate.small_folder import POSITIONS, make
+from translate.engines import OPTIONS, check_same_alignments, check_same_translations
+from translate.small_folder import make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
@@ -34,14 +34,6 @@ def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(folde
 
 def test_alignments_are_those_of_pytorch(folder: Path) -> None:
     check_same_alignments(Translator(folder, engine="onnx"), Translator(folder))
-
-
-def test_a_translation_without_an_end_has_the_model_s_positions(tmp_path: Path) -> None:
-    folder = make(tmp_path / "endless", ending=-9.0)
-    add_graphs(folder)
-    one, other = (Translator(folder, engine=name).translate(TEXTS[0]) for name in ("onnx", "pytorch"))
-    assert one.tokens == other.tokens
-    assert len(one.tokens) == POSITIONS - 1
 
 
 def test_what_it_cannot_do_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

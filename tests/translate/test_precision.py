@@ -8,10 +8,21 @@ from builders import build, decode_in_steps, logits, pairs
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.precision import BFloat16Linear, Int8Linear, lower_precision_
+from resmlp_mt.translate.precision import (
+    BFloat16Linear,
+    CompiledInt8Linear,
+    Int8Linear,
+    PackedLinear,
+    can_compile_products,
+    pack_,
+)
 
 CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
 SIZES = (5, 9), (3, 9), (7, 2)
+TYPES = [torch.float32]
+if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    TYPES.append(torch.bfloat16)
+needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN")
 
 
 def prepared(precision, preset="resmlp_transformer_tiny", **options):
@@ -49,13 +60,6 @@ def test_so_are_those_of_variants_and_a_sentence_is_alone(precision, options, mi
         assert_near(logits(model, *pairs(*SIZES), left_pad, extra=3), expected, 0.05)
     linear = sum(isinstance(module, BFloat16Linear | Int8Linear) for module in model.modules())
     assert linear == 16 + mixings + 1  # 8 of the MLPs, 8 of attention; the projection to the vocabulary
-
-
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_layers_to_leave_stay_as_they_are(precision):
-    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
-    lower_precision_(model, precision, leave=["2"])
-    assert [type(layer) is nn.Linear for layer in model] == [False, False, True]
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -101,6 +105,41 @@ def test_only_fp32_is_lowered(precision):
         build(inference_precision=precision).half().prepare_for_inference_(CFG)
 
 
-def test_no_other_precision():
-    with pytest.raises(UserError, match="--inference-precision is 'int4': give one of fp32, bf16, int8"):
-        build(inference_precision="int4")
+@needs_onednn
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", TYPES)
+@torch.no_grad()
+def test_packed_is_the_product(dtype, bias):
+    torch.manual_seed(0)
+    linear, tolerance = nn.Linear(24, 70, bias=bias), 1e-6 if dtype == torch.float32 else 2**-7
+    linear = linear if dtype == torch.float32 else BFloat16Linear(linear)
+    packed = PackedLinear(linear)
+    for shape in (0, 24), (24,), (1, 24), (5, 24), (3, 40, 24), (300, 24):
+        x = torch.randn(shape)
+        weight, rounded = linear.weight.double(), x.to(dtype).double()
+        expected = rounded @ weight.t() + (linear.bias.double() if bias else 0)
+        got = packed(x)
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got.double(), expected, rtol=tolerance, atol=4 * tolerance)
+    x = torch.randn(24, 6).t()
+    assert torch.equal(packed(x), packed(x.contiguous()))
+
+
+@needs_onednn
+def test_all_linear_layers_are_packed_but_those_named():
+    model = nn.ModuleDict({"mlp": nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2).double()), "out": nn.Linear(4, 3)})
+    pack_(model, leave=["out"])
+    kinds = [type(model["mlp"][0]), type(model["mlp"][1]), type(model["out"])]
+    assert kinds == [PackedLinear, nn.Linear, nn.Linear]
+
+
+@pytest.mark.skipif(not can_compile_products(), reason="not used on this processor, where sums of 16 bits overflow")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("size", [16, 512])
+def test_what_a_compiler_can_take_apart_is_the_same(bias: bool, size: int) -> None:
+    torch.manual_seed(0)
+    layer = Int8Linear(nn.Linear(size, 40, bias=bias))
+    x = 3 * torch.randn(5, 2, size)
+    x[1] = 0.0
+    expected, found = layer(x), CompiledInt8Linear(layer)(x)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)

@@ -1,14 +1,12 @@
 """The search beside fairseq's own with the same weights: the same hypotheses, scores and attention."""
 
-import math
-
 import pytest
 import torch
 from builders import EOS, PAD, batch, build, dictionary, pairs
 from fairseq.sequence_generator import SequenceGenerator
 
 from resmlp_mt.translate.options import Options
-from resmlp_mt.translate.search import search
+from resmlp_mt.translate.search import BLOCK, LEAST, search, topk
 
 SIZES = (5, 1), (9, 1), (2, 1), (9, 1), (13, 1)
 MODELS = {
@@ -155,21 +153,33 @@ def test_nothing_follows_the_end_in_a_beam_wider_than_the_words(trained):
     assert sorted(one.tokens for one in found) == sorted(expected)
 
 
-def test_equally_good_words_have_equal_scores(trained):
-    """Two words of the same weights: which comes first is open, as in fairseq, but not how good each rank is."""
-    model, _ = ready()
-    with torch.no_grad():
-        for weight in {*model.decoder.embed_tokens.parameters(), *model.decoder.output_projection.parameters()}:
-            weight[4:24] = weight[24:44]
-    sources, _ = pairs(*SIZES)
-    options = Options(max_len_b=6)
-    expected = by_fairseq(model, sources, options)
-    found = search(model.without_fairseq(), batch(sources), EOS, options)
-    for one, other in zip(found, expected, strict=True):
-        assert [each.score for each in one] == pytest.approx([score for _, score, _ in other], abs=1e-4)
-    assert any(math.isclose(each[0].score, each[1].score, rel_tol=1e-12) for each in found)
-
-
 def test_too_long_a_sentence(trained):
     with pytest.raises(ValueError, match="65 positions, but the model has 64"):
         search(trained[1], batch(pairs((65, 1))[0]), EOS, Options())
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("width", [2, 3, LEAST - 1, LEAST, LEAST + 1, 50 * BLOCK, 4128 + 5])
+def test_the_best_are_torch_topks(width, beams):
+    torch.manual_seed(0)
+    x = torch.randn(20 * beams, width)
+    values, places = topk(x, 20, 2 * beams)
+    expected = x.view(20, -1).topk(2 * beams, 1)
+    torch.testing.assert_close((values, places), tuple(expected), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("width", [3, 5 * BLOCK])
+def test_more_than_there_are_blocks_or_scores(width):
+    torch.manual_seed(0)
+    x = torch.randn(6, width)
+    expected = x.topk(min(12, width), 1)
+    torch.testing.assert_close(topk(x, 6, 12, blocks=False), tuple(expected), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("width", [20 * BLOCK, 20 * BLOCK + 5])
+def test_all_places_are_of_the_row_where_most_is_impossible(width):
+    x = torch.full((3, 4, width), -torch.inf)
+    x[:, 3, -2] = 1.0
+    values, places = topk(x.flatten(0, 1), 3, 8)
+    assert values[:, 0].eq(1).all() and values[:, 1:].isneginf().all() and places[:, 0].eq(4 * width - 2).all()
+    assert all(len(set(row)) == 8 and max(row) < 4 * width for row in places.tolist())

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from translate.small_folder import POSITIONS, make
+from translate.small_folder import POSITIONS
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.precision import PackedLinear
-from resmlp_mt.translate.translator import Translation, batches, split
+from resmlp_mt.translate.translator import Translation, split
 
 TEXTS = [
     "the hen in there.",
@@ -67,16 +67,6 @@ def test_packed_weights_change_nothing(folder: Path, monkeypatch: pytest.MonkeyP
     for one, other in zip(translator.translate(TEXTS), plain.translate(TEXTS), strict=True):
         assert one.text == other.text
         assert one.score == pytest.approx(other.score, abs=1e-5 if precision == "fp32" else 1e-2)
-
-
-def test_threads_change_nothing(folder: Path, translator: Translator) -> None:
-    before = torch.get_num_threads()
-    try:
-        found = Translator(folder, threads=2).translate(TEXTS)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert [each.text for each in found] == [each.text for each in translator.translate(TEXTS)]
 
 
 def test_nothing_is_translated_to_nothing(translator: Translator) -> None:
@@ -134,13 +124,11 @@ def test_the_folder_says_how_wide_the_search_is(translator: Translator, monkeypa
             "texts[1]: 85 tokens, but the model takes 23: split the text, or choose too_long split or truncate",
         ),
         (["a", "x" * 20_000], {}, "texts[1]: "),
-        (["a", 7], {}, "texts[1]: int: give a str"),
         (b"a", {}, "texts: bytes: give a str or a list of str"),
         (["a"], {"beam": 10**9}, "beam 1000000000: give a whole number from 1 to 1,000"),
         (["a"], {"max_len_a": None}, "max_len_a None: give a number from 0 to 100,000"),
         (["a"], {"beam": 2, "n_best": 3}, "n_best 3: beam 2 finds no more than 2: raise beam"),
         (["a"], {"length_penalty": float("nan")}, "length_penalty nan: give a number"),
-        (["a"], {"shortlist": "False"}, "shortlist 'False': give True or False"),
         (["a"], {"too_long": "cut"}, "too_long 'cut': give one of error, split, truncate"),
     ],
 )
@@ -158,7 +146,6 @@ def test_mistakes_are_told_before_any_work(
     ("options", "message"),
     [
         ({"threads": 0}, "threads 0: give a whole number from 1 to 1,024"),
-        ({"precision": "fp8"}, "precision 'fp8': give one of fp32, bf16, int8"),
         ({"device": "nowhere"}, "device nowhere: "),
     ],
 )
@@ -233,11 +220,6 @@ def test_rows_of_the_mixing(translator: Translator) -> None:
         translator.mixing_rows(25)
 
 
-def test_layers_without_a_matrix(tmp_path: Path) -> None:
-    folder = make(tmp_path / "model", token_mixing="conv", mixing_heads=1)
-    assert Translator(folder).mixing_rows(5) == [None, None]
-
-
 def test_a_name_on_the_hub_is_looked_for_in_the_cache(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,12 +231,6 @@ def test_a_name_on_the_hub_is_looked_for_in_the_cache(
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     assert Translator("someone/a-model").translate("A man.").text
-
-
-def test_batches_are_of_like_lengths() -> None:
-    found = list(batches([3, 9, 1, 4, 9, 2, 12], 10))
-    assert found == [[6], [1], [4], [3, 0], [5, 2]]
-    assert list(batches([], 10)) == []
 
 
 ALONE = """

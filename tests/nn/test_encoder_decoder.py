@@ -1,0 +1,83 @@
+"""The sizes of a model, scores of a few target tokens, sentences moved to the left edge."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+from builders import PAD, batch, build
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resmlp_mt.nn import EncoderDecoder, LayerConfig, ModelConfig
+from resmlp_mt.nn.positions import restore_padding
+
+LAYER = LayerConfig(8, 16, 20)
+SIZES = ModelConfig(30, 30, LAYER, replace(LAYER, causal=True, source_dim=8), 1, 2, 8, 8)
+
+
+def test_what_was_written_is_read_again_also_a_negative_layerscale():
+    for sizes in SIZES, replace(SIZES, encoder=replace(LAYER, layerscale_init=-0.2), adaptive_cutoffs=(10, 20)):
+        assert ModelConfig.of(json.loads(json.dumps(asdict(sizes)))) == sizes
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"dim": -8},
+        {"dim": 8.5},
+        {"dim": True},
+        {"dim": 1 << 40},
+        {"causal": 1},
+        {"layerscale_init": float("nan")},
+        {"dropout": None},
+        {"norm": 3},
+        {"mixing_kernel": 2},
+    ],
+)
+def test_what_no_layer_can_be_is_refused(wrong):
+    values = asdict(SIZES)
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} is "):
+        ModelConfig.of({**values, "encoder": {**values["encoder"], **wrong}})
+
+
+@torch.no_grad()
+def test_candidates_score_as_in_the_vocabulary_while_sentences_leave():
+    torch.manual_seed(0)
+    layers = LayerConfig(8, 16, 20), LayerConfig(8, 16, 20, causal=True, source_dim=8, attention_heads=2)
+    model = EncoderDecoder(ModelConfig(30, 30, *layers, 1, 2, 8, 8)).eval()
+    encoded, padding = model.encoder(torch.randint(4, 30, (8, 5)))
+    numbers = torch.stack([torch.randperm(26)[:6] + 4 for _ in range(8)])
+    numbers[::2, 4:] = PAD
+    every, few = model.decoder.start(encoded, padding), model.decoder.start(encoded, padding, numbers)
+    for kept in [*range(8)], [7, 1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2], [1, 3, 0], [2, 1]:  # two beams of each sentence
+        sentences = torch.tensor(kept)
+        rows = (2 * sentences.unsqueeze(1) + torch.tensor([1, 0])).flatten()
+        numbers = numbers[sentences]
+        for state in every, few:
+            state.reorder(rows, sentences)
+        tokens = torch.randint(4, 30, (len(rows), 1))
+        expected, _ = model.decoder.step(tokens, every)
+        found, _ = model.decoder.step(tokens, few)
+        of_rows = numbers.repeat_interleave(2, 0).unsqueeze(1)
+        expected = expected.gather(2, of_rows).masked_fill(of_rows == PAD, float("-inf"))
+        torch.testing.assert_close(found, expected)
+
+
+ENCODER = build(max_source_positions=6).encoder
+
+
+@given(
+    st.lists(st.lists(st.integers(4, 20), min_size=1, max_size=6), min_size=1, max_size=4),
+    st.booleans(),
+    st.integers(0, 5),
+)
+def test_sentences_move_to_the_left_edge_and_back(sentences, left_pad, extra):
+    tokens = batch(sentences, left_pad, extra)
+    moved, shift = ENCODER.shift_left(tokens)
+    assert moved.size(1) <= 6
+    for row, sentence in zip(moved.tolist(), sentences, strict=True):
+        assert row[: len(sentence)] == sentence and set(row[len(sentence) :]) <= {PAD}
+    length, states = tokens.size(1), moved.unsqueeze(-1).repeat(1, 1, 2)
+    for restored in restore_padding(moved, shift, length), restore_padding(states, shift, length)[..., 0]:
+        assert torch.equal(restored.where(tokens != PAD, PAD), tokens)

@@ -1,0 +1,184 @@
+"""What all kinds of token mixing promise. (Against plain equations: tests/fairseq_plugin/test_promises.py.)"""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from resmlp_mt.nn import Aff, LayerConfig, Mixing, TokenMixing
+from resmlp_mt.nn.gated_mixing import GatedTokenMixing
+from resmlp_mt.nn.memory import Memory, PagedMemory, product, sum_in_one_loop
+from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
+from resmlp_mt.nn.positions import zero_padding
+
+KINDS = [*(kind for kind in TOKEN_MIXINGS if kind != "none"), "linear with a head", "gated with a band"]
+OF_A = "linear", "linear with a head", "gated", "gated with a band"
+DIM = 4
+
+
+def made(kind, causal, positions=8, kernel=3, seed=0):
+    """A mixing whose every parameter is off its starting value."""
+    torch.manual_seed(seed)
+    kind, _, more = kind.partition(" with a ")
+    options = {"mixing_heads": 1 if more == "head" else 2, "mixing_band": kernel if more == "band" else 0}
+    options |= {"mixing_relative": True, "mixing_expansion": 2, "mixing_kernel": kernel}
+    mixing = TOKEN_MIXINGS[kind](LayerConfig(DIM, 4 * DIM, positions, causal, token_mixing=kind, **options)).double()
+    with torch.no_grad():
+        for parameter in mixing.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return mixing
+
+
+def random(*shape):
+    return torch.randn(*shape, DIM, dtype=torch.double)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones_too(kind):
+    for causal in False, True:
+        x = random(6, 1).requires_grad_()
+        (grad,) = torch.autograd.grad(made(kind, causal)(x)[2].sum(), x)
+        read = grad.abs().sum((1, 2)).nonzero().flatten().tolist()
+        if kind in (*OF_A, "mlp"):
+            assert read == ([0, 1, 2] if causal else [0, 1, 2, 3, 4, 5])
+        else:
+            assert read == ([0, 1, 2] if causal else [1, 2, 3])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+@pytest.mark.parametrize("memory_kind", [Memory, PagedMemory])
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(kind, memory_kind, data):
+    mixing = made(kind, True, 40, data.draw(st.sampled_from([1, 3, 5])), data.draw(st.integers(0, 1000)))
+    past, memory = random(0, data.draw(st.integers(1, 4))), memory_kind()
+    for _ in range(data.draw(st.integers(1, 12))):
+        new = random(data.draw(st.integers(1, 3)), past.size(1))
+        past = torch.cat([past, new])
+        with torch.no_grad():
+            got = mixing.mix(new, memory)
+            assert torch.allclose(got, mixing(past)[-len(new) :])
+        order = data.draw(st.lists(st.integers(0, past.size(1) - 1), min_size=1, max_size=4))
+        past = past[:, order]
+        memory.reorder(torch.tensor(order))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("before", [Aff, nn.LayerNorm])
+@pytest.mark.parametrize("kind", KINDS)
+def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
+    mixing, pre, post, x = made(kind, causal), before(DIM).double(), Aff(DIM).double(), random(6, 2)
+    for parameter in [*pre.parameters(), *post.parameters()]:
+        nn.init.normal_(parameter)
+    padding = None
+    if not causal:
+        padding = torch.zeros(6, 2, dtype=torch.bool)
+        padding[3:, 0] = True
+    expected = zero_padding(post(mixing(zero_padding(pre(x), padding), padding)), padding)
+    left = mixing.fold_(pre, post)
+    folded = left[1](mixing(zero_padding(left[0](x), padding), padding))
+    assert torch.allclose(zero_padding(folded, padding), expected)  # what stands at padding is never read
+    assert (left[0] is pre) == (left[1] is post) == (kind not in OF_A)
+
+
+def test_a_kind_of_its_own_needs_no_more_than_forward():
+    class Means(Mixing):
+        """The mean of all positions so far."""
+
+        def forward(self, x, padding=None):
+            return x.cumsum(0) / torch.arange(1, len(x) + 1)[:, None, None]
+
+    mixing, x, memory, got = Means(), random(5, 2), PagedMemory(), []
+    for t in range(5):
+        got.append(mixing.mix(x[t : t + 1], memory))
+        memory.reorder(torch.tensor([1, 0]))
+        x = x.flip(1)
+        got = [each.flip(1) for each in got]
+    assert torch.allclose(torch.cat(got), mixing(x))
+
+
+def gated(**options):
+    torch.manual_seed(0)
+    made = GatedTokenMixing(8, 12, heads=2, relative=True, **options)
+    torch.nn.init.normal_(made.weight)
+    return made
+
+
+def test_beside_a_relative_term_a_starts_at_zero():
+    assert not GatedTokenMixing(8, 12, relative=True).weight.any()
+    assert GatedTokenMixing(8, 12).weight.all()
+
+
+@torch.no_grad()
+def test_a_closed_gate_takes_nothing_and_an_open_one_the_linear_mixing():
+    mixing, x = gated(), torch.randn(5, 3, 8)
+    mixing.relative.normal_()
+    mixing.value_gate.weight[8:] = 0
+    linear = TokenMixing(12, 2, True)
+    linear.load_state_dict({name: getattr(mixing, name) for name in ("weight", "bias", "relative")})
+    values = x @ mixing.value_gate.weight[:8].t()
+    for bias, expected in (-40.0, torch.zeros(5, 3, 8)), (40.0, linear(values)):
+        mixing.value_gate.bias[8:] = bias
+        torch.testing.assert_close(mixing(x), expected @ mixing.out_proj.weight.t() + mixing.out_proj.bias)
+
+
+@pytest.mark.parametrize("make", [gated, lambda **options: TokenMixing(12, 2, True, **options)])
+def test_entries_of_a_are_dropped_in_training_alone(make):
+    dropping, whole = make(dropout=0.25), make()
+    whole.load_state_dict(dropping.state_dict())
+    assert torch.equal(dropping.eval().rows(0, 12), whole.rows(0, 12))
+    rows = dropping.train().rows(0, 12)
+    dropped = rows == 0
+    assert 0.1 < dropped.double().mean() < 0.4
+    torch.testing.assert_close(rows[~dropped], whole.rows(0, 12)[~dropped] / 0.75)
+    assert not torch.equal(rows, dropping.rows(0, 12))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_band_is_zero_at_first_and_reads_its_neighbours_by_weights_of_its_own(causal):
+    banded, plain, x = gated(causal=causal, band=2), gated(causal=causal), torch.randn(6, 1, 8)
+    plain.load_state_dict({name: value for name, value in banded.state_dict().items() if "band" not in name})
+    torch.testing.assert_close(banded(x), plain(x), rtol=0, atol=0)
+    torch.nn.init.normal_(banded.band.predict.weight)
+    banded.weight.data.zero_()
+    values, weights = x.clone().requires_grad_(), banded.rows(0, 6) + banded.band.rows(x, 6)
+    (grad,) = torch.autograd.grad(banded.finish(product(weights, values), weights)[3].sum(), values)
+    assert grad.abs().sum((1, 2)).nonzero().flatten().tolist() == ([1, 2, 3] if causal else [1, 2, 3, 4, 5])
+    weights = banded.band.predict(x[3, 0]).view(2, -1)  # of both heads, of four channels each
+    torch.testing.assert_close(grad[1:6, 0].view(5, 2, 4)[: weights.size(1), :, 0], weights.t())
+
+
+def test_weights_of_a_band_are_dropped_in_training_alone():
+    x = torch.randn(6, 5, 8)
+    dropping = gated(band=2, dropout=0.25)
+    torch.nn.init.normal_(dropping.band.predict.weight)
+    band = dropping.band
+    kept = band.eval().rows(x, 6)
+    torch.testing.assert_close(kept, band.rows(x, 6), rtol=0, atol=0)
+    mean = torch.stack([band.train().rows(x, 6) for _ in range(4000)]).mean(0)
+    assert (band.rows(x, 6) != kept).any()
+    torch.testing.assert_close(mean, kept, rtol=0, atol=0.25)
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("kind", ["plain", "paged", "paged, as it is compiled"])
+def test_each_beam_sums_its_own_past(kind, heads):
+    torch.manual_seed(0)
+    inputs, orders = torch.randn(3, 1, 5, 8), [[0, 1, 2, 3, 4], [4, 4, 0, 1, 2], [1, 0, 3, 3, 2]]
+    memory, known = Memory() if kind == "plain" else PagedMemory(), [[] for _ in range(5)]
+    for x, order in zip(inputs, orders, strict=True):
+        memory.reorder(torch.tensor(order))
+        memory.remember(x)
+        known = [[*known[beam], x[0, row]] for row, beam in enumerate(order)]
+    weights = torch.randn(5, heads, 1, 3)
+    expected = torch.zeros(1, 5, 8)
+    for beam in range(5):
+        for channel in range(8):
+            head = channel * heads // 8
+            expected[0, beam, channel] = sum(weights[beam, head, 0, t] * known[beam][t][channel] for t in range(3))
+    if kind.endswith("compiled"):
+        found = sum_in_one_loop(*memory.tensors, weights.squeeze(2)).unsqueeze(0)
+    else:
+        found = memory.mixed(weights)
+    torch.testing.assert_close(found, expected)
