@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, binary_lines, lock, opened
+from resmlp_mt.common.files import JsonFile, PathLike, binary_lines, lock, opened, writing
 from resmlp_mt.translate.options import EngineOptions, Options
 
 FIRST_WINDOW = 64  # lines: the first ones are out soon
@@ -120,7 +120,7 @@ class GrowingFile:
         self._input = hashlib.sha256()
         if os.path.lexists(path):
             raise UserError(f"{path}: is there already: move it away, or choose another name")
-        with self._writing():
+        with writing(self._partial):
             self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
         lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")
         begun, size = self._record.values, self._file.tell()
@@ -142,13 +142,6 @@ class GrowingFile:
         self.lines: int = begun["lines"]
         self._file.truncate(begun["bytes"])
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UserError(f"{self._partial}: cannot be written: {error.strerror or error}") from error
-
     def skip(self, lines: Iterator[bytes], name: str) -> None:
         """Read from the input what is done, and see that it is what was read then."""
         for _, line in zip(range(self.lines), lines, strict=False):  # in this order: no line more is read
@@ -159,7 +152,7 @@ class GrowingFile:
 
     def add(self, window: Window, output: bytes) -> None:
         """Write the output of some more lines, and then that they are done."""
-        with self._writing():
+        with writing(self._partial):
             self._file.write(output)
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -173,7 +166,7 @@ class GrowingFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._file, self._writing():
+        with self._file, writing(self._partial):
             if kind is None:
                 if os.path.lexists(self._path):
                     raise UserError(f"{self._path}: has appeared meanwhile: the translations are in {self._partial}")
