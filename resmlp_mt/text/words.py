@@ -27,25 +27,21 @@ class Words:
 
 
 class LineTokenizer:
-    """Turns one raw line into words with single spaces between them.
+    """Turns one raw line into words with single spaces between them; XML special characters stay as they are."""
 
-    Args:
-        escape: escape XML special characters (``&apos;``), as Moses' script does by itself and no corpus of ours is
-    """
-
-    def __init__(self, lang: str, words: Words, escape: bool = False):
+    def __init__(self, lang: str, words: Words):
         self._clean = CharacterCleaner(lang, punctuation=words.normalize)
         self._moses = Tokenizer(lang) if words.tokenizer == "moses" else None
-        self._options = {"aggressive_dash_splits": words.dash_splits, "return_str": True, "escape": escape}
+        self._options = {"aggressive_dash_splits": words.dash_splits, "return_str": True, "escape": False}
 
     def __call__(self, line: str) -> str:
         line = self._clean(line)
         return line if self._moses is None else self._moses.tokenize(line, **self._options)
 
 
-def running_text(lang: str, words: Words, escape: bool = False) -> Callable[[str], str]:
+def running_text(lang: str, words: Words) -> Callable[[str], str]:
     """A function from words with single spaces between to running text; told what ``LineTokenizer`` was."""
-    return detokenizer(lang, escape) if words.tokenizer == "moses" else lambda line: line
+    return detokenizer(lang, escaped=False) if words.tokenizer == "moses" else lambda line: line
 
 
 def check_words(line: str) -> None:
