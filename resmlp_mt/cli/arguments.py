@@ -69,17 +69,24 @@ def add_number(
 def add_options(parser: "argparse._ActionsContainer", options: type) -> None:
     """Add the fields of a dataclass of options, which checks their values itself."""
     for each in fields(options):
-        name, help, choices = each.name.replace("_", "-"), each.metadata["help"], each.metadata.get("choices")
+        about = each.metadata
+        name = about.get("name") or ("no_" if each.default is True else "") + each.name
+        option: dict[str, Any] = {"dest": each.name, "help": about["help"]}
         kind = (get_args(each.type) or (each.type,))[0]
         if kind is bool and each.default:
-            parser.add_argument(f"--no-{name}", dest=each.name, action="store_false", help=f"do not {help}")
+            option = {**option, "help": f"do not {about['help']}", "action": "store_false"}
         elif kind is bool:
-            parser.add_argument(f"--{name}", action="store_true", help=help)
+            option["action"] = "store_true"
         else:
-            metavar = None if choices else {int: "N", float: "X"}.get(kind, name.upper())
-            parser.add_argument(
-                f"--{name}", type=kind, default=each.default, choices=choices, metavar=metavar, help=help
-            )
+            metavar = None if "choices" in about else {int: "N", float: "X"}.get(kind, name.upper())
+            option = {
+                **option,
+                "type": kind,
+                "default": each.default,
+                "choices": about.get("choices"),
+                "metavar": metavar,
+            }
+        parser.add_argument("--" + name.replace("_", "-"), **option)
 
 
 def given(args: argparse.Namespace, options: type[Given]) -> Given:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.options import Checked, option
 from resmlp_mt.data.sources import Pair
 from resmlp_mt.data.subwords import MOST_LETTERS, Subwords
 from resmlp_mt.text.tokenizer import SPECIAL
@@ -48,16 +49,16 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 
 
 @dataclass(frozen=True)
-class PairFilter:
-    """Limits on a training pair. Validation and test pairs are never filtered.
+class PairFilter(Checked):
+    """Limits on a training pair. Validation and test pairs are never filtered. ``</s>`` is not counted."""
 
-    Attributes:
-        max_length: most subwords on a side (without the end-of-sentence token, which takes one position more)
-        max_ratio: most times that one side may be longer than the other, in subwords; None: any
-    """
-
-    max_length: int = 250
-    max_ratio: float | None = None
+    max_length: int = option(250, "drop training pairs with more subwords on a side", least=1, most=10**6)
+    max_ratio: float | None = option(
+        None,
+        "drop training pairs with one side that many times longer, in subwords (default: none)",
+        least=1,
+        most=10**6,
+    )
 
     def why_dropped(self, lengths: Iterable[int]) -> str | None:
         """``"empty"``, ``"too long"`` or ``"ratio"``; None for a pair to keep, whose sides have so many subwords."""

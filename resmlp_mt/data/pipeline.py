@@ -25,8 +25,6 @@ from resmlp_mt.data.summary import counts_of_pairs, counts_of_text
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 
-# Larger values of these options are mistakes.
-MOST = {"symbols": 10**7, "max-length": 10**6, "max-ratio": 10**6, "sample": 10**12, "jobs": 10**6}
 MANY_BROKEN = 0.01  # share of a training text's lines that are not UTF-8, from which on a warning is printed
 MOST_BROKEN = 0.5  # share from which on the text must be in another encoding
 SURE = 10_000  # lines after which this is decided before the end of the text
@@ -55,7 +53,6 @@ class Corpus:
             check_name(lang, option)
         if self.langs[0] == self.langs[1]:
             raise UserError(f"source and target language are both {self.langs[0]!r}: fairseq needs two names")
-        check_number("sample", self.sample)
 
     @property
     def sets(self) -> dict[str, Sequence[PairSource]]:
@@ -70,18 +67,6 @@ class CorpusRecipe:
     words: Words = field(default_factory=Words)
     subwords: Subwords = field(default_factory=Subwords)
     pair_filter: PairFilter = field(default_factory=PairFilter)
-
-    def __post_init__(self) -> None:
-        check_number("symbols", self.subwords.symbols)
-        check_number("max-length", self.pair_filter.max_length)
-        check_number("max-ratio", self.pair_filter.max_ratio)
-
-
-def check_number(option: str, number: float | None) -> None:
-    """See that the number of an option is sensible, if one is given."""
-    if number is not None and not 1 <= number <= MOST[option]:
-        limit = f"at most {MOST[option]:,}" if number > 1 else "1 or more"
-        raise UserError(f"--{option} {number}: must be {limit}")
 
 
 def unpacking(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.options import Checked, option
+from resmlp_mt.common.options import Checked, option
 
 TOKEN = "RESMLP_MT_TOKEN"  # a variable of the environment
 SHORTEST_TOKEN = 16

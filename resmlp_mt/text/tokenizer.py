@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .subwords import SUBWORDS, joined
-from .words import LineTokenizer, Words, check_words, running_text
+from .words import TOKENIZERS, LineTokenizer, Words, check_words, running_text
 
 SPECIAL = "<s>", "<pad>", "</s>", "<unk>"
 """The first symbols of every dictionary, as in fairseq."""
@@ -28,7 +28,7 @@ class TextSettings:
     @property
     def words(self) -> Words:
         """How text becomes words."""
-        return Words("none" if self.tokenizer == "none" else "moses", self.dash_splits, self.normalize)
+        return Words(self.tokenizer, self.dash_splits, self.normalize)
 
 
 class Tokenizer:
@@ -44,8 +44,8 @@ class Tokenizer:
     def __init__(
         self, settings: TextSettings, learned: str | os.PathLike[str], source: Sequence[str], target: Sequence[str]
     ):
-        if settings.tokenizer not in ("moses", "none"):
-            raise ValueError(f"tokenizer is {settings.tokenizer!r}, not 'moses' or 'none'")
+        if settings.tokenizer not in TOKENIZERS:
+            raise ValueError(f"tokenizer is {settings.tokenizer!r}, not one of {', '.join(TOKENIZERS)}")
         if settings.subwords not in SUBWORDS:
             raise ValueError(f"subwords is {settings.subwords!r}, not one of {', '.join(SUBWORDS)}")
         for symbols in source, target:

@@ -1,29 +1,29 @@
 """From a raw line to words and back: cleaned characters, then Moses' tokenization rules by sacremoses."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 from .characters import CharacterCleaner
 from .moses import Tokenizer, detokenizer
 
 LONGEST_WORD = 10_000  # letters, where no line is dropped: more would take minutes to be split into subwords
+TOKENIZERS = "moses", "none"
+
+
+def _option(default: Any, help: str, **more: Any) -> Any:
+    return field(default=default, metadata={"help": help, **more})
 
 
 @dataclass(frozen=True)
 class Words:
-    """How raw text becomes words, for both languages.
+    """How raw text becomes words, for both languages: options, with what they are called on a command line."""
 
-    Attributes:
-        tokenizer: ``"moses"``, or ``"none"`` where words are what stands between spaces (or sentencepiece decides)
-        dash_splits: split hyphenated compounds as ``tokenizer.perl -a`` does (``well @-@ known``); the reference of
-            tokenized BLEU with compound splitting must not be tokenized so
-        normalize: normalize punctuation first (fairseq's ``--tokenizer moses`` does not)
-    """
-
-    tokenizer: Literal["moses", "none"] = "moses"
-    dash_splits: bool = False
-    normalize: bool = True
+    tokenizer: str = _option(
+        "moses", "what makes words of text: Moses' rules, or the spaces alone", name="tokenize", choices=TOKENIZERS
+    )
+    dash_splits: bool = _option(False, "split compounds at hyphens (tokenizer.perl -a): well @-@ known")
+    normalize: bool = _option(True, "normalize quotes, dashes and so on", name="keep-punctuation")
 
 
 class LineTokenizer:
