@@ -30,6 +30,7 @@ COMMANDS = {
 }
 
 SECOND_WORDS = "export onnx", "benchmark translate"
+MODULES = {"ablate": "trainings", "scale": "trainings", "table5": "tables", "cost": "tables"}  # else: the first word
 
 EXAMPLE = """from text to a page:
   resmlp-mt prepare-text ... --out work                            text -> work/data-bin
@@ -42,7 +43,8 @@ resmlp-mt COMMAND --help tells a command's options"""
 
 def parser_of(name: str) -> argparse.ArgumentParser:
     """The parser of a command, or of one with a second word, as ``export-onnx``."""
-    module = importlib.import_module(f"resmlp_mt.cli.{name.partition('-')[0]}")
+    first = name.partition("-")[0]
+    module = importlib.import_module(f"resmlp_mt.cli.{MODULES.get(first, first)}")
     parser: argparse.ArgumentParser = getattr(module, name.replace("-", "_"))()
     return parser
 

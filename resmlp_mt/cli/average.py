@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import command_parser, named
+from resmlp_mt.cli.arguments import add_path, command_parser
 
 EPILOG = """
 The result is for fairseq-generate, fairseq-interactive and from_pretrained. It holds no optimizer state: to train on
@@ -19,7 +19,7 @@ def average() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG, _run)
     files = "one directory of checkpoints (with one of the --num options), or checkpoint files, oldest first"
     parser.add_argument("--inputs", nargs="+", type=Path, required=True, metavar="PATH", help=files)
-    parser.add_argument("--output", type=named, required=True, metavar="FILE", help="the averaged checkpoint to write")
+    add_path(parser, "--output", "FILE", "the averaged checkpoint to write", required=True)
     number = parser.add_mutually_exclusive_group()
     for kind, name in ("epoch", "checkpointE.pt"), ("update", "checkpoint_E_U.pt"):
         last = f"average the last N {name} of the directory"

@@ -2,18 +2,16 @@
 
 import argparse
 
-from resmlp_mt.cli.arguments import command_parser, named
+from resmlp_mt.cli.arguments import add_flag, add_path, command_parser
 from resmlp_mt.data.languages import check_name
 
 EPILOG = """
 The teacher's translations are put back in order; each must stand beside its own source, which is compared with the
-data's. Dictionaries, sources, valid and test are those of DATA, byte for byte. --keep-original adds the original
-pairs after the teacher's.
+data's. Dictionaries, sources, valid and test are those of DATA, byte for byte.
 
-examples:
+example:
   fairseq-generate DATA --path teacher.pt --gen-subset train --beam 5 --required-batch-size-multiple 1 > train.txt
   resmlp-mt distill train.txt --data DATA --source-lang en --target-lang de --out distilled
-  resmlp-mt distill train.txt --data DATA --source-lang en --target-lang de --out both --keep-original
 """
 
 
@@ -21,11 +19,11 @@ def distill() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG, _run)
     files = "what fairseq-generate printed for --gen-subset train; several files are the shards of one run"
     parser.add_argument("generated", nargs="+", metavar="FILE", help=files)
-    parser.add_argument("--data", type=named, required=True, help="the binarized data that was translated")
+    add_path(parser, "--data", "DATA", "the binarized data that was translated", required=True)
     parser.add_argument("--source-lang", required=True, metavar="LANG", help="such as en")
     parser.add_argument("--target-lang", required=True, metavar="LANG", help="such as de")
-    parser.add_argument("--out", type=named, required=True, help="the folder to make, which must not exist yet")
-    parser.add_argument("--keep-original", action="store_true", help="train on the original pairs, too")
+    add_path(parser, "--out", "OUT", "the folder to make, which must not exist yet", required=True)
+    add_flag(parser, "--keep-original", "train on the original pairs too, after the teacher's")
     return parser
 
 

@@ -3,13 +3,19 @@
 import argparse
 import re
 
-from resmlp_mt.cli.arguments import add_exported_folder, add_user_dir, command_parser, import_user_dir, named
+from resmlp_mt.cli.arguments import (
+    add_exported_folder,
+    add_flag,
+    add_path,
+    add_user_dir,
+    command_parser,
+    import_user_dir,
+)
 
 CONTENTS = """
-written to --out, which must not exist yet and appears whole:
+written to --out, which appears whole:
   config.json, generation_config.json, model.safetensors     the model
   tokenizer_config.json, *_symbols.txt, subwords.model       its text
-  onnx/                                                      with --onnx: graphs for ONNX Runtime
   *.py                                                       the layers that trained it, and their face for transformers
   README.md                                                  the model card
 
@@ -48,16 +54,13 @@ def _one_line(text: str) -> str:
 def export() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, CONTENTS, _export)
     files = "of a resmlp_transformer; several are averaged"
-    parser.add_argument("checkpoints", nargs="+", type=named, metavar="CHECKPOINT", help=files)
-    parser.add_argument("--out", required=True, type=named, metavar="FOLDER", help="the folder to make")
+    add_path(parser, "checkpoints", "CHECKPOINT", files, nargs="+")
+    add_path(parser, "--out", "FOLDER", "the folder to make, which must not exist yet", required=True)
     data = "the binarized data: dictionaries, and how text was prepared"
-    parser.add_argument("--data", required=True, type=named, metavar="DATA_BIN", help=data)
-    codes = "the learned subwords (default: those in DATA_BIN)"
-    parser.add_argument("--codes", type=named, metavar="FILE", help=codes)
-    scores = "what resmlp-mt score --json printed, for the model card"
-    parser.add_argument("--scores", type=named, metavar="FILE", help=scores)
-    onnx = "also FOLDER/onnx, graphs for --engine onnx of translate and serve"
-    parser.add_argument("--onnx", action="store_true", help=onnx)
+    add_path(parser, "--data", "DATA_BIN", data, required=True)
+    add_path(parser, "--codes", "FILE", "the learned subwords (default: those in DATA_BIN)")
+    add_path(parser, "--scores", "FILE", "what resmlp-mt score --json printed, for the model card")
+    add_flag(parser, "--onnx", "also FOLDER/onnx, graphs for --engine onnx of translate and serve")
     parser.add_argument("--license", type=_license, help="of the model, for its card: an identifier such as mit")
     parser.add_argument("--trained-on", type=_one_line, metavar="WORDS", help="the training data, for the card")
     add_user_dir(parser)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.cli.arguments import add_number, add_options, command_parser, given, named
+from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, command_parser, given
 from resmlp_mt.common.workers import HELP, HELP_CLUSTER, working
 from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, prepare
@@ -76,17 +76,16 @@ def prepare_wmt14() -> argparse.ArgumentParser:
     parser.add_argument("pair", choices=sorted(TASKS), help="source and target language")
     _add_preparation(parser)
     parser.set_defaults(symbols=None)
-    parser.add_argument("--archives", type=named, metavar="DIR", help=ARCHIVES)
+    add_path(parser, "--archives", "DIR", ARCHIVES)
     parser.add_argument("--mirror", action="append", default=[], metavar="URL", help=MIRROR)
-    parser.add_argument("--dry-run", action="store_true", help="print the plan with downloads and disk, do nothing")
+    add_flag(parser, "--dry-run", "print the plan with downloads and disk, do nothing")
     return parser
 
 
 def _add_preparation(parser: argparse.ArgumentParser) -> None:
     """Add the options that both have."""
-    parser.add_argument("--out", type=named, required=True, help="folder for all results")
-    overwrite = "write over files of OUT that no earlier preparation has made"
-    parser.add_argument("--overwrite", action="store_true", help=overwrite)
+    add_path(parser, "--out", "OUT", "folder for all results", required=True)
+    add_flag(parser, "--overwrite", "write over files of OUT that no earlier preparation has made")
     add_options(parser, Subwords)
     add_number(parser, "--sample", 10**12, "only the first N pairs of each training text (default: all)")
     add_number(parser, "--jobs", 10**6, HELP, 1)

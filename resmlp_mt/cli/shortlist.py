@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from resmlp_mt.cli.arguments import add_exported_folder, add_number, command_parser, named
+from resmlp_mt.cli.arguments import add_exported_folder, add_flag, add_number, command_parser, named
 
 EPILOG = """
 Written to FOLDER/shortlist.txt: which target tokens go with which source tokens, by IBM Model 1 of the training text.
@@ -26,7 +26,7 @@ def shortlist() -> argparse.ArgumentParser:
     add_number(parser, "--lines", 999_999_999, lines, 200_000)
     add_number(parser, "--per-token", 10_000, "target tokens to keep for each source token", 20)
     add_number(parser, "--always", 100_000, "frequent target tokens that every sentence may have", 100)
-    parser.add_argument("--overwrite", action="store_true", help="replace the folder's shortlist")
+    add_flag(parser, "--overwrite", "replace the folder's shortlist")
     return parser
 
 

@@ -7,11 +7,12 @@ from functools import partial
 
 from resmlp_mt.cli.arguments import (
     add_exported_folder,
+    add_flag,
     add_number,
     add_options,
+    add_path,
     command_parser,
     given,
-    named,
 )
 from resmlp_mt.translate.options import EngineOptions, Options
 
@@ -36,13 +37,13 @@ folder under the same name"""
 def translate() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, EPILOG, _run)
     add_exported_folder(parser)
-    parser.add_argument("--input", type=named, metavar="FILE", help="text in UTF-8, or .gz (default: standard input)")
-    parser.add_argument("--output", type=named, metavar="FILE", help="a new file (default: standard output)")
-    parser.add_argument("--resume", action="store_true", help="go on with what an interrupted run left of --output")
+    add_path(parser, "--input", "FILE", "text in UTF-8, or .gz (default: standard input)")
+    add_path(parser, "--output", "FILE", "a new file (default: standard output)")
+    add_flag(parser, "--resume", "go on with what an interrupted run left of --output")
     add_options(parser.add_argument_group("search"), Options)
     layout = parser.add_mutually_exclusive_group()
-    layout.add_argument("--scores", action="store_true", help=SCORES)
-    layout.add_argument("--json", action="store_true", help=JSON)
+    add_flag(layout, "--scores", SCORES)
+    add_flag(layout, "--json", JSON)
     speed = parser.add_argument_group("speed")
     add_options(speed, EngineOptions)
     where = speed.add_mutually_exclusive_group()
