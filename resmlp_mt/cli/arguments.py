@@ -96,11 +96,6 @@ def given(args: argparse.Namespace, options: type[Given]) -> Given:
     return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
 
 
-def add_exported_folder(parser: argparse.ArgumentParser) -> None:
-    """Add the folder of a trained model."""
-    add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
-
-
 def add_user_dir(parser: argparse.ArgumentParser) -> None:
     """Add ``--user-dir``."""
     code = "code of your own that the model needs, such as a mixing; as for fairseq"

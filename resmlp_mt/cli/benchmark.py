@@ -47,8 +47,7 @@ MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabu
 
 
 def benchmark() -> argparse.ArgumentParser:
-    about = "Compare the speed and memory of fairseq architectures of one size, in training and in generation."
-    parser = command_parser(about, SYSTEMS, run_of("benchmarks.command"))
+    parser = command_parser(None, SYSTEMS, run_of("benchmarks.command"))
     what = "what to measure; workers: one training, and several at a time"
     parser.add_argument("what", choices=["training", "generation", "workers", "all"], help=what)
     add_flag(parser, "--quick", "a minute instead of half an hour")
@@ -91,8 +90,7 @@ def _add_repeated(parser: Container, name: str, metavar: str, help: str, require
 
 
 def benchmark_translate() -> argparse.ArgumentParser:
-    about = "Compare engines that translate real text, from text to text: speed, quality, latency, memory, size."
-    parser = command_parser(about, ENGINES, run_of("benchmarks.real_text"))
+    parser = command_parser(None, ENGINES, run_of("benchmarks.real_text"))
     _add_repeated(parser, "--engine", "NAME", "what to compare", required=True)
     add_path(parser, "--data", "DATA_BIN", "the training's binarized data", required=True)
     codes = "two-letter codes, such as en de"
@@ -110,8 +108,7 @@ def benchmark_translate() -> argparse.ArgumentParser:
 
 
 def benchmark_corpora() -> argparse.ArgumentParser:
-    about = "Speed and memory of preparing a corpus, beside the plain sequence of command-line tools."
-    parser = command_parser(f"{about} Both must make the same bytes.", CORPUS, _corpora)
+    parser = command_parser(None, CORPUS, _corpora)
     add_path(parser, "--from", "FOLDER", "folder with Multi30k's .gz files", dest="multi30k", required=True)
     add_number(parser, "--pairs", 10**8, "training pairs; Multi30k's 29,000 are repeated", 300_000)
     add_number(parser, "--symbols", 10**6, "BPE merges", 4000)

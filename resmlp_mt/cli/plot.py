@@ -47,7 +47,7 @@ examples:
 
 
 def plot() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, MATRICES, _plot)
+    parser = command_parser(None, MATRICES, _plot)
     last = "of one model, oldest first; the last is looked at closely"
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help=last)
     add_path(parser, "--out", "DIR", "folder to write to, made if missing", required=True)
@@ -64,8 +64,7 @@ def plot() -> argparse.ArgumentParser:
 
 
 def plot_training() -> argparse.ArgumentParser:
-    about = "Draw the curves of trainings from their logs: loss, perplexity, learning rate, words a second."
-    parser = command_parser(about, CURVES, _plot_training)
+    parser = command_parser(None, CURVES, _plot_training)
     add_path(parser, "logs", "LOG", "one a training", nargs="+")
     add_path(parser, "--out", "FILE", "a PNG file", default=Path("training.png"))
     return parser

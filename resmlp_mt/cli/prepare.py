@@ -17,6 +17,9 @@ from resmlp_mt.text.characters import FATES
 from resmlp_mt.text.words import Words
 
 TEXT = f"""
+Plain (or .gz) text becomes OUT/data-bin for fairseq-train and fairseq-generate. Stopped at any moment and run again, it
+goes on; with other options, it redoes what depends on them.
+
 {FATES}
 
 example:
@@ -55,9 +58,7 @@ again. What comes from there must have the same sums"""
 
 
 def prepare_text() -> argparse.ArgumentParser:
-    about = """Plain (or .gz) parallel text -> OUT/data-bin for fairseq-train and fairseq-generate.
-Stopped at any moment and run again, it goes on; with other options, it redoes what depends on them."""
-    parser = command_parser(about, TEXT, _text)
+    parser = command_parser(None, TEXT, _text)
     for split in "train", "valid", "test":
         files = f"{split} text, one sentence a line, UTF-8, both files aligned line by line; may be given again"
         pair: dict[str, Any] = {"nargs": 2, "type": Path, "metavar": ("SRC", "TGT")}
@@ -71,8 +72,7 @@ Stopped at any moment and run again, it goes on; with other options, it redoes w
 
 
 def prepare_wmt14() -> argparse.ArgumentParser:
-    about = "Prepare WMT14 English-German or English-French for fairseq: the public archives -> OUT/data-bin."
-    parser = command_parser(about, WMT14, _wmt14)
+    parser = command_parser(None, WMT14, _wmt14)
     parser.add_argument("pair", choices=sorted(TASKS), help="source and target language")
     _add_preparation(parser)
     parser.set_defaults(symbols=None)

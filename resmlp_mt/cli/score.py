@@ -32,7 +32,7 @@ BASELINE = "compare with it by sacrebleu's paired bootstrap: output of fairseq-g
 
 
 def score() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG, _run)
+    parser = command_parser(None, EPILOG, _run)
     parser.add_argument("generated", nargs="*", metavar="FILE", help=FILES)
     parser.add_argument("--hypotheses", metavar="FILE", help=HYPOTHESES)
     reference = parser.add_mutually_exclusive_group(required=True)

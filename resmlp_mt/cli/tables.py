@@ -31,8 +31,7 @@ example:
 
 
 def table5() -> argparse.ArgumentParser:
-    about = "Print the paper's table 5 beside what was measured: tokenized BLEU on newstest2014, and sacreBLEU."
-    parser = command_parser(about, RUNS, run_of("analysis.table5"))
+    parser = command_parser(None, RUNS, run_of("analysis.table5"))
     runs = "a scored run, a folder of them, or SYSTEM=DIR; without any: the paper's figures alone"
     parser.add_argument("runs", nargs="*", metavar="DIR", help=runs)
     _add_form(parser)
@@ -40,8 +39,7 @@ def table5() -> argparse.ArgumentParser:
 
 
 def cost() -> argparse.ArgumentParser:
-    about = "Estimate what training a system of table 5, or beyond it, costs: FLOPs, and GPU-hours at some utilization."
-    parser = command_parser(about, FORMULA, run_of("analysis.cost"))
+    parser = command_parser(None, FORMULA, run_of("analysis.cost"))
     parser.add_argument("pairs", nargs="*", metavar="PAIR", help="en-de or en-fr (default: both)")
     parser.add_argument("--gpu", choices=["V100", "A100"], default="V100", help="whose peak is taken")
     share = number_within(0.001, 1)

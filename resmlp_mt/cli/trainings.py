@@ -1,9 +1,10 @@
-"""Commands that train many models: ``ablate`` the rows of a table, ``scale`` the cells of a grid."""
+"""Commands that train many models, ``ablate`` and ``scale``, and ``distill``, which makes data to train on."""
 
 import argparse
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import add_flag, add_number, add_path, command_parser, run_of
+from resmlp_mt.data.languages import check_name
 
 ROWS = """
 Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
@@ -29,19 +30,25 @@ examples:
   resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --dry-run
   resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2
 """
+TEACHER = """
+The teacher's translations are put back in order; each must stand beside its own source, which is compared with the
+data's. Dictionaries, sources, valid and test are those of DATA, byte for byte.
+
+example:
+  fairseq-generate DATA --path teacher.pt --gen-subset train --beam 5 --required-batch-size-multiple 1 > train.txt
+  resmlp-mt distill train.txt --data DATA --source-lang en --target-lang de --out distilled
+"""
 
 
 def ablate() -> argparse.ArgumentParser:
-    about = "Train, translate and score the rows of a table of variants, several at a time, and show the table."
-    parser = command_parser(about, ROWS, run_of("ablations.command"))
+    parser = command_parser(None, ROWS, run_of("ablations.command"))
     _add_trainings(parser, "examples/ablations/variants.yaml", "ROW", "ablations", Path("work/multi30k"))
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only (default: all)")
     return parser
 
 
 def scale() -> argparse.ArgumentParser:
-    about = "How the loss falls with parameters, data and compute: train a grid of models, fit laws to it, make a page."
-    parser = command_parser(about, CELLS, run_of("scaling.command"))
+    parser = command_parser(None, CELLS, run_of("scaling.command"))
     what = _add_trainings(parser, "examples/scaling/tatoeba.yaml", "CELL", "scaling")
     add_flag(what, "--dry-run", "train nothing: tell the cells and their cost")
     return parser
@@ -61,3 +68,27 @@ def _add_trainings(
     what.add_argument("--retrain", nargs="+", default=[], metavar=name, help=again)
     add_flag(what, "--table", "train nothing: show what is finished")
     return what
+
+
+def distill() -> argparse.ArgumentParser:
+    parser = command_parser(None, TEACHER, _distill)
+    files = "what fairseq-generate printed for --gen-subset train; several files are the shards of one run"
+    parser.add_argument("generated", nargs="+", metavar="FILE", help=files)
+    add_path(parser, "--data", "DATA", "the binarized data that was translated", required=True)
+    parser.add_argument("--source-lang", required=True, metavar="LANG", help="such as en")
+    parser.add_argument("--target-lang", required=True, metavar="LANG", help="such as de")
+    add_path(parser, "--out", "OUT", "the folder to make, which must not exist yet", required=True)
+    add_flag(parser, "--keep-original", "train on the original pairs too, after the teacher's")
+    return parser
+
+
+def _distill(args: argparse.Namespace) -> None:
+    from resmlp_mt.lab.distillation import DataBin, distill
+
+    langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
+    data = DataBin(args.data, *langs)
+    result = distill(args.generated, data, args.out, args.keep_original)
+    print(
+        f"wrote {args.out}: {result.pairs:,} pairs for training; of the teacher's translations {result.same:,} are the "
+        f"reference, {result.empty:,} are empty; {result.unknown:,} unknown subwords"
+    )

@@ -1,17 +1,19 @@
-"""Export a trained model as a folder: text in, text out, in transformers or resmlp_mt, without fairseq."""
+"""Commands on checkpoints: ``average`` them, ``export`` them as a folder, and its graphs by ``export onnx``."""
 
 import argparse
 import re
+from pathlib import Path
 
-from resmlp_mt.cli.arguments import (
-    add_exported_folder,
-    add_flag,
-    add_path,
-    add_user_dir,
-    command_parser,
-    import_user_dir,
-)
+from resmlp_mt.cli.arguments import add_flag, add_path, add_user_dir, command_parser, import_user_dir
 
+AVERAGED = """
+The result is for fairseq-generate, fairseq-interactive and from_pretrained. It holds no optimizer state: to train on
+from it, give fairseq-train --finetune-from-model. Only types that fairseq's own checkpoints hold are loaded.
+
+examples:
+  resmlp-mt average --inputs checkpoints --num-epoch-checkpoints 5 --output checkpoints/avg.pt
+  resmlp-mt average --inputs a.pt b.pt --output ab.pt
+"""
 CONTENTS = """
 written to --out, which appears whole:
   config.json, generation_config.json, model.safetensors     the model
@@ -37,6 +39,30 @@ example:
 """
 
 
+def average() -> argparse.ArgumentParser:
+    parser = command_parser(None, AVERAGED, _average)
+    files = "one directory of checkpoints (with one of the --num options), or checkpoint files, oldest first"
+    parser.add_argument("--inputs", nargs="+", type=Path, required=True, metavar="PATH", help=files)
+    add_path(parser, "--output", "FILE", "the averaged checkpoint to write", required=True)
+    number = parser.add_mutually_exclusive_group()
+    for kind, name in ("epoch", "checkpointE.pt"), ("update", "checkpoint_E_U.pt"):
+        last = f"average the last N {name} of the directory"
+        number.add_argument(f"--num-{kind}-checkpoints", type=int, metavar="N", help=last)
+    bound = "the last epoch (or update) to use (default: the last there is)"
+    parser.add_argument("--checkpoint-upper-bound", type=int, metavar="E_OR_U", help=bound)
+    return parser
+
+
+def _average(args: argparse.Namespace) -> None:
+    from resmlp_mt.fairseq_plugin.trained import average_checkpoints, inputs_of, save_checkpoint
+
+    counts = args.num_epoch_checkpoints, args.num_update_checkpoints
+    inputs = inputs_of(args.inputs, args.output, *counts, args.checkpoint_upper_bound)
+    print(f"averaging {', '.join(map(str, inputs))}")
+    save_checkpoint(average_checkpoints(inputs), args.output)
+    print(f"wrote {args.output}")
+
+
 def _license(text: str) -> str:
     """A licence as Hugging Face's hub spells it."""
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9.+-]*", text):
@@ -52,7 +78,7 @@ def _one_line(text: str) -> str:
 
 
 def export() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, CONTENTS, _export)
+    parser = command_parser(None, CONTENTS, _export)
     files = "of a resmlp_transformer; several are averaged"
     add_path(parser, "checkpoints", "CHECKPOINT", files, nargs="+")
     add_path(parser, "--out", "FOLDER", "the folder to make, which must not exist yet", required=True)
@@ -84,9 +110,8 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def export_onnx() -> argparse.ArgumentParser:
-    about = "Add graphs for ONNX Runtime to a folder that resmlp-mt export made: an encoder and a step of the decoder."
-    parser = command_parser(about, GRAPHS, _export_onnx)
-    add_exported_folder(parser)
+    parser = command_parser(None, GRAPHS, _export_onnx)
+    add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
     return parser
 
 
