@@ -16,7 +16,6 @@ Sources of what is said here:
 """
 
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -72,8 +71,9 @@ class OfficialSet:
                 # sacrebleu's public function would download and unpack the whole archive.
                 with atomic_write(path, "wb") as file, tempfile.TemporaryDirectory() as temporary:
                     sgml, text = Path(temporary, "sgml"), Path(temporary, "text")
-                    with opened_member(archive, member) as stream, sgml.open("wb") as copy:
-                        shutil.copyfileobj(stream, copy)
+                    with opened_member(archive, member) as stream:
+                        content = stream.read()
+                    sgml.write_bytes(content)
                     dataset._convert_format(str(sgml), str(text))
                     file.write(text.read_bytes())
             return {"pairs": step.outputs[0].read_bytes().count(b"\n")}
