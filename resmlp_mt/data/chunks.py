@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from resmlp_mt.common.errors import UserError
@@ -72,21 +72,39 @@ class PairFilter(Checked):
         return None
 
 
-@dataclass(frozen=True)
-class Tokenized:
-    """What ``ChunkTokenizer`` makes of a chunk.
+@dataclass
+class SideCounts:
+    """What one side of a text holds, in words and in subwords; ``longest`` is a line's, in subwords."""
+
+    words: int = 0
+    subwords: int = 0
+    longest: int = 0
+
+    def add(self, other: "SideCounts") -> None:
+        self.words += other.words
+        self.subwords += other.subwords
+        self.longest = max(self.longest, other.longest)
+
+
+@dataclass
+class Done:
+    """What is made of a chunk.
 
     Attributes:
         read: pairs in the chunk
         texts: UTF-8 text of each side, a line for each pair that is left
         dropped: how many pairs are not, by reason
         not_utf8: lines of each side that are not UTF-8
+        counts: of each side of what is left
+        symbols: how often each subword for a dictionary stands in what is left
     """
 
     read: int
-    texts: tuple[bytes, bytes]
+    texts: tuple[bytes, ...]
     dropped: Counter[str]
-    not_utf8: tuple[int, int]
+    not_utf8: Sequence[int] = ()
+    counts: tuple[SideCounts, ...] = ()
+    symbols: Counter[str] = field(default_factory=Counter)
 
 
 class ChunkTokenizer:
@@ -103,7 +121,7 @@ class ChunkTokenizer:
         self._tokenize = tuple(LineTokenizer(lang, words) for lang in langs)
         self._names = names
 
-    def __call__(self, chunk: Chunk) -> Tokenized:
+    def __call__(self, chunk: Chunk) -> Done:
         lines: list[list[str]] = []
         not_utf8 = [0, 0]
         dropped: Counter[str] = Counter()
@@ -123,8 +141,8 @@ class ChunkTokenizer:
                 dropped["not UTF-8"] += 1
                 for side, line in enumerate(words):
                     not_utf8[side] += line is None
-        source, target = ("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
-        return Tokenized(len(chunk.pairs), (source, target), dropped, (not_utf8[0], not_utf8[1]))
+        texts = tuple("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
+        return Done(len(chunk.pairs), texts, dropped, not_utf8)
 
     def _words(self, side: int, line: bytes) -> str | None:
         try:
@@ -142,39 +160,6 @@ def _trouble(line: str | None) -> str | None:
     except ValueError as error:
         return str(error)
     return None if line.strip() else "no words"
-
-
-@dataclass
-class SideCounts:
-    """What one side of a text holds, in words and in subwords; ``longest`` is a line's, in subwords."""
-
-    words: int = 0
-    subwords: int = 0
-    longest: int = 0
-
-    def add(self, other: "SideCounts") -> None:
-        self.words += other.words
-        self.subwords += other.subwords
-        self.longest = max(self.longest, other.longest)
-
-
-@dataclass
-class Split:
-    """What ``ChunkSplitter`` makes of a chunk.
-
-    Attributes:
-        read: pairs in the chunk
-        texts: UTF-8 text of each side, a line for each pair that is left
-        dropped: how many pairs are not, by reason
-        counts: of each side of what is left
-        symbols: how often each subword for a dictionary stands in what is left
-    """
-
-    read: int
-    texts: tuple[bytes, ...]
-    dropped: Counter[str]
-    counts: tuple[SideCounts, ...]
-    symbols: Counter[str] = field(default_factory=Counter)
 
 
 class ChunkSplitter:
@@ -197,7 +182,7 @@ class ChunkSplitter:
         longest = self._split.longest
         self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
 
-    def __call__(self, chunk: Chunk) -> Split:
+    def __call__(self, chunk: Chunk) -> Done:
         lines: tuple[list[str], list[str]] = ([], [])
         counts = SideCounts(), SideCounts()
         dropped: Counter[str] = Counter()
@@ -219,7 +204,7 @@ class ChunkSplitter:
         symbols = Counter(" ".join(texts).split()) if self._filter else Counter()
         if self._split.symbols is not None:
             symbols = Counter({symbol: count for symbol, count in symbols.items() if symbol in self._split.symbols})
-        return Split(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts, symbols)
+        return Done(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts=counts, symbols=symbols)
 
 
 def _length(line: str) -> int:
