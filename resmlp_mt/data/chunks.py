@@ -22,15 +22,10 @@ CHUNK_BYTES = 4 << 20  # fewer pairs are sent at once if their lines have more b
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some pairs of lines that follow each other.
+    """Some pairs of lines that follow each other."""
 
-    Attributes:
-        first: the number of the first one in its source, counted from 1
-        pairs: the lines, without line ends
-    """
-
-    first: int
-    pairs: list[Pair]
+    first: int  # the number of the first one in its source, counted from 1
+    pairs: list[Pair]  # the lines, without line ends
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
@@ -88,23 +83,14 @@ class SideCounts:
 
 @dataclass
 class Done:
-    """What is made of a chunk.
+    """What is made of a chunk."""
 
-    Attributes:
-        read: pairs in the chunk
-        texts: UTF-8 text of each side, a line for each pair that is left
-        dropped: how many pairs are not, by reason
-        not_utf8: lines of each side that are not UTF-8
-        counts: of each side of what is left
-        symbols: how often each subword for a dictionary stands in what is left
-    """
-
-    read: int
-    texts: tuple[bytes, ...]
-    dropped: Counter[str]
-    not_utf8: Sequence[int] = ()
-    counts: tuple[SideCounts, ...] = ()
-    symbols: Counter[str] = field(default_factory=Counter)
+    read: int  # pairs in the chunk
+    texts: tuple[bytes, ...]  # UTF-8 text of each side, a line for each pair that is left
+    dropped: Counter[str]  # how many pairs are not, by reason
+    not_utf8: Sequence[int] = ()  # lines of each side
+    counts: tuple[SideCounts, ...] = ()  # of each side of what is left
+    symbols: Counter[str] = field(default_factory=Counter)  # how often each subword for a dictionary stands in that
 
 
 class ChunkTokenizer:

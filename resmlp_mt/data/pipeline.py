@@ -36,10 +36,7 @@ Work = Callable[[], dict[str, Any]]
 class Corpus:
     """A parallel corpus, each set of it one or more sources that follow each other.
 
-    Attributes:
-        langs: source and target language, two letters each
-        train, valid, test: where the pairs come from
-        sample: of each training source, only so many pairs from its beginning; None: all
+    ``sample``: of each training source, only so many pairs from its beginning; None: all.
     """
 
     langs: tuple[str, str]
@@ -70,11 +67,7 @@ class CorpusRecipe:
 
 
 def unpacking(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:
-    """A step for ``prepare``'s ``also``: the lines of gzipped files as plain ones, such as a test set's references.
-
-    Args:
-        name: of the text, for messages
-    """
+    """A step for ``prepare``'s ``also``: the lines of gzipped files as plain ones, such as a test set's references."""
 
     def unpack() -> dict[str, Any]:
         for archive, path in zip(archives, plain, strict=True):
@@ -98,13 +91,7 @@ def prepare(
     """Make ``out/data-bin`` and the files that translating raw text needs, from a corpus.
 
     Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
-    corpus, recipe and versions of the libraries give the same bytes, whatever works.
-
-    Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set and, for BPE, ``words.txt`` (the
-    training text's words and their counts); ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes`` or
-    ``sentencepiece.bpe.model``; ``data-bin/`` with a copy of it and ``text.json`` (what raw text needs to be treated
-    alike); ``steps.json`` (what was made from what); ``summary.json``; and ``times.json``, which alone differs from run
-    to run.
+    corpus, recipe and versions of the libraries give the same bytes, whatever works; ``times.json`` alone differs.
 
     Args:
         also: steps that come first; what they make may be read as text
@@ -248,7 +235,7 @@ class _Preparation:
         return done
 
     def _count(self, lines: int) -> Path:
-        """The words of the training text and their counts: a step of its own, since learning BPE from them is long."""
+        """Words of the training text and their counts: a step of its own, since learning BPE from them takes long."""
         texts = self.texts["train"]
         step = Step("count words", [path for text in texts for path in text.inputs], [self.words], {})
 

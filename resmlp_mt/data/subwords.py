@@ -89,13 +89,7 @@ def write_counts(counts: Mapping[str, int], path: PathLike) -> None:
 
 
 def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) -> int:
-    """Learn BPE from the words of a text, which are few where the text is long, and write the codes to ``path``.
-
-    Args:
-        words: the file of words and their counts
-        path: the file of codes, as ``subword-nmt learn-joint-bpe-and-vocab`` writes it
-        subwords: merges to learn, and by which library
-        jobs: threads at most (subword-nmt has one)
+    """Learn BPE from the words of a text and their counts, and write the codes to ``path`` as subword-nmt does.
 
     Returns:
         the number of merges learned, which a small text may keep below those asked for
@@ -170,12 +164,9 @@ def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int, progr
 
 
 def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> int:
-    """Learn a sentencepiece model from both sides of pairs, held in memory, and write it to ``path``.
+    """Learn a sentencepiece model from both sides of pairs, held in memory, and write it; returns how many pieces.
 
     The model normalizes nothing (``identity``): what is cut into pieces comes back as it was.
-
-    Returns:
-        the number of pieces learned
     """
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
