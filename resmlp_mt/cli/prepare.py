@@ -7,11 +7,10 @@ from typing import Any
 from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, command_parser, given
 from resmlp_mt.common.workers import HELP, HELP_CLUSTER, working
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, format_summary, how_to_translate, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.steps import check_disk
 from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.data.summary import format_summary, how_to_translate
 from resmlp_mt.data.wmt14 import TASKS, Preparation
 from resmlp_mt.text.characters import FATES
 from resmlp_mt.text.words import Words

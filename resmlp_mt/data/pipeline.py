@@ -1,9 +1,11 @@
 """Parallel text -> words -> joint subwords -> binarized data, step by step."""
 
 import contextlib
+import os
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
@@ -13,6 +15,7 @@ from typing import Any
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write_json
 from resmlp_mt.common.progress import Progress, reasons
+from resmlp_mt.common.tables import text_table
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter, chunks
@@ -21,7 +24,6 @@ from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
 from resmlp_mt.data.steps import Step, Steps, text_bytes
 from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.data.summary import counts_of_pairs, counts_of_text
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 
@@ -183,16 +185,15 @@ class _Preparation:
         self._record_text()
         self.steps.finish()
         summary = {
-            "pairs": {name: counts_of_pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
+            "pairs": {name: _pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
             "learned": learned["learned"],
             "dictionary": binarized["dictionary"],
-            "text": {name: counts_of_text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
+            "text": {name: _text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
         }
         write_json(self.out / "summary.json", summary)
         return summary
 
     def _tokenized(self, out: Path, split: str) -> list[PlainText]:
-        """The tokenized text of each source of a set."""
         names = [f"{split}.{number}" for number, _ in enumerate(self.corpus.sets[split], start=1)]
         paths = [[out / "tokenized" / f"{name}.{lang}" for lang in self.corpus.langs] for name in names]
         return [PlainText(*pair, longest=LONGEST_LINE) for pair in paths]  # tokens take more bytes than raw text
@@ -368,3 +369,56 @@ def _writers(paths: Iterable[Path]) -> Iterator[Callable[[Iterable[bytes]], None
                 file.write(text)
 
         yield write
+
+
+def _pairs(sources: Sequence[PairSource], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:
+    rows = [
+        {
+            "name": source.name,
+            "read": before["pairs"],
+            "kept": after["kept"],
+            "dropped": dict(sorted({**before["dropped"], **after["dropped"]}.items())),
+        }
+        for source, before, after in zip(sources, tokenized, split["sources"], strict=True)
+    ]
+    dropped = sum((Counter(row["dropped"]) for row in rows), Counter[str]())
+    read = sum(row["read"] for row in rows)
+    return {"read": read, "kept": split["kept"], "dropped": dict(sorted(dropped.items())), "sources": rows}
+
+
+def _text(sides: dict[str, dict[str, int]], unknown: dict[str, int]) -> dict[str, Any]:
+    return {
+        lang: {
+            **side,
+            "subwords_per_word": round(side["subwords"] / side["words"], 4),
+            "unknown": round(unknown[lang] / side["subwords"], 6),
+        }
+        for lang, side in sides.items()
+    }
+
+
+def format_summary(summary: Mapping[str, Any]) -> str:
+    """A summary of ``prepare`` as two tables and a line on the subwords."""
+    pairs = [("pairs", "read", "kept", "dropped")]
+    for split, counts in summary["pairs"].items():
+        rows = [(split, counts)]
+        if len(counts["sources"]) > 1:
+            rows += [(f"  {source['name']}", source) for source in counts["sources"]]
+        pairs += [(name, f"{row['read']:,}", f"{row['kept']:,}", reasons(row["dropped"])) for name, row in rows]
+    text = [("text", "words", "subwords", "subwords/word", "unknown", "longest")]
+    for split, sides in summary["text"].items():
+        for lang, side in sides.items():
+            numbers = f"{side['words']:,}", f"{side['subwords']:,}", f"{side['subwords_per_word']:.3f}"
+            text.append((f"{split}.{lang}", *numbers, f"{side['unknown']:.3%}", f"{side['longest']:,}"))
+    learned = f"subwords: {summary['learned']:,} learned; dictionary: {summary['dictionary']:,} symbols"
+    return "\n\n".join([text_table(pairs), text_table(text), learned])
+
+
+def how_to_translate(data_bin: Path, save_dir: Path) -> str:
+    """A command for raw text that works, pasted where the user stands, once a model is trained into ``save_dir``."""
+    package = Path(__file__).parents[1]
+    here = Path(os.path.relpath(package))
+    user_dir = package if here.parts[0] == os.pardir else here
+    checkpoint = save_dir / "checkpoint_best.pt"
+    command = ["fairseq-interactive", data_bin, "--user-dir", user_dir, "--path", checkpoint]
+    return f"raw text, with a model trained into {save_dir}:\n{shlex.join(map(str, command))}"

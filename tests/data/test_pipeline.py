@@ -23,10 +23,9 @@ from resmlp_mt.common.files import LONGEST_SENTENCE, read_lines
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.binarize import Binarizing, write_dictionary
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.data.summary import format_summary
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]

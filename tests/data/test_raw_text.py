@@ -11,11 +11,10 @@ from fairseq.data import Dictionary
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, how_to_translate, prepare
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.data.summary import how_to_translate
 from resmlp_mt.text.tokenizer import END, PAD, Tokenizer
 from resmlp_mt.text.words import Words
 
