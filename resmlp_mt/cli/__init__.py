@@ -20,10 +20,7 @@ COMMANDS = {
     "plot": ("plot", "the mixing matrices of a trained model: pictures, profiles, sparsity, what pruning leaves"),
     "plot-training": ("plot", "loss, perplexity, learning rate and speed of trainings from their logs"),
     "ablate": ("trainings", "train, translate and score a table of variants, several at a time"),
-    "scale": (
-        "trainings",
-        "how the loss falls with parameters, data and compute: a grid of trainings, laws fitted to it",
-    ),
+    "scale": ("trainings", "how the loss falls with parameters, data and compute: trainings, and laws fitted to them"),
     "distill": ("trainings", "make training data of what a teacher translated: its targets for the training sources"),
     "export": ("checkpoints", "a trained model as a folder, text in, text out: for transformers and without fairseq"),
     "export onnx": ("checkpoints", "graphs for ONNX Runtime, an encoder and a step of the decoder, in such a folder"),
@@ -32,10 +29,7 @@ COMMANDS = {
     "serve": ("folder", "a page and an interface over HTTP, with the folder of a trained model"),
     "benchmark": ("benchmark", "speed and memory of training and generation, beside other architectures of one size"),
     "benchmark translate": ("benchmark", "engines that translate real text: speed, quality, latency, memory, size"),
-    "benchmark-corpora": (
-        "benchmark",
-        "speed and memory of preparing a corpus, beside the plain tools: the same bytes",
-    ),
+    "benchmark-corpora": ("benchmark", "speed and memory of preparing a corpus, beside plain tools: the same bytes"),
 }
 
 EXAMPLE = """from text to a page:

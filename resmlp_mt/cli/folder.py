@@ -22,8 +22,8 @@ from resmlp_mt.serve.settings import TOKEN, Limits, access, bracketed, listening
 from resmlp_mt.translate.options import EngineOptions, Options
 
 TRANSLATE = """
-Without --output the translations go to standard output. With it they grow in FILE.partial, which is always of whole
-lines (look with tail -f), and which becomes FILE at the end. A run that was broken off goes on with --resume.
+With --output the translations grow in FILE.partial, which is always of whole lines (look with tail -f), and which
+becomes FILE at the end. A run that was broken off goes on with --resume.
 
 examples:
   resmlp-mt translate FOLDER < in.txt > out.txt

@@ -27,9 +27,9 @@ example:
 WMT14 = f"""
 what is prepared (resmlp_mt/data/wmt14.py names every archive, its bytes and where that is known from):
   en-de   train: Europarl v7, Common Crawl, News Commentary v9; valid: newstest2013; test: newstest2014, in full;
-          32,000 symbols unless told
+          {TASKS["en-de"].symbols:,} symbols unless told
   en-fr   train: those, the UN documents and Giga-French; valid: newstest2012 and 2013; test: newstest2014, in full;
-          40,000 symbols unless told
+          {TASKS["en-fr"].symbols:,} symbols unless told
 
 how: punctuation normalized, non-printing characters dropped, words by Moses' rules with hyphens split (tokenizer.perl
   -a), joint subwords; training pairs are dropped that are empty, longer than 250 subwords, or 1.5 times longer on one
