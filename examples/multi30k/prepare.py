@@ -14,10 +14,9 @@ from resmlp_mt.common.errors import told_in_one_line
 with told_in_one_line():  # the imports take a second
     from resmlp_mt.cli.arguments import named
     from resmlp_mt.data.download import PublicFile
-    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare, unpacking
+    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpacking
     from resmlp_mt.data.sources import PlainText
     from resmlp_mt.data.subwords import Subwords
-    from resmlp_mt.data.summary import format_summary, how_to_translate
     from resmlp_mt.text.words import Words
 
 HOME = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"

@@ -11,10 +11,9 @@ from resmlp_mt.common.errors import told_in_one_line
 with told_in_one_line():  # the imports take a second
     from resmlp_mt.cli.arguments import named
     from resmlp_mt.common.files import checksum
-    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare, unpacking
+    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpacking
     from resmlp_mt.data.sources import PlainText
     from resmlp_mt.data.subwords import Subwords
-    from resmlp_mt.data.summary import format_summary, how_to_translate
     from resmlp_mt.text.words import Words
 
 SHA256 = {  # of the split that README.md tells of

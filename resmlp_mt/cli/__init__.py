@@ -1,35 +1,36 @@
-"""``resmlp-mt``: a subcommand a job. ``plot-training`` is the function ``plot_training`` of ``plot.py``."""
+"""``resmlp-mt``: a subcommand a job. ``plot-training`` is the function ``plot_training`` of its module."""
 
 import argparse
 import importlib
 import logging
+import re
 import sys
 from importlib import metadata
 
 from resmlp_mt.common.errors import told_in_one_line
 
 COMMANDS = {
-    # subcommand: what it is for
-    "prepare-text": "parallel text of your own -> subwords -> data for fairseq",
-    "prepare-wmt14": "WMT14's public archives, En-De or En-Fr -> subwords -> data for fairseq",
-    "average": "average checkpoints",
-    "score": "sacreBLEU, chrF2 and tokenized BLEU of what fairseq-generate printed",
-    "table5": "the paper's table 5 beside what was measured",
-    "cost": "what training the systems of table 5 costs, by formula",
-    "plot": "look at the mixing matrices of a trained model",
-    "plot-training": "loss, perplexity, learning rate and speed of trainings from their logs",
-    "ablate": "train, translate and score a table of variants",
-    "scale": "how the loss falls with parameters, data and compute: a grid of trainings, and laws fitted to it",
-    "distill": "make training data of what a teacher translated",
-    "export": "a trained model as a folder for transformers; export onnx: for ONNX Runtime",
-    "translate": "text -> translations, with the folder of a trained model",
-    "shortlist": "the target tokens that go with each source token, for faster translation",
-    "serve": "a page and an interface over HTTP, with the folder of a trained model",
-    "benchmark": "speed and memory of training and generation, beside other architectures",
-    "benchmark-corpora": "speed and memory of preparing a corpus, beside the plain tools",
+    # subcommand: its module, and what it is for
+    "prepare-text": ("prepare", "parallel text of your own -> subwords -> data for fairseq"),
+    "prepare-wmt14": ("prepare", "WMT14's public archives, En-De or En-Fr -> subwords -> data for fairseq"),
+    "average": ("checkpoints", "average the parameters of checkpoints, the last ones of a training or those named"),
+    "score": ("score", "sacreBLEU, chrF2 and tokenized BLEU of what fairseq-generate printed"),
+    "table5": ("tables", "the paper's table 5, tokenized BLEU on newstest2014, beside what was measured"),
+    "cost": ("tables", "what training the systems of table 5 costs, by formula: FLOPs and GPU-hours"),
+    "plot": ("plot", "the mixing matrices of a trained model: pictures, profiles, sparsity, what pruning leaves"),
+    "plot-training": ("plot", "loss, perplexity, learning rate and speed of trainings from their logs"),
+    "ablate": ("trainings", "train, translate and score a table of variants, several at a time"),
+    "scale": ("trainings", "how the loss falls with parameters, data and compute: trainings, and laws fitted to them"),
+    "distill": ("trainings", "make training data of what a teacher translated: its targets for the training sources"),
+    "export": ("checkpoints", "a trained model as a folder, text in, text out: for transformers and without fairseq"),
+    "export onnx": ("checkpoints", "graphs for ONNX Runtime, an encoder and a step of the decoder, in such a folder"),
+    "translate": ("folder", "text -> translations, line for line, with the folder of a trained model"),
+    "shortlist": ("folder", "the target tokens that go with each source token, for faster translation"),
+    "serve": ("folder", "a page and an interface over HTTP, with the folder of a trained model"),
+    "benchmark": ("benchmark", "speed and memory of training and generation, beside other architectures of one size"),
+    "benchmark translate": ("benchmark", "engines that translate real text: speed, quality, latency, memory, size"),
+    "benchmark-corpora": ("benchmark", "speed and memory of preparing a corpus, beside plain tools: the same bytes"),
 }
-
-SECOND_WORDS = "export onnx", "benchmark translate"
 
 EXAMPLE = """from text to a page:
   resmlp-mt prepare-text ... --out work                            text -> work/data-bin
@@ -41,9 +42,11 @@ resmlp-mt COMMAND --help tells a command's options"""
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser of a command, or of one with a second word, as ``export-onnx``."""
-    module = importlib.import_module(f"resmlp_mt.cli.{name.partition('-')[0]}")
-    parser: argparse.ArgumentParser = getattr(module, name.replace("-", "_"))()
+    """The parser of a command."""
+    module, what = COMMANDS[name]
+    make = getattr(importlib.import_module(f"resmlp_mt.cli.{module}"), re.sub("[- ]", "_", name))
+    parser: argparse.ArgumentParser = make()
+    parser.description = f"{what[0].upper()}{what[1:]}."
     return parser
 
 
@@ -65,15 +68,15 @@ def main(name: str | None = None) -> None:
             if name not in COMMANDS:
                 print(f"resmlp-mt: no command {name!r}; resmlp-mt --help lists them", file=sys.stderr)
                 sys.exit(2)
-            if rest and f"{name} {rest[0]}" in SECOND_WORDS:
+            if rest and f"{name} {rest[0]}" in COMMANDS:
                 name = f"{name} {rest.pop(0)}"
             sys.argv = [f"resmlp-mt {name}", *rest]  # what argparse calls the command
         # Warnings only. fairseq would set up more as it is imported, but does not if logging is set up already.
         logging.basicConfig(level=logging.WARNING, format="%(message)s")
-        run(name.replace(" ", "-"))
+        run(name)
 
 
 def _contents() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(["usage: resmlp-mt COMMAND ...", "", *lines, "", EXAMPLE])

@@ -11,6 +11,7 @@ from resmlp_mt.common.errors import UserError
 
 Given = TypeVar("Given")
 Run = Callable[[argparse.Namespace], None]
+Container = argparse._ActionsContainer
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -59,61 +60,40 @@ def number_within(least: float, most: float) -> Callable[[str], Any]:
     return number
 
 
-def add_number(
-    parser: "argparse._ActionsContainer", name: str, most: int, help: str, default: int | None = None
-) -> None:
+def add_number(parser: Container, name: str, most: int, help: str, default: int | None = None) -> None:
     """Add an option that is a whole number from 1 to ``most``."""
     parser.add_argument(name, type=number_within(1, most), default=default, metavar="N", help=help)
 
 
-def add_options(parser: "argparse._ActionsContainer", options: type) -> None:
+def add_path(parser: Container, name: str, metavar: str, help: str, **more: Any) -> None:
+    """Add an option that names a file or folder, or an argument that does."""
+    parser.add_argument(name, type=named, metavar=metavar, help=help, **more)
+
+
+def add_flag(parser: Container, name: str, help: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=help)
+
+
+def add_options(parser: Container, options: type) -> None:
     """Add the fields of a dataclass of options, which checks their values itself."""
     for each in fields(options):
-        name, help, choices = each.name.replace("_", "-"), each.metadata["help"], each.metadata.get("choices")
+        about, default = each.metadata, each.default
+        name = about.get("name") or ("no_" if default is True else "") + each.name
         kind = (get_args(each.type) or (each.type,))[0]
-        if kind is bool and each.default:
-            parser.add_argument(f"--no-{name}", dest=each.name, action="store_false", help=f"do not {help}")
-        elif kind is bool:
-            parser.add_argument(f"--{name}", action="store_true", help=help)
+        more: dict[str, Any]
+        if kind is bool:
+            more = {"action": f"store_{not default}".lower()}
         else:
-            metavar = None if choices else {int: "N", float: "X"}.get(kind, name.upper())
-            parser.add_argument(
-                f"--{name}", type=kind, default=each.default, choices=choices, metavar=metavar, help=help
-            )
+            metavar = None if "choices" in about else {int: "N", float: "X"}.get(kind, name.upper())
+            more = {"type": kind, "default": default, "choices": about.get("choices"), "metavar": metavar}
+        help = f"do not {about['help']}" if default is True else about["help"]
+        parser.add_argument("--" + name.replace("_", "-"), dest=each.name, help=help, **more)
 
 
 def given(args: argparse.Namespace, options: type[Given]) -> Given:
     """The dataclass of options that ``add_options`` added."""
     return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
-
-
-def add_exported_folder(parser: argparse.ArgumentParser) -> None:
-    """Add the folder of a trained model."""
-    parser.add_argument("folder", type=named, metavar="FOLDER", help="made by resmlp-mt export")
-
-
-def add_form(parser: argparse.ArgumentParser) -> None:
-    """Add how a command prints its table."""
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="print the table in Markdown")
-    form.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def add_trainings(
-    parser: argparse.ArgumentParser, recipe: str, name: str, out: str, work: Path | None = None
-) -> "argparse._MutuallyExclusiveGroup":
-    """Add the options of a command with a training for each ``name``; returns the group of those that choose what."""
-    parser.add_argument("recipe", type=Path, metavar="RECIPE", help=f"a file such as {recipe}")
-    data = "the folder of the data, with data-bin and the reference"
-    parser.add_argument("--work", type=named, default=work, required=work is None, metavar="WORK", help=data)
-    results = f"the folder for all results (default: WORK/{out}/ and the recipe's name)"
-    parser.add_argument("--out", type=named, metavar="OUT", help=results)
-    add_number(parser, "--jobs", 1000, "trainings at a time, of one thread each", 1)
-    what = parser.add_mutually_exclusive_group()
-    again = f"delete what these {name.lower()}s have, and train them again"
-    what.add_argument("--retrain", nargs="+", default=[], metavar=name, help=again)
-    what.add_argument("--table", action="store_true", help="train nothing: show what is finished")
-    return what
 
 
 def add_user_dir(parser: argparse.ArgumentParser) -> None:

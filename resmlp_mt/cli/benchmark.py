@@ -2,7 +2,7 @@
 
 import argparse
 
-from resmlp_mt.cli.arguments import add_number, command_parser, named, number_within, run_of
+from resmlp_mt.cli.arguments import Container, add_flag, add_number, add_path, command_parser, number_within, run_of
 from resmlp_mt.common.files import check_can_be_written, check_outputs, write_json
 
 SYSTEMS = """
@@ -15,14 +15,13 @@ systems:
   checkpoint.pt, checkpoint.pt:option=value       a trained model, in generation with --data; --model-overrides
   ctranslate2:compute_type=int8                   the baseline through CTranslate2, where it is installed
 
-Real text, from text to text, by fairseq, CTranslate2 and Translator: resmlp-mt benchmark translate --help
-
 examples:
   resmlp-mt benchmark all --quick
   resmlp-mt benchmark all --markdown BENCHMARKS.md --plots examples/benchmarks
   resmlp-mt benchmark training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
   resmlp-mt benchmark generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
     --baseline transformer.pt --system ctranslate2:compute_type=int8 --sentences 256
+  resmlp-mt benchmark translate --help            real text, by fairseq, CTranslate2 and Translator
 """
 ENGINES = """
 engines:
@@ -48,13 +47,11 @@ MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabu
 
 
 def benchmark() -> argparse.ArgumentParser:
-    about = "Compare the speed and memory of fairseq architectures of one size, in training and in generation."
-    parser = command_parser(about, SYSTEMS, run_of("benchmarks.command"))
+    parser = command_parser(None, SYSTEMS, run_of("benchmarks.command"))
     what = "what to measure; workers: one training, and several at a time"
     parser.add_argument("what", choices=["training", "generation", "workers", "all"], help=what)
-    parser.add_argument("--quick", action="store_true", help="a minute instead of half an hour")
-    systems = "what to compare, instead of the usual; can be given several times"
-    parser.add_argument("--system", action="append", metavar="NAME", help=systems)
+    add_flag(parser, "--quick", "a minute instead of half an hour")
+    _add_repeated(parser, "--system", "NAME", "what to compare, instead of the usual")
     baseline = "the system that the others are compared with (default: transformer)"
     parser.add_argument("--baseline", metavar="NAME", help=baseline)
     shapes = "batches, such as 24x32, lengths in subwords with </s>; one comparison instead of several"
@@ -62,25 +59,22 @@ def benchmark() -> argparse.ArgumentParser:
     size = parser.add_argument_group("size of the models")
     size.add_argument("--size", choices=["base", "small"], help="that of the paper's model, or of Multi30k's")
     for name, most in MOST.items():
-        least = 5 if name == "vocabulary" else 1
-        size.add_argument(
-            f"--{name}", type=number_within(least, most), metavar="N", help=f"{name}, instead of that size's"
-        )
+        number = number_within(5 if name == "vocabulary" else 1, most)
+        size.add_argument(f"--{name}", type=number, metavar="N", help=f"{name}, instead of that size's")
     conditions = parser.add_argument_group("conditions")
     conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has not been tried yet")
-    conditions.add_argument("--fp16", action="store_true", help="half precision, on CUDA")
+    add_flag(conditions, "--fp16", "half precision, on CUDA")
     add_number(conditions, "--threads", 1000, "of a process (default: as many as cores; 1 for workers)")
     add_number(conditions, "--beam", 1000, "width of the search", 4)
     padding = "part of a batch that is padding (default: 0.1)"
     conditions.add_argument("--padding", type=number_within(0, 0.49), metavar="X", help=padding)
     add_number(conditions, "--rounds", 1000, "how often each is timed (default: the comparison's)")
     add_number(conditions, "--warmup", 1000, "rounds before that (default: the comparison's)")
-    conditions.add_argument("--no-memory", action="store_true", help="measure time alone")
-    conditions.add_argument("--profile", action="store_true", help="also show where the time goes, by operation")
+    add_flag(conditions, "--no-memory", "measure time alone")
+    add_flag(conditions, "--profile", "also show where the time goes, by operation")
     add_number(conditions, "--processes", 100, "trainings at a time, for workers", 2)
     text = parser.add_argument_group("sentences to translate, random ones unless given")
-    data = "what fairseq-preprocess made, with a joined dictionary"
-    text.add_argument("--data", type=named, metavar="FOLDER", help=data)
+    add_path(text, "--data", "FOLDER", "what fairseq-preprocess made, with a joined dictionary")
     text.add_argument("--split", default="test", help="which set of --data")
     add_number(text, "--sentences", 10**6, "how many, at least (default: the comparison's)")
     output = parser.add_argument_group("output, beside the tables")
@@ -90,37 +84,37 @@ def benchmark() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_repeated(parser: Container, name: str, metavar: str, help: str, required: bool = False) -> None:
+    help = f"{help}; can be given several times"
+    parser.add_argument(name, action="append", required=required, metavar=metavar, help=help)
+
+
 def benchmark_translate() -> argparse.ArgumentParser:
-    about = "Compare engines that translate real text, from text to text: speed, quality, latency, memory, size."
-    parser = command_parser(about, ENGINES, run_of("benchmarks.real_text"))
-    engines = "what to compare; to be given for each"
-    parser.add_argument("--engine", action="append", required=True, metavar="NAME", help=engines)
-    parser.add_argument("--data", type=named, required=True, metavar="DATA_BIN", help="the training's binarized data")
+    parser = command_parser(None, ENGINES, run_of("benchmarks.real_text"))
+    _add_repeated(parser, "--engine", "NAME", "what to compare", required=True)
+    add_path(parser, "--data", "DATA_BIN", "the training's binarized data", required=True)
     codes = "two-letter codes, such as en de"
     parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help=codes)
-    texts = "plain files; can be given several times"
-    parser.add_argument("--text", action="append", required=True, metavar="SOURCE[:REFERENCE]", help=texts)
+    _add_repeated(parser, "--text", "SOURCE[:REFERENCE]", "plain files", required=True)
     add_number(parser, "--threads", 1000, "of each engine", 1)
     add_number(parser, "--beam", 1000, "width of the search", 4)
     add_number(parser, "--rounds", 1000, "how often each is timed", 5)
-    parser.add_argument("--profile", action="store_true", help="also show where the time goes, by PyTorch operation")
+    add_flag(parser, "--profile", "also show where the time goes, by PyTorch operation")
     output = parser.add_argument_group("output, beside the table")
-    output.add_argument("--json", type=named, metavar="FILE", help="all figures")
-    output.add_argument("--markdown", type=named, metavar="FILE", help="the table")
-    output.add_argument("--plot", type=named, metavar="FILE", help="BLEU against speed, a PNG; needs matplotlib")
+    add_path(output, "--json", "FILE", "all figures")
+    add_path(output, "--markdown", "FILE", "the table")
+    add_path(output, "--plot", "FILE", "BLEU against speed, a PNG; needs matplotlib")
     return parser
 
 
 def benchmark_corpora() -> argparse.ArgumentParser:
-    about = "Speed and memory of preparing a corpus, beside the plain sequence of command-line tools."
-    parser = command_parser(f"{about} Both must make the same bytes.", CORPUS, _corpora)
-    folder = "folder with Multi30k's .gz files"
-    parser.add_argument("--from", dest="multi30k", type=named, required=True, metavar="FOLDER", help=folder)
+    parser = command_parser(None, CORPUS, _corpora)
+    add_path(parser, "--from", "FOLDER", "folder with Multi30k's .gz files", dest="multi30k", required=True)
     add_number(parser, "--pairs", 10**8, "training pairs; Multi30k's 29,000 are repeated", 300_000)
     add_number(parser, "--symbols", 10**6, "BPE merges", 4000)
     add_number(parser, "--jobs", 1000, "processes of each tool, and ours", 2)
     add_number(parser, "--rounds", 1000, "runs of each chain, in turn", 3)
-    parser.add_argument("--json", type=named, metavar="FILE", help="write all figures to this file")
+    add_path(parser, "--json", "FILE", "write all figures to this file")
     return parser
 
 

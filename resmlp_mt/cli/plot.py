@@ -7,10 +7,10 @@ from pathlib import Path
 
 from resmlp_mt.cli.arguments import (
     add_number,
+    add_path,
     add_user_dir,
     command_parser,
     import_user_dir,
-    named,
     number_within,
     run_of,
 )
@@ -47,10 +47,10 @@ examples:
 
 
 def plot() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, MATRICES, _plot)
+    parser = command_parser(None, MATRICES, _plot)
     last = "of one model, oldest first; the last is looked at closely"
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help=last)
-    parser.add_argument("--out", type=named, required=True, metavar="DIR", help="folder to write to, made if missing")
+    add_path(parser, "--out", "DIR", "folder to write to, made if missing", required=True)
     length = "look at the first T positions (default: what the training used)"
     parser.add_argument("--length", type=int, metavar="T", help=length)
     pruned = "also write the last checkpoint with this share of each A's weights, the smallest, set to zero"
@@ -64,10 +64,9 @@ def plot() -> argparse.ArgumentParser:
 
 
 def plot_training() -> argparse.ArgumentParser:
-    about = "Draw the curves of trainings from their logs: loss, perplexity, learning rate, words a second."
-    parser = command_parser(about, CURVES, _plot_training)
-    parser.add_argument("logs", nargs="+", type=named, metavar="LOG", help="one a training")
-    parser.add_argument("--out", type=named, default=Path("training.png"), metavar="FILE", help="a PNG file")
+    parser = command_parser(None, CURVES, _plot_training)
+    add_path(parser, "logs", "LOG", "one a training", nargs="+")
+    add_path(parser, "--out", "FILE", "a PNG file", default=Path("training.png"))
     return parser
 
 

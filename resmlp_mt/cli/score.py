@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from resmlp_mt.cli.arguments import add_number, command_parser
+from resmlp_mt.cli.arguments import add_flag, add_number, command_parser
 from resmlp_mt.data.languages import check_code
 from resmlp_mt.score import scoring
 from resmlp_mt.score.detokenize import SUBWORDS
@@ -32,7 +32,7 @@ BASELINE = "compare with it by sacrebleu's paired bootstrap: output of fairseq-g
 
 
 def score() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG, _run)
+    parser = command_parser(None, EPILOG, _run)
     parser.add_argument("generated", nargs="*", metavar="FILE", help=FILES)
     parser.add_argument("--hypotheses", metavar="FILE", help=HYPOTHESES)
     reference = parser.add_mutually_exclusive_group(required=True)
@@ -41,14 +41,14 @@ def score() -> argparse.ArgumentParser:
     parser.add_argument("-l", "--language-pair", metavar="SRC-TGT", help="of --sacrebleu-set, such as en-de")
     parser.add_argument("--target-lang", metavar="LANG", help="such as de (default: that of --language-pair)")
     parser.add_argument("--tokenized-reference", metavar="FILE", help=TOKENIZED)
-    parser.add_argument("--normalize-punctuation", action="store_true", help=NORMALIZE)
+    add_flag(parser, "--normalize-punctuation", NORMALIZE)
     parser.add_argument("--subwords", choices=SUBWORDS, help=UNDO)
     parser.add_argument("--tokenizer", choices=("moses", "none"), help=MOSES)
     add_number(parser, "--nbest", 1_000_000, NBEST, 1)
-    parser.add_argument("--split-compounds", action="store_true", help=SPLIT)
+    add_flag(parser, "--split-compounds", SPLIT)
     parser.add_argument("--baseline", metavar="OTHER", help=BASELINE)
     parser.add_argument("--output", metavar="FILE", help="write the detokenized hypotheses there")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_flag(parser, "--json", "print one JSON object")
     return parser
 
 

@@ -39,17 +39,10 @@ def write_dictionary(counts: Mapping[str, int], path: PathLike) -> None:
 
 @dataclass(frozen=True)
 class Binarizing:
-    """Text and a dictionary to a folder for fairseq-train.
+    """Text and a dictionary to a folder for fairseq-train; all workers give the same bytes."""
 
-    Attributes:
-        texts: folder with ``{train,valid,test}.{source,target}`` of subwords and their ``dict.txt``
-        folder: where the binarized data shall be; replaced as a whole
-        langs: source and target language
-        workers: what it works by; all give the same bytes
-    """
-
-    texts: Path
-    folder: Path
+    texts: Path  # the folder with ``{train,valid,test}.{source,target}`` of subwords and their ``dict.txt``
+    folder: Path  # where the binarized data shall be; replaced as a whole
     langs: tuple[str, str]
     workers: Workers = ALONE
 
@@ -121,17 +114,12 @@ class Encoded:
     unknown: int
 
 
+@dataclass
 class ChunkEncoder:
-    """Looks the subwords of chunks up and ends each line with ``</s>``.
+    """Looks the subwords of chunks up and ends each line with ``</s>``."""
 
-    Args:
-        indices: the number of each symbol of a dictionary
-        dtype: of the numbers
-    """
-
-    def __init__(self, indices: Mapping[str, int], dtype: np.dtype):
-        self._indices = indices
-        self._dtype = dtype
+    indices: Mapping[str, int]  # the number of each symbol of a dictionary
+    dtype: np.dtype  # of the numbers
 
     def __call__(self, chunk: Chunk) -> list[Encoded]:
         return [self._encode(lines) for lines in zip(*chunk.pairs, strict=True)]
@@ -141,10 +129,10 @@ class ChunkEncoder:
         sizes = []
         for line in lines:
             words = line.decode().split()
-            numbers += [self._indices.get(word, UNKNOWN) for word in words]
+            numbers += [self.indices.get(word, UNKNOWN) for word in words]
             numbers.append(END)
             sizes.append(len(words) + 1)
-        return Encoded(np.array(numbers, self._dtype), np.array(sizes, np.int32), numbers.count(UNKNOWN))
+        return Encoded(np.array(numbers, self.dtype), np.array(sizes, np.int32), numbers.count(UNKNOWN))
 
 
 @contextlib.contextmanager

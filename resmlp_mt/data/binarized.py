@@ -22,9 +22,7 @@ _HEAD = struct.Struct("<9sQBQ")
 def check_binarized(prefix: str, entries: int | None = None) -> None:
     """Check the two files of a binarized text as fairseq-preprocess writes them unless told otherwise.
 
-    Args:
-        prefix: their names without ``.bin`` and ``.idx``
-        entries: of their dictionary, if there is one
+    ``prefix``: their names without ``.bin`` and ``.idx``; ``entries``: of their dictionary, if there is one.
     """
     index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     with index.open("rb") as stream:
@@ -100,12 +98,7 @@ RECORD = "sample.json"
 
 
 def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
-    """The subwords of each sentence with ``</s>``, of source and target (each: sentences).
-
-    Args:
-        folder: binarized data
-        subset: ``train`` or ``valid``
-    """
+    """The subwords of each sentence with ``</s>``, of source and target (each: sentences)."""
     sides = [_dataset(prefix) for prefix in _prefixes(folder, subset, langs)]  # whose end would unmap their sizes
     source, target = (side.sizes.astype(np.int64) for side in sides)
     if len(source) != len(target):
@@ -126,14 +119,7 @@ def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarr
 def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int, made_of: Mapping[str, Any]) -> None:
     """Make a data-bin of some pairs of another's training set; its validation set and dictionaries stay.
 
-    A sample holds all that are smaller (``drawn``).
-
-    Args:
-        data: the whole data-bin
-        folder: the new one; appears complete or not at all
-        pairs: how many
-        seed: of the permutation
-        made_of: what is kept with it, in RECORD
+    A sample holds all that are smaller (``drawn``); ``made_of`` is kept with it, in RECORD.
     """
     chosen = drawn(data, langs, pairs, seed)
     with atomic_folder(folder) as new:

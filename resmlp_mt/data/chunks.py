@@ -3,10 +3,11 @@
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.options import Checked, option
 from resmlp_mt.data.sources import Pair
 from resmlp_mt.data.subwords import MOST_LETTERS, Subwords
 from resmlp_mt.text.tokenizer import SPECIAL
@@ -21,15 +22,10 @@ CHUNK_BYTES = 4 << 20  # fewer pairs are sent at once if their lines have more b
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some pairs of lines that follow each other.
+    """Some pairs of lines that follow each other."""
 
-    Attributes:
-        first: the number of the first one in its source, counted from 1
-        pairs: the lines, without line ends
-    """
-
-    first: int
-    pairs: list[Pair]
+    first: int  # the number of the first one in its source, counted from 1
+    pairs: list[Pair]  # the lines, without line ends
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
@@ -48,16 +44,16 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 
 
 @dataclass(frozen=True)
-class PairFilter:
-    """Limits on a training pair. Validation and test pairs are never filtered.
+class PairFilter(Checked):
+    """Limits on a training pair. Validation and test pairs are never filtered. ``</s>`` is not counted."""
 
-    Attributes:
-        max_length: most subwords on a side (without the end-of-sentence token, which takes one position more)
-        max_ratio: most times that one side may be longer than the other, in subwords; None: any
-    """
-
-    max_length: int = 250
-    max_ratio: float | None = None
+    max_length: int = option(250, "drop training pairs with more subwords on a side", least=1, most=10**6)
+    max_ratio: float | None = option(
+        None,
+        "drop training pairs with one side that many times longer, in subwords (default: none)",
+        least=1,
+        most=10**6,
+    )
 
     def why_dropped(self, lengths: Iterable[int]) -> str | None:
         """``"empty"``, ``"too long"`` or ``"ratio"``; None for a pair to keep, whose sides have so many subwords."""
@@ -71,21 +67,30 @@ class PairFilter:
         return None
 
 
-@dataclass(frozen=True)
-class Tokenized:
-    """What ``ChunkTokenizer`` makes of a chunk.
+@dataclass
+class SideCounts:
+    """What one side of a text holds, in words and in subwords; ``longest`` is a line's, in subwords."""
 
-    Attributes:
-        read: pairs in the chunk
-        texts: UTF-8 text of each side, a line for each pair that is left
-        dropped: how many pairs are not, by reason
-        not_utf8: lines of each side that are not UTF-8
-    """
+    words: int = 0
+    subwords: int = 0
+    longest: int = 0
 
-    read: int
-    texts: tuple[bytes, bytes]
-    dropped: Counter[str]
-    not_utf8: tuple[int, int]
+    def add(self, other: "SideCounts") -> None:
+        self.words += other.words
+        self.subwords += other.subwords
+        self.longest = max(self.longest, other.longest)
+
+
+@dataclass
+class Done:
+    """What is made of a chunk."""
+
+    read: int  # pairs in the chunk
+    texts: tuple[bytes, ...]  # UTF-8 text of each side, a line for each pair that is left
+    dropped: Counter[str]  # how many pairs are not, by reason
+    not_utf8: Sequence[int] = ()  # lines of each side
+    counts: tuple[SideCounts, ...] = ()  # of each side of what is left
+    symbols: Counter[str] = field(default_factory=Counter)  # how often each subword for a dictionary stands in that
 
 
 class ChunkTokenizer:
@@ -102,7 +107,7 @@ class ChunkTokenizer:
         self._tokenize = tuple(LineTokenizer(lang, words) for lang in langs)
         self._names = names
 
-    def __call__(self, chunk: Chunk) -> Tokenized:
+    def __call__(self, chunk: Chunk) -> Done:
         lines: list[list[str]] = []
         not_utf8 = [0, 0]
         dropped: Counter[str] = Counter()
@@ -122,8 +127,8 @@ class ChunkTokenizer:
                 dropped["not UTF-8"] += 1
                 for side, line in enumerate(words):
                     not_utf8[side] += line is None
-        source, target = ("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
-        return Tokenized(len(chunk.pairs), (source, target), dropped, (not_utf8[0], not_utf8[1]))
+        texts = tuple("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
+        return Done(len(chunk.pairs), texts, dropped, not_utf8)
 
     def _words(self, side: int, line: bytes) -> str | None:
         try:
@@ -141,39 +146,6 @@ def _trouble(line: str | None) -> str | None:
     except ValueError as error:
         return str(error)
     return None if line.strip() else "no words"
-
-
-@dataclass
-class SideCounts:
-    """What one side of a text holds, in words and in subwords; ``longest`` is a line's, in subwords."""
-
-    words: int = 0
-    subwords: int = 0
-    longest: int = 0
-
-    def add(self, other: "SideCounts") -> None:
-        self.words += other.words
-        self.subwords += other.subwords
-        self.longest = max(self.longest, other.longest)
-
-
-@dataclass
-class Split:
-    """What ``ChunkSplitter`` makes of a chunk.
-
-    Attributes:
-        read: pairs in the chunk
-        texts: UTF-8 text of each side, a line for each pair that is left
-        dropped: how many pairs are not, by reason
-        counts: of each side of what is left
-        symbols: how often each subword for a dictionary stands in what is left
-    """
-
-    read: int
-    texts: tuple[bytes, ...]
-    dropped: Counter[str]
-    counts: tuple[SideCounts, ...]
-    symbols: Counter[str] = field(default_factory=Counter)
 
 
 class ChunkSplitter:
@@ -196,7 +168,7 @@ class ChunkSplitter:
         longest = self._split.longest
         self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
 
-    def __call__(self, chunk: Chunk) -> Split:
+    def __call__(self, chunk: Chunk) -> Done:
         lines: tuple[list[str], list[str]] = ([], [])
         counts = SideCounts(), SideCounts()
         dropped: Counter[str] = Counter()
@@ -218,7 +190,7 @@ class ChunkSplitter:
         symbols = Counter(" ".join(texts).split()) if self._filter else Counter()
         if self._split.symbols is not None:
             symbols = Counter({symbol: count for symbol, count in symbols.items() if symbol in self._split.symbols})
-        return Split(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts, symbols)
+        return Done(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts=counts, symbols=symbols)
 
 
 def _length(line: str) -> int:

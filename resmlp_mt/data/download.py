@@ -22,28 +22,15 @@ CANNOT_RESUME = (33, 36)  # statuses of curl: the server has no ranges, or none 
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file that never changes.
+    """A file that never changes, known by at least one sum of its bytes, in hexadecimal."""
 
-    Attributes:
-        name: its name in a folder
-        url: where the public finds it
-        sha256, md5: of its bytes, in hexadecimal; at least one of them
-        size: bytes, where known
-        mirrors: other public addresses of the same bytes
-        zipped: another archive of the same members
-    """
-
-    name: str
-    url: str
+    name: str  # in a folder
+    url: str  # where the public finds it
     sha256: str | None = None
     md5: str | None = None
-    size: int | None = None
-    mirrors: tuple[str, ...] = ()
-    zipped: "PublicFile | None" = None
-
-    def __post_init__(self) -> None:
-        if not (self.sha256 or self.md5):
-            raise ValueError(f"{self.name}: nothing tells whether its bytes are right")
+    size: int | None = None  # bytes, where known
+    mirrors: tuple[str, ...] = ()  # other public addresses of the same bytes
+    zipped: "PublicFile | None" = None  # another archive of the same members
 
     def taken_from(self, folder: Path) -> Path:
         """The file in a folder that a person names, checked."""

@@ -1,9 +1,11 @@
 """Parallel text -> words -> joint subwords -> binarized data, step by step."""
 
 import contextlib
+import os
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
@@ -13,6 +15,7 @@ from typing import Any
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write_json
 from resmlp_mt.common.progress import Progress, reasons
+from resmlp_mt.common.tables import text_table
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter, chunks
@@ -21,12 +24,9 @@ from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
 from resmlp_mt.data.steps import Step, Steps, text_bytes
 from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.data.summary import counts_of_pairs, counts_of_text
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 
-# Larger values of these options are mistakes.
-MOST = {"symbols": 10**7, "max-length": 10**6, "max-ratio": 10**6, "sample": 10**12, "jobs": 10**6}
 MANY_BROKEN = 0.01  # share of a training text's lines that are not UTF-8, from which on a warning is printed
 MOST_BROKEN = 0.5  # share from which on the text must be in another encoding
 SURE = 10_000  # lines after which this is decided before the end of the text
@@ -38,10 +38,7 @@ Work = Callable[[], dict[str, Any]]
 class Corpus:
     """A parallel corpus, each set of it one or more sources that follow each other.
 
-    Attributes:
-        langs: source and target language, two letters each
-        train, valid, test: where the pairs come from
-        sample: of each training source, only so many pairs from its beginning; None: all
+    ``sample``: of each training source, only so many pairs from its beginning; None: all.
     """
 
     langs: tuple[str, str]
@@ -55,7 +52,6 @@ class Corpus:
             check_name(lang, option)
         if self.langs[0] == self.langs[1]:
             raise UserError(f"source and target language are both {self.langs[0]!r}: fairseq needs two names")
-        check_number("sample", self.sample)
 
     @property
     def sets(self) -> dict[str, Sequence[PairSource]]:
@@ -71,25 +67,9 @@ class CorpusRecipe:
     subwords: Subwords = field(default_factory=Subwords)
     pair_filter: PairFilter = field(default_factory=PairFilter)
 
-    def __post_init__(self) -> None:
-        check_number("symbols", self.subwords.symbols)
-        check_number("max-length", self.pair_filter.max_length)
-        check_number("max-ratio", self.pair_filter.max_ratio)
-
-
-def check_number(option: str, number: float | None) -> None:
-    """See that the number of an option is sensible, if one is given."""
-    if number is not None and not 1 <= number <= MOST[option]:
-        limit = f"at most {MOST[option]:,}" if number > 1 else "1 or more"
-        raise UserError(f"--{option} {number}: must be {limit}")
-
 
 def unpacking(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:
-    """A step for ``prepare``'s ``also``: the lines of gzipped files as plain ones, such as a test set's references.
-
-    Args:
-        name: of the text, for messages
-    """
+    """A step for ``prepare``'s ``also``: the lines of gzipped files as plain ones, such as a test set's references."""
 
     def unpack() -> dict[str, Any]:
         for archive, path in zip(archives, plain, strict=True):
@@ -113,13 +93,7 @@ def prepare(
     """Make ``out/data-bin`` and the files that translating raw text needs, from a corpus.
 
     Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
-    corpus, recipe and versions of the libraries give the same bytes, whatever works.
-
-    Leaves in ``out``: ``tokenized/`` with ``SET.NUMBER.LANG`` for each source of a set and, for BPE, ``words.txt`` (the
-    training text's words and their counts); ``subwords/`` with ``SET.LANG`` and ``dict.txt``; ``bpe.codes`` or
-    ``sentencepiece.bpe.model``; ``data-bin/`` with a copy of it and ``text.json`` (what raw text needs to be treated
-    alike); ``steps.json`` (what was made from what); ``summary.json``; and ``times.json``, which alone differs from run
-    to run.
+    corpus, recipe and versions of the libraries give the same bytes, whatever works; ``times.json`` alone differs.
 
     Args:
         also: steps that come first; what they make may be read as text
@@ -211,16 +185,15 @@ class _Preparation:
         self._record_text()
         self.steps.finish()
         summary = {
-            "pairs": {name: counts_of_pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
+            "pairs": {name: _pairs(self.corpus.sets[name], tokenized[name], split[name]) for name in SPLITS},
             "learned": learned["learned"],
             "dictionary": binarized["dictionary"],
-            "text": {name: counts_of_text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
+            "text": {name: _text(split[name]["text"], binarized["unknown"][name]) for name in SPLITS},
         }
         write_json(self.out / "summary.json", summary)
         return summary
 
     def _tokenized(self, out: Path, split: str) -> list[PlainText]:
-        """The tokenized text of each source of a set."""
         names = [f"{split}.{number}" for number, _ in enumerate(self.corpus.sets[split], start=1)]
         paths = [[out / "tokenized" / f"{name}.{lang}" for lang in self.corpus.langs] for name in names]
         return [PlainText(*pair, longest=LONGEST_LINE) for pair in paths]  # tokens take more bytes than raw text
@@ -263,7 +236,7 @@ class _Preparation:
         return done
 
     def _count(self, lines: int) -> Path:
-        """The words of the training text and their counts: a step of its own, since learning BPE from them is long."""
+        """Words of the training text and their counts: a step of its own, since learning BPE from them takes long."""
         texts = self.texts["train"]
         step = Step("count words", [path for text in texts for path in text.inputs], [self.words], {})
 
@@ -396,3 +369,56 @@ def _writers(paths: Iterable[Path]) -> Iterator[Callable[[Iterable[bytes]], None
                 file.write(text)
 
         yield write
+
+
+def _pairs(sources: Sequence[PairSource], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:
+    rows = [
+        {
+            "name": source.name,
+            "read": before["pairs"],
+            "kept": after["kept"],
+            "dropped": dict(sorted({**before["dropped"], **after["dropped"]}.items())),
+        }
+        for source, before, after in zip(sources, tokenized, split["sources"], strict=True)
+    ]
+    dropped = sum((Counter(row["dropped"]) for row in rows), Counter[str]())
+    read = sum(row["read"] for row in rows)
+    return {"read": read, "kept": split["kept"], "dropped": dict(sorted(dropped.items())), "sources": rows}
+
+
+def _text(sides: dict[str, dict[str, int]], unknown: dict[str, int]) -> dict[str, Any]:
+    return {
+        lang: {
+            **side,
+            "subwords_per_word": round(side["subwords"] / side["words"], 4),
+            "unknown": round(unknown[lang] / side["subwords"], 6),
+        }
+        for lang, side in sides.items()
+    }
+
+
+def format_summary(summary: Mapping[str, Any]) -> str:
+    """A summary of ``prepare`` as two tables and a line on the subwords."""
+    pairs = [("pairs", "read", "kept", "dropped")]
+    for split, counts in summary["pairs"].items():
+        rows = [(split, counts)]
+        if len(counts["sources"]) > 1:
+            rows += [(f"  {source['name']}", source) for source in counts["sources"]]
+        pairs += [(name, f"{row['read']:,}", f"{row['kept']:,}", reasons(row["dropped"])) for name, row in rows]
+    text = [("text", "words", "subwords", "subwords/word", "unknown", "longest")]
+    for split, sides in summary["text"].items():
+        for lang, side in sides.items():
+            numbers = f"{side['words']:,}", f"{side['subwords']:,}", f"{side['subwords_per_word']:.3f}"
+            text.append((f"{split}.{lang}", *numbers, f"{side['unknown']:.3%}", f"{side['longest']:,}"))
+    learned = f"subwords: {summary['learned']:,} learned; dictionary: {summary['dictionary']:,} symbols"
+    return "\n\n".join([text_table(pairs), text_table(text), learned])
+
+
+def how_to_translate(data_bin: Path, save_dir: Path) -> str:
+    """A command for raw text that works, pasted where the user stands, once a model is trained into ``save_dir``."""
+    package = Path(__file__).parents[1]
+    here = Path(os.path.relpath(package))
+    user_dir = package if here.parts[0] == os.pardir else here
+    checkpoint = save_dir / "checkpoint_best.pt"
+    command = ["fairseq-interactive", data_bin, "--user-dir", user_dir, "--path", checkpoint]
+    return f"raw text, with a model trained into {save_dir}:\n{shlex.join(map(str, command))}"

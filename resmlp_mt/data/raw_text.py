@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,13 @@ NAME = "text.json"
 VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.text.characters``
 LARGEST = 1 << 16  # bytes of such a file
 AGAIN = "prepare the data again, or give --tokenizer and --bpe"
-# What the file's values may be, in JSON.
+# What the file's values may be, in JSON. Older files also have "escape": false.
 RIGHT = {
+    "version": str(VERSION),
     "languages": r'\["[A-Za-z0-9_]{1,64}", "[A-Za-z0-9_]{1,64}"\]',
     "tokenizer": '"(moses|none)"',
     "dash_splits": "true|false",
     "normalize": "true|false",
-    "escape": "false",  # XML special characters in the words, which Moses' scripts escape by themselves
     "subwords": '"(bpe|sentencepiece)"',
     "learned": '"[A-Za-z0-9_][A-Za-z0-9_.-]*"',  # a name in the folder, not a path out of it
     "sha256": '"[0-9a-f]{64}"',
@@ -42,8 +42,6 @@ class RawText:
     Attributes:
         folder: where the learned subwords are
         languages: source and target, as the data was prepared
-        words: how text becomes words
-        subwords: their kind
         learned: name of the file of learned subwords, in the folder
         sha256: of that file
     """
@@ -57,10 +55,7 @@ class RawText:
 
     def settings(self, source: str, target: str) -> TextSettings:
         """The same for a ``Tokenizer`` of ``resmlp_mt.text``, from one of the languages into the other."""
-        words = self.words
-        return TextSettings(
-            source, target, words.tokenizer, words.dash_splits, words.normalize, subwords=self.subwords.kind
-        )
+        return TextSettings(source, target, **asdict(self.words), subwords=self.subwords.kind)
 
     @classmethod
     def of(cls, folder: PathLike) -> "RawText":
@@ -72,21 +67,13 @@ class RawText:
             raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
         if values is None:
             raise UserError(f"{path}: not what preparing writes: {AGAIN}")
-        if values.get("version") != VERSION:
-            version = repr(values.get("version"))[:20]
-            raise UserError(f"{path}: its version is {version}, this program reads version {VERSION}: {AGAIN}")
         for name, right in RIGHT.items():
             value = values.get(name)
             if not re.fullmatch(right, json.dumps(value)):
                 raise UserError(f"{path}: {name} is {repr(value)[:60]}, which preparing does not write: {AGAIN}")
-        return cls(
-            Path(folder),
-            (values["languages"][0], values["languages"][1]),
-            Words(values["tokenizer"], dash_splits=values["dash_splits"], normalize=values["normalize"]),
-            Subwords(values["subwords"]),
-            values["learned"],
-            values["sha256"],
-        )
+        languages, learned, sha256 = (values[name] for name in ("languages", "learned", "sha256"))
+        words = Words(**{each.name: values[each.name] for each in fields(Words)})
+        return cls(Path(folder), tuple(languages), words, Subwords(values["subwords"]), learned, sha256)
 
     def write(self, learned: Path) -> None:
         """Put this on record in the folder, and a copy of the learned subwords beside it."""
@@ -103,17 +90,8 @@ class RawText:
     @property
     def values(self) -> dict[str, Any]:
         """What stands in the file."""
-        return {
-            "version": VERSION,
-            "languages": list(self.languages),
-            "tokenizer": self.words.tokenizer,
-            "dash_splits": self.words.dash_splits,
-            "normalize": self.words.normalize,
-            "escape": False,
-            "subwords": self.subwords.kind,
-            "learned": self.learned,
-            "sha256": self.sha256,
-        }
+        text = {"version": VERSION, "languages": list(self.languages), **asdict(self.words)}
+        return {**text, "subwords": self.subwords.kind, "learned": self.learned, "sha256": self.sha256}
 
     def check_languages(self, source: str | None, target: str | None) -> tuple[str, str]:
         """Source and target of a translation, which may go the other way; where not given, as the data was prepared."""

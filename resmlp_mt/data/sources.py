@@ -141,62 +141,37 @@ def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
         member: its name in the archive
     """
     with contextlib.ExitStack() as stack:
-        with _reading(archive):
-            stream = stack.enter_context(_found(archive, member))
-        yield stack.enter_context(io.BufferedReader(_Checked(archive, stream), BUFFER))
+        try:
+            name, stream = member, cast(Any, None)
+            if archive.is_dir():
+                if path := unpacked(archive, member):
+                    name, stream = path.name, stack.enter_context(open(path, "rb"))
+            elif archive.suffix == ".zip":
+                zipped = stack.enter_context(zipfile.ZipFile(archive))
+                if member in zipped.namelist():
+                    stream = stack.enter_context(zipped.open(member))
+            else:
+                tar = stack.enter_context(tarfile.open(archive))
+                entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)
+                stream = tar.extractfile(entry) if entry else None
+            if stream is None:
+                raise UserError(f"{archive}: has no {member}, or is cut off before it")
+            yield io.BufferedReader(
+                cast(Any, gzip.GzipFile(fileobj=stream)) if name.endswith(".gz") else stream, BUFFER
+            )
+        except UserError:
+            raise
+        except FileNotFoundError as error:
+            raise UserError(f"{archive}: no such file") from error
+        except BROKEN as error:
+            reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines what it tried
+            raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
 
 
 def unpacked(folder: Path, member: str) -> Path | None:
     """The file that a member has become in a folder, if it is there; one of ``.gz`` may be decompressed, too."""
     names = (member, member.removesuffix(".gz"))
     return next((folder / name for name in names if (folder / name).is_file()), None)
-
-
-@contextlib.contextmanager
-def _found(archive: Path, member: str) -> Iterator[IO[bytes]]:
-    with contextlib.ExitStack() as stack:
-        name, stream = member, cast(IO[bytes] | None, None)
-        if archive.is_dir():
-            if path := unpacked(archive, member):
-                name, stream = path.name, stack.enter_context(open(path, "rb"))
-        elif archive.suffix == ".zip":
-            zipped = stack.enter_context(zipfile.ZipFile(archive))
-            if member in zipped.namelist():
-                stream = stack.enter_context(zipped.open(member))
-        else:
-            tar = stack.enter_context(tarfile.open(archive))
-            entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)
-            stream = tar.extractfile(entry) if entry else None
-        if stream is None:
-            raise UserError(f"{archive}: has no {member}, or is cut off before it")
-        yield cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if name.endswith(".gz") else stream
-
-
-class _Checked(io.RawIOBase):
-    """A stream whose every failure is a ``UserError``."""
-
-    def __init__(self, archive: Path, stream: IO[bytes]):
-        self._archive, self._stream = archive, cast(Any, stream)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with _reading(self._archive):
-            return self._stream.readinto(buffer)
-
-
-@contextlib.contextmanager
-def _reading(archive: Path) -> Iterator[None]:
-    try:
-        yield
-    except UserError:
-        raise
-    except FileNotFoundError as error:
-        raise UserError(f"{archive}: no such file") from error
-    except BROKEN as error:
-        reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines which formats it tried
-        raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
 
 
 @dataclass(frozen=True)

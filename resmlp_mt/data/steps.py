@@ -23,21 +23,13 @@ BESIDE = (NAME, "times.json", "summary.json")  # what every prepared folder has
 
 @dataclass(frozen=True)
 class Step:
-    """One step: what it reads, what it writes, and everything else that its result depends on.
+    """One step: what it reads, what it writes, and everything else that its result depends on."""
 
-    Attributes:
-        name: unique within a folder
-        inputs: files read
-        outputs: files written, each one atomically, all inside the folder
-        options: whatever else decides the outputs' bytes, as JSON values
-        libraries: distributions whose version decides too
-    """
-
-    name: str
+    name: str  # unique within a folder
     inputs: Sequence[Path]
-    outputs: Sequence[Path]
-    options: dict[str, Any]
-    libraries: Sequence[str] = ()
+    outputs: Sequence[Path]  # written each one atomically, all inside the folder
+    options: dict[str, Any]  # whatever else decides the outputs' bytes, as JSON values
+    libraries: Sequence[str] = ()  # distributions whose version decides too
 
 
 class Steps:
@@ -106,19 +98,15 @@ class Steps:
         print(step.name, flush=True)
         begun = time.monotonic()
         result = work()
-        seconds = max(time.monotonic() - begun, 1e-9)
-        rate = round(result["pairs"] / seconds)
-        print(f"{step.name}: {result['pairs']:,} pairs in {seconds:,.1f} s, {rate:,} pairs/s", flush=True)
+        seconds, pairs = max(time.monotonic() - begun, 1e-9), result["pairs"]
+        rate = round(pairs / seconds)
+        print(f"{step.name}: {pairs:,} pairs in {seconds:,.1f} s, {rate:,} pairs/s", flush=True)
         for path in step.outputs:
             self._sums.pop(path, None)
         stamp = {"made_from": made_from, "outputs": self._output_sums(step), "result": result}
         self._file.values["steps"][step.name] = stamp
         self._file.save()
-        self._times.values[step.name] = {
-            "pairs": result["pairs"],
-            "seconds": round(seconds, 3),
-            "pairs_per_second": rate,
-        }
+        self._times.values[step.name] = {"pairs": pairs, "seconds": round(seconds, 3), "pairs_per_second": rate}
         self._times.save()
         return result
 

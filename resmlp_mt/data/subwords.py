@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, read_lines
+from resmlp_mt.common.options import Checked, option
 from resmlp_mt.common.progress import Progress
 from resmlp_mt.common.workers import end_with_parent
 from resmlp_mt.data.sources import Pair
@@ -23,35 +24,35 @@ from resmlp_mt.text.subwords import SUBWORDS, BPESubwords, SentencePieces
 
 
 @dataclass(frozen=True)
-class Subwords:
-    """What splits words into subwords.
+class Subwords(Checked):
+    """What splits words into subwords, and how it is learned; subword-nmt applies the BPE of both learners."""
 
-    Attributes:
-        kind: ``"bpe"`` (subword-nmt) or ``"sentencepiece"`` (its unigram model)
-        symbols: BPE merges to learn, or the size of the sentencepiece vocabulary
-        learner: the library that learns BPE. Hugging Face's tokenizers finds merges as good in a fraction of the time,
-            but not the same; subword-nmt applies those of both
-        character_coverage: share of the text's characters that get a sentencepiece piece, from 0.98 to 1; the others
-            are unknown. None: 0.9995, as its authors advise for large alphabets, but never less than the 1,000 most
-            frequent characters, which is all of a small alphabet
-    """
-
-    kind: Literal["bpe", "sentencepiece"] = "bpe"
-    symbols: int = 4000
-    learner: Literal["subword-nmt", "tokenizers"] = "subword-nmt"
-    character_coverage: float | None = None
+    kind: str = option("bpe", "kind of subwords", name="subwords", choices=tuple(SUBWORDS))
+    symbols: int = option(4000, "BPE merges, or size of the vocabulary", least=1, most=10**7)
+    learner: str = option(
+        "subword-nmt",
+        "library that learns BPE: tokenizers (Hugging Face's, to be installed) is several times as fast; its merges "
+        "are as good, not the same",
+        name="bpe-learner",
+        choices=("subword-nmt", "tokenizers"),
+    )
+    character_coverage: float | None = option(
+        None,
+        "share of the text's characters that sentencepiece makes pieces of, 0.98 to 1; the rest is unknown (default: "
+        "0.9995, but at least the 1,000 most frequent characters)",
+        least=0.98,
+        most=1,
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.learner == "tokenizers":
             if self.kind != "bpe":
                 raise UserError("--bpe-learner tokenizers: learns BPE, not sentencepiece's pieces: leave it out")
             if find_spec("tokenizers") is None:
                 raise UserError("--bpe-learner tokenizers: is not installed: pip install 'tokenizers>=0.23.1'")
-        if self.character_coverage is not None:
-            if self.kind != "sentencepiece":
-                raise UserError("--character-coverage: BPE covers every character: give --subwords sentencepiece too")
-            if not 0.98 <= self.character_coverage <= 1:
-                raise UserError(f"--character-coverage {self.character_coverage}: must be from 0.98 to 1")
+        if self.character_coverage is not None and self.kind != "sentencepiece":
+            raise UserError("--character-coverage: BPE covers every character: give --subwords sentencepiece too")
 
     @property
     def file_name(self) -> str:
@@ -88,13 +89,7 @@ def write_counts(counts: Mapping[str, int], path: PathLike) -> None:
 
 
 def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) -> int:
-    """Learn BPE from the words of a text, which are few where the text is long, and write the codes to ``path``.
-
-    Args:
-        words: the file of words and their counts
-        path: the file of codes, as ``subword-nmt learn-joint-bpe-and-vocab`` writes it
-        subwords: merges to learn, and by which library
-        jobs: threads at most (subword-nmt has one)
+    """Learn BPE from the words of a text and their counts, and write the codes to ``path`` as subword-nmt does.
 
     Returns:
         the number of merges learned, which a small text may keep below those asked for
@@ -169,12 +164,9 @@ def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int, progr
 
 
 def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> int:
-    """Learn a sentencepiece model from both sides of pairs, held in memory, and write it to ``path``.
+    """Learn a sentencepiece model from both sides of pairs, held in memory, and write it; returns how many pieces.
 
     The model normalizes nothing (``identity``): what is cut into pieces comes back as it was.
-
-    Returns:
-        the number of pieces learned
     """
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 

@@ -16,7 +16,6 @@ Sources of what is said here:
 """
 
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,15 +38,10 @@ from resmlp_mt.text.words import Words
 
 @dataclass(frozen=True)
 class OfficialSet:
-    """A test set in SGML of sacrebleu's catalog.
+    """A test set in SGML of sacrebleu's catalog."""
 
-    Attributes:
-        name: of its files of text
-        key: its name in the catalog, ``sacrebleu -t``
-    """
-
-    name: str
-    key: str
+    name: str  # of its files of text
+    key: str  # its name in the catalog, ``sacrebleu -t``
 
     @property
     def archive(self) -> PublicFile:
@@ -70,10 +64,11 @@ class OfficialSet:
             dataset = self._dataset()
             for path, member in zip(step.outputs, dataset.langpairs["-".join(langs)], strict=True):
                 # sacrebleu's public function would download and unpack the whole archive.
+                with opened_member(archive, member) as stream:
+                    content = stream.read()
                 with atomic_write(path, "wb") as file, tempfile.TemporaryDirectory() as temporary:
                     sgml, text = Path(temporary, "sgml"), Path(temporary, "text")
-                    with opened_member(archive, member) as stream, sgml.open("wb") as copy:
-                        shutil.copyfileobj(stream, copy)
+                    sgml.write_bytes(content)
                     dataset._convert_format(str(sgml), str(text))
                     file.write(text.read_bytes())
             return {"pairs": step.outputs[0].read_bytes().count(b"\n")}
@@ -167,24 +162,15 @@ def members(corpus: str, langs: tuple[str, str]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Task:
-    """A translation task of WMT14.
-
-    Attributes:
-        langs: source and target language
-        train: the corpora that are trained on, in this order
-        valid, test: official sets
-        symbols: BPE merges, or pieces of the sentencepiece vocabulary
-        pairs: of the training text, about
-        text_bytes: of both sides of the training text in UTF-8, about
-    """
+    """A translation task of WMT14."""
 
     langs: tuple[str, str]
-    train: Sequence[str]
+    train: Sequence[str]  # corpora, in this order
     valid: Sequence[OfficialSet]
     test: OfficialSet
-    symbols: int
-    pairs: int
-    text_bytes: int
+    symbols: int  # BPE merges, or pieces of the sentencepiece vocabulary
+    pairs: int  # of the training text, about
+    text_bytes: int  # of both its sides in UTF-8, about
 
 
 NEWSTEST2012 = OfficialSet("newstest2012", "wmt12")
@@ -218,9 +204,6 @@ class Preparation:
     """A task of WMT14 to be prepared.
 
     Attributes:
-        task: which
-        out: folder of the results
-        subwords: their kind
         archives: folder that a person names, which must have all archives; None: they are downloaded
         mirrors: addresses of folders that are asked for them first
         sample: of each training corpus, only so many pairs from its beginning; None: all
@@ -266,18 +249,17 @@ class Preparation:
         folder = self.archives or self.out / "raw"
         lines = [f"archives in {folder}" + ("" if self.archives else ", downloaded where they are missing")]
         for file in self.files:
-            size = "size unknown" if file.size is None else in_bytes(file.size)
-            path = self._place(file)
+            size, path = "size unknown" if file.size is None else in_bytes(file.size), self._place(file)
             lines.append(f"  {file.name}  {size}, {f'there as {path}' if path.exists() else 'missing'}")
             lines += [f"    {url}" for url in file.addresses(self.mirrors)]
             if self.archives and file.zipped:
                 lines.append(f"    or {file.zipped.url}")
         download, work, free = self._download, disk_needed(self.out, self._text_bytes), disk_free(self.out)
+        too_little = ": too little" if download + work > free else ""
         lines += [
             f"to download: about {in_bytes(download)}",
             f"work: about {in_bytes(work)} for {in_bytes(self._text_bytes)} of raw text, less what {self.out} has",
-            f"disk: about {in_bytes(download + work)} needed, {in_bytes(free)} free"
-            + (": too little" if download + work > free else ""),
+            f"disk: about {in_bytes(download + work)} needed, {in_bytes(free)} free{too_little}",
         ]
         return "\n".join(lines)
 

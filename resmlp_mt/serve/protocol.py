@@ -128,11 +128,9 @@ def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
     translate["requestBody"] = {"required": True, **content(asked)}
     summary = "Which earlier positions of a translation the decoder's matrices A read: the same for every text"
     mixing = operation("mixing", summary, Mixing, [400, *token, 403])
-    number = {"type": "integer", "minimum": 0}
     about = "Position t makes token t, counted from 0. It reads token t - 1; position 0 the start of the sentence."
-    mixing["parameters"] = [
-        {"name": "position", "in": "query", "required": True, "schema": number, "description": about}
-    ]
+    position = {"name": "position", "in": "query", "required": True, "description": about}
+    mixing["parameters"] = [{**position, "schema": {"type": "integer", "minimum": 0}}]
     health = operation("health", "Whether the server answers, and what it translates", Health, [403])
     schemes = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if needs_token else {}
     return {

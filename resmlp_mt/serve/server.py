@@ -30,11 +30,7 @@ from resmlp_mt.serve.settings import Access, Limits
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translator
 
-PAGE = {
-    "/": ("page.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-}
+PAGE = {"/": "html", "/page.css": "css", "/page.js": "javascript"}  # a file of page/ each, and its kind of text
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -64,18 +60,14 @@ class Guard:
 
 
 class Service:
-    """What is behind the addresses.
-
-    Args:
-        translator: used by one thread alone, but for its ``mixing_rows``
-    """
+    """What is behind the addresses. One thread alone uses the translator, but for its ``mixing_rows``."""
 
     def __init__(self, translator: Translator, limits: Limits, access: Access):
         self._translator, self._limits, self._access = translator, limits, access
         self._request = request_model(limits)
         self._batcher = Batcher(self._translated, limits)
         pages = importlib.resources.files("resmlp_mt.serve") / "page"
-        self._pages = {path: (pages.joinpath(name).read_bytes(), kind) for path, (name, kind) in PAGE.items()}
+        self._pages = {path: pages.joinpath(path[1:] or "page.html").read_bytes() for path in PAGE}
 
     def app(self) -> ASGIApp:
         """The whole of it, for an ASGI server."""
@@ -105,8 +97,8 @@ class Service:
             await running
 
     async def _page(self, request: HTTPRequest) -> Response:
-        content, kind = self._pages[request.url.path]
-        return Response(content, media_type=kind)
+        path = request.url.path
+        return Response(self._pages[path], media_type=f"text/{PAGE[path]}")
 
     async def _document(self, request: HTTPRequest) -> Response:
         return JSONResponse(document(self._limits, self._access.token is not None))
@@ -152,9 +144,8 @@ class Service:
     def _check_token(self, request: HTTPRequest) -> None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         wanted = self._access.token
-        if wanted is not None and (
-            kind.lower() != "bearer" or not hmac.compare_digest(token.encode(), wanted.encode())
-        ):
+        right = wanted is None or (kind.lower() == "bearer" and hmac.compare_digest(token.encode(), wanted.encode()))
+        if not right:
             problem = "send the server's token: Authorization: Bearer TOKEN"
             raise HTTPException(401, problem, {"WWW-Authenticate": "Bearer"})
 

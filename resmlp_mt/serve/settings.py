@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.options import Checked, option
+from resmlp_mt.common.options import Checked, option
 
 TOKEN = "RESMLP_MT_TOKEN"  # a variable of the environment
 SHORTEST_TOKEN = 16
@@ -26,12 +26,7 @@ class Limits(Checked):
     max_beam: int = option(12, "largest width of a search", least=1, most=1000)
     max_waiting: int = option(64, "requests that wait; more are refused with status 429", least=1, most=100_000)
     max_seconds: int = option(30, "seconds for an answer; then status 503", least=1, most=86_400)
-    longest_wait: int = option(
-        5,
-        "milliseconds that a request waits for others, to be translated together, while nothing is translated",
-        least=0,
-        most=10_000,
-    )
+    longest_wait: int = option(5, "milliseconds that a request waits for others to join it", least=0, most=10_000)
 
     @property
     def max_bytes(self) -> int:
@@ -41,18 +36,13 @@ class Limits(Checked):
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask.
+    """Who may ask."""
 
-    Attributes:
-        hosts: names of the server, in lower case, as the Host header has them without the port. A page of another site
-            whose name suddenly leads to this machine (DNS rebinding) sends another one
-        token: to be sent as ``Authorization: Bearer TOKEN`` with what needs the model; None: everybody may ask
-        origins: other sites whose pages may ask, such as ``https://example.org``
-    """
-
+    # Names of the server, in lower case, as the Host header has them without the port. A page of another site whose
+    # name suddenly leads to this machine (DNS rebinding) sends another one.
     hosts: frozenset[str] = frozenset(THIS_MACHINE)
-    token: str | None = None
-    origins: tuple[str, ...] = ()
+    token: str | None = None  # to be sent with what needs the model; None: everybody may ask
+    origins: tuple[str, ...] = ()  # other sites whose pages may ask, such as https://example.org
 
     def refusal(self, headers: Mapping[str, str]) -> str | None:
         """Why a request is refused, if it is."""

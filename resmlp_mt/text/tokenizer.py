@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .subwords import SUBWORDS, joined
-from .words import LineTokenizer, Words, check_words, running_text
+from .words import TOKENIZERS, LineTokenizer, Words, check_words, running_text
 
 SPECIAL = "<s>", "<pad>", "</s>", "<unk>"
 """The first symbols of every dictionary, as in fairseq."""
@@ -23,8 +23,12 @@ class TextSettings:
     tokenizer: str = "moses"  # or "none"
     dash_splits: bool = False  # as in Words, and the next
     normalize: bool = True
-    escape: bool = False  # XML special characters in words
     subwords: str = "bpe"  # or "sentencepiece"
+
+    @property
+    def words(self) -> Words:
+        """How text becomes words."""
+        return Words(self.tokenizer, self.dash_splits, self.normalize)
 
 
 class Tokenizer:
@@ -40,8 +44,8 @@ class Tokenizer:
     def __init__(
         self, settings: TextSettings, learned: str | os.PathLike[str], source: Sequence[str], target: Sequence[str]
     ):
-        if settings.tokenizer not in ("moses", "none"):
-            raise ValueError(f"tokenizer is {settings.tokenizer!r}, not 'moses' or 'none'")
+        if settings.tokenizer not in TOKENIZERS:
+            raise ValueError(f"tokenizer is {settings.tokenizer!r}, not one of {', '.join(TOKENIZERS)}")
         if settings.subwords not in SUBWORDS:
             raise ValueError(f"subwords is {settings.subwords!r}, not one of {', '.join(SUBWORDS)}")
         for symbols in source, target:
@@ -53,15 +57,10 @@ class Tokenizer:
                 self._split = SUBWORDS[settings.subwords](learned)
         except (RuntimeError, UnicodeDecodeError, SystemExit) as error:
             raise ValueError(f"{os.fspath(learned)}: not the learned subwords of {settings.subwords}") from error
-        words = Words(
-            "moses" if settings.tokenizer == "moses" else "none",
-            dash_splits=settings.dash_splits,
-            normalize=settings.normalize,
-        )
         languages = settings.source_language, settings.target_language
-        self._words = [LineTokenizer(language, words, settings.escape) for language in languages]
+        self._words = [LineTokenizer(language, settings.words) for language in languages]
         self._numbers = [{symbol: n for n, symbol in enumerate(side)} for side in (self.source, self.target)]
-        self._running_text = running_text(settings.target_language, words, settings.escape)
+        self._running_text = running_text(settings.target_language, settings.words)
 
     def pieces(self, text: str, target: bool = False) -> list[str]:
         """The subwords of one line of text; none if it has no word. A word that is too long is a ValueError."""

@@ -1,44 +1,13 @@
-"""The options of a ``Translator``, from which command lines and checks are made. This imports nothing else."""
+"""The options of a ``Translator``. This imports nothing else."""
 
-from dataclasses import dataclass, field, fields
-from typing import Any, get_args
+from dataclasses import dataclass
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.options import Checked, option
 
 TOO_LONG = "error", "split", "truncate"
 PRECISIONS = "fp32", "bf16", "int8"
 ENGINES = "pytorch", "compiled", "onnx"
-
-
-def option(default: Any, help: str, **more: Any) -> Any:
-    """A field; ``more`` are ``least`` and ``most`` of a number, or ``choices``."""
-    return field(default=default, metadata={"help": help, **more})
-
-
-class Checked:
-    """A dataclass of options whose values are possible."""
-
-    def __post_init__(self) -> None:
-        for each in fields(self):  # type: ignore[arg-type]
-            value, about = getattr(self, each.name), each.metadata
-            kinds = get_args(each.type) or (each.type,)
-            right = type(value) in kinds or (float in kinds and type(value) is int)
-            if right and value is not None:
-                right = value in about.get("choices", [value]) and about.get("least", value) <= value
-                right = right and value <= about.get("most", value)
-            if not right:
-                raise UserError(f"{each.name} {value!r:.60}: give {expected(kinds, about)}")
-
-
-def expected(kinds: tuple[Any, ...], about: Any) -> str:
-    """What an option may be, in words."""
-    if "choices" in about:
-        return f"one of {', '.join(about['choices'])}"
-    if bool in kinds:
-        return "True or False"
-    if str in kinds:
-        return "a str"
-    return f"a {'whole ' if int in kinds else ''}number from {about['least']} to {about['most']:,}"
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,9 @@ from resmlp_mt.common.files import LONGEST_SENTENCE, read_lines
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.binarize import Binarizing, write_dictionary
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.data.summary import format_summary
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]
@@ -428,10 +427,10 @@ def _own_files(out: Path) -> list[Path]:
         (["--source-lang", "german"], 1, "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
         (["--source-lang", "../en"], 1, "--source-lang '../en': give letters"),
         (["--source-lang", "de"], 1, "both 'de'"),
-        (["--max-ratio", "nan"], 1, "--max-ratio nan: must be 1 or more"),
-        (["--jobs", "-1"], 1, "--jobs -1: must be 1 or more"),
-        (["--max-length", "10000000"], 1, "--max-length 10000000: must be at most"),
-        (["--sample", "0"], 1, "--sample 0: must be 1 or more"),
+        (["--max-ratio", "nan"], 1, "max_ratio nan: give a number from 1 to"),
+        (["--jobs", "-1"], 2, "argument --jobs: -1 is not a whole number from 1"),
+        (["--max-length", "10000000"], 1, "max_length 10000000: give a whole number"),
+        (["--sample", "0"], 2, "argument --sample: 0 is not a whole number from 1"),
         (["--symbols", "many"], 2, "invalid int value: 'many'"),
         (["--out", ""], 2, "argument --out: is empty: give a name"),
         (["--test", "nowhere", "nowhere"], 1, "nowhere: no such file"),

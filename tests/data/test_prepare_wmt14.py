@@ -356,9 +356,11 @@ def test_mirrors_and_folders_that_are_none(tmp_path: Path, more: dict[str, objec
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["en-de", "--subwords", "sentencepiece", "--character-coverage", "95"], "--character-coverage 95.0: must be"),
-        (["en-de", "--sample", 0], "--sample 0: must be 1 or more"),
-        (["en-de", "--symbols", 10**12], "--symbols 1000000000000: must be at most 10,000,000"),
+        (
+            ["en-de", "--subwords", "sentencepiece", "--character-coverage", "95"],
+            "character_coverage 95.0: give a number from 0.98",
+        ),
+        (["en-de", "--symbols", 10**12], "symbols 1000000000000: give a whole number from 1 to 10,000,000"),
     ],
 )
 def test_bad_options_are_told_before_any_work(

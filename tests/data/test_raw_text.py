@@ -11,11 +11,10 @@ from fairseq.data import Dictionary
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, how_to_translate, prepare
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.data.summary import how_to_translate
 from resmlp_mt.text.tokenizer import END, PAD, Tokenizer
 from resmlp_mt.text.words import Words
 
@@ -162,13 +161,12 @@ NOT_OURS = "text.json: not what preparing writes"
         (_written(b"[1]"), NOT_OURS),
         (_written(b"[" * 60_000), NOT_OURS),
         (_written(b" " * 70_000 + b"{}"), NOT_OURS),
-        (_values(version=2), "its version is 2, this program reads version 1"),
+        (_values(version=2), "version is 2"),
         (_values(languages=["en"]), "languages is"),
         (_values(languages=["en", "../de"]), "languages is"),
         (_values(tokenizer="perl"), "tokenizer is 'perl'"),
         (_values(normalize=1), "normalize is 1"),
-        (_values(escape=True), "escape is True"),
-        (_values(escape="gone"), "escape is None"),
+        (_values(dash_splits="gone"), "dash_splits is None"),
         (_values(subwords=["bpe"]), "subwords is"),
         (_values(learned="../bpe.codes"), r"learned is '\.\./bpe\.codes'"),
         (_values(learned=".."), r"learned is '\.\.'"),
@@ -185,6 +183,13 @@ def test_a_record_that_is_not_ours_is_refused(recorded: Path, change: Callable[[
     with pytest.raises(UserError, match=message) as caught:
         RawText.of(recorded).splitter()
     assert "\n" not in str(caught.value) and "prepare the data again" in str(caught.value)
+
+
+def test_an_older_record_is_read(recorded: Path) -> None:
+    """With the key ``escape``, which was always false."""
+    text = RawText.of(recorded)
+    _values(escape=False)(recorded)
+    assert RawText.of(recorded) == text
 
 
 def test_a_word_without_an_end_is_told_at_once(recorded: Path) -> None:

@@ -406,7 +406,10 @@ def test_too_small_for_sentencepiece(tmp_path: Path, symbols: int, lines: list[s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"character_coverage": 0.5, "kind": "sentencepiece"}, r"--character-coverage 0\.5: must be from 0\.98 to 1"),
+        (
+            {"character_coverage": 0.5, "kind": "sentencepiece"},
+            r"character_coverage 0\.5: give a number from 0\.98 to 1",
+        ),
         ({"character_coverage": 1.0}, "--character-coverage: BPE covers every character"),
         ({"learner": "tokenizers", "kind": "sentencepiece"}, "--bpe-learner tokenizers: learns BPE, not"),
     ],

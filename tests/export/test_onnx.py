@@ -50,11 +50,11 @@ def folder(model, tmp_path):
 
 
 def test_the_command_and_what_it_refuses(folder, monkeypatch, capsys):
-    in_process("export-onnx", monkeypatch)(folder)
+    in_process("export onnx", monkeypatch)(folder)
     assert "wrote" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "onnx").iterdir()) == ["decoder_step.onnx", "encoder.onnx"]
     with pytest.raises(UserError, match="exists already"):
-        in_process("export-onnx", monkeypatch)(folder)
+        in_process("export onnx", monkeypatch)(folder)
 
 
 @pytest.mark.parametrize("change", [1.0, float("nan")])

@@ -114,7 +114,7 @@ def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
     engines = "--engine", "plain", "--engine", "quick"
     common = "--data", tmp_path / "data", "--languages", "en", "de", *engines
     text = "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}"
-    run = in_process("benchmark-translate", monkeypatch)
+    run = in_process("benchmark translate", monkeypatch)
     run(*common, *text, "--json", tmp_path / "o.json", "--markdown", tmp_path / "o.md", "--profile")
     assert "quick" in capsys.readouterr().out
     found = json.loads((tmp_path / "o.json").read_text())

@@ -1,15 +1,23 @@
-"""Export a trained model as a folder: text in, text out, in transformers or resmlp_mt, without fairseq."""
+"""Commands on checkpoints: ``average`` them, ``export`` them as a folder, and its graphs by ``export onnx``."""
 
 import argparse
 import re
+from pathlib import Path
 
-from resmlp_mt.cli.arguments import add_exported_folder, add_user_dir, command_parser, import_user_dir, named
+from resmlp_mt.cli.arguments import add_flag, add_path, add_user_dir, command_parser, import_user_dir
 
+AVERAGED = """
+The result is for fairseq-generate, fairseq-interactive and from_pretrained. It holds no optimizer state: to train on
+from it, give fairseq-train --finetune-from-model. Only types that fairseq's own checkpoints hold are loaded.
+
+examples:
+  resmlp-mt average --inputs checkpoints --num-epoch-checkpoints 5 --output checkpoints/avg.pt
+  resmlp-mt average --inputs a.pt b.pt --output ab.pt
+"""
 CONTENTS = """
-written to --out, which must not exist yet and appears whole:
+written to --out, which appears whole:
   config.json, generation_config.json, model.safetensors     the model
   tokenizer_config.json, *_symbols.txt, subwords.model       its text
-  onnx/                                                      with --onnx: graphs for ONNX Runtime
   *.py                                                       the layers that trained it, and their face for transformers
   README.md                                                  the model card
 
@@ -31,6 +39,30 @@ example:
 """
 
 
+def average() -> argparse.ArgumentParser:
+    parser = command_parser(None, AVERAGED, _average)
+    files = "one directory of checkpoints (with one of the --num options), or checkpoint files, oldest first"
+    parser.add_argument("--inputs", nargs="+", type=Path, required=True, metavar="PATH", help=files)
+    add_path(parser, "--output", "FILE", "the averaged checkpoint to write", required=True)
+    number = parser.add_mutually_exclusive_group()
+    for kind, name in ("epoch", "checkpointE.pt"), ("update", "checkpoint_E_U.pt"):
+        last = f"average the last N {name} of the directory"
+        number.add_argument(f"--num-{kind}-checkpoints", type=int, metavar="N", help=last)
+    bound = "the last epoch (or update) to use (default: the last there is)"
+    parser.add_argument("--checkpoint-upper-bound", type=int, metavar="E_OR_U", help=bound)
+    return parser
+
+
+def _average(args: argparse.Namespace) -> None:
+    from resmlp_mt.fairseq_plugin.trained import average_checkpoints, inputs_of, save_checkpoint
+
+    counts = args.num_epoch_checkpoints, args.num_update_checkpoints
+    inputs = inputs_of(args.inputs, args.output, *counts, args.checkpoint_upper_bound)
+    print(f"averaging {', '.join(map(str, inputs))}")
+    save_checkpoint(average_checkpoints(inputs), args.output)
+    print(f"wrote {args.output}")
+
+
 def _license(text: str) -> str:
     """A licence as Hugging Face's hub spells it."""
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9.+-]*", text):
@@ -46,18 +78,15 @@ def _one_line(text: str) -> str:
 
 
 def export() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, CONTENTS, _export)
+    parser = command_parser(None, CONTENTS, _export)
     files = "of a resmlp_transformer; several are averaged"
-    parser.add_argument("checkpoints", nargs="+", type=named, metavar="CHECKPOINT", help=files)
-    parser.add_argument("--out", required=True, type=named, metavar="FOLDER", help="the folder to make")
+    add_path(parser, "checkpoints", "CHECKPOINT", files, nargs="+")
+    add_path(parser, "--out", "FOLDER", "the folder to make, which must not exist yet", required=True)
     data = "the binarized data: dictionaries, and how text was prepared"
-    parser.add_argument("--data", required=True, type=named, metavar="DATA_BIN", help=data)
-    codes = "the learned subwords (default: those in DATA_BIN)"
-    parser.add_argument("--codes", type=named, metavar="FILE", help=codes)
-    scores = "what resmlp-mt score --json printed, for the model card"
-    parser.add_argument("--scores", type=named, metavar="FILE", help=scores)
-    onnx = "also FOLDER/onnx, graphs for --engine onnx of translate and serve"
-    parser.add_argument("--onnx", action="store_true", help=onnx)
+    add_path(parser, "--data", "DATA_BIN", data, required=True)
+    add_path(parser, "--codes", "FILE", "the learned subwords (default: those in DATA_BIN)")
+    add_path(parser, "--scores", "FILE", "what resmlp-mt score --json printed, for the model card")
+    add_flag(parser, "--onnx", "also FOLDER/onnx, graphs for --engine onnx of translate and serve")
     parser.add_argument("--license", type=_license, help="of the model, for its card: an identifier such as mit")
     parser.add_argument("--trained-on", type=_one_line, metavar="WORDS", help="the training data, for the card")
     add_user_dir(parser)
@@ -81,9 +110,8 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def export_onnx() -> argparse.ArgumentParser:
-    about = "Add graphs for ONNX Runtime to a folder that resmlp-mt export made: an encoder and a step of the decoder."
-    parser = command_parser(about, GRAPHS, _export_onnx)
-    add_exported_folder(parser)
+    parser = command_parser(None, GRAPHS, _export_onnx)
+    add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
     return parser
 
 

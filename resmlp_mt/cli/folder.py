@@ -1,0 +1,146 @@
+"""Commands with the folder of a trained model: ``translate``, ``shortlist``, ``serve``."""
+
+import argparse
+import importlib.util
+import os
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from resmlp_mt.cli.arguments import (
+    add_flag,
+    add_number,
+    add_options,
+    add_path,
+    command_parser,
+    given,
+    named,
+    number_within,
+)
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.serve.settings import TOKEN, Limits, access, bracketed, listening
+from resmlp_mt.translate.options import EngineOptions, Options
+
+TRANSLATE = """
+With --output the translations grow in FILE.partial, which is always of whole lines (look with tail -f), and which
+becomes FILE at the end. A run that was broken off goes on with --resume.
+
+examples:
+  resmlp-mt translate FOLDER < in.txt > out.txt
+  resmlp-mt translate FOLDER --input in.txt --output out.txt --n-best 4 --scores
+  resmlp-mt translate FOLDER --precision int8 --jobs 8 < in.txt > out.txt
+"""
+SCORES = """before each translation its score and a tab (behind it, with --alignment, a tab and of each subword the one
+of the source that it attends to most, as SOURCE-TARGET, counted from 0)"""
+JSON = "a line of JSON for each line: subwords, scores, all of the alignment"
+JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: faster
+than threads, with more memory; any number gives the same translations"""
+CLUSTER = """translate by the Dask cluster whose scheduler is there, such as tcp://host:8786; its machines need the
+folder under the same name"""
+SHORTLIST = """
+Written to FOLDER/shortlist.txt: which target tokens go with which source tokens, by IBM Model 1 of the training text.
+With that file there, resmlp-mt translate, serve and Translator score for each sentence its own few hundred target
+tokens only, which is faster, and changes some translations. The format is that of CTranslate2's vmap.
+
+example:
+  resmlp-mt shortlist en-de --train train.en train.de --valid val.en val.de
+"""
+SERVE = """
+The page is at the address that is printed. Programs send POST /translate; /openapi.json describes it. Ctrl-C ends the
+server once what has begun is answered.
+
+examples:
+  resmlp-mt serve FOLDER
+  curl -H 'Content-Type: application/json' -d '{"texts": ["A man."]}' http://127.0.0.1:8000/translate
+"""
+ALLOW_HOST = """a name or address that browsers and programs reach this server by, beside --host and localhost; can be
+given several times"""
+ALLOW_ORIGIN = "another site whose pages may ask, such as https://example.org; can be given several times"
+
+
+def translate() -> argparse.ArgumentParser:
+    parser = command_parser(None, TRANSLATE, _translate)
+    add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
+    add_path(parser, "--input", "FILE", "text in UTF-8, or .gz (default: standard input)")
+    add_path(parser, "--output", "FILE", "a new file (default: standard output)")
+    add_flag(parser, "--resume", "go on with what an interrupted run left of --output")
+    add_options(parser.add_argument_group("search"), Options)
+    layout = parser.add_mutually_exclusive_group()
+    add_flag(layout, "--scores", SCORES)
+    add_flag(layout, "--json", JSON)
+    speed = parser.add_argument_group("speed")
+    add_options(speed, EngineOptions)
+    where = speed.add_mutually_exclusive_group()
+    add_number(where, "--jobs", 1000, JOBS, 1)
+    where.add_argument("--cluster", metavar="ADDRESS", help=CLUSTER)
+    return parser
+
+
+def _translate(args: argparse.Namespace) -> None:
+    options, engine = given(args, Options), given(args, EngineOptions)
+
+    from resmlp_mt.common.progress import Progress
+    from resmlp_mt.common.workers import cores, ordered_map, working
+    from resmlp_mt.translate.lines import Work, lines_in, translate_file
+    from resmlp_mt.translate.model_folder import checksum, place_of
+
+    if args.jobs > 1 and engine.threads is None:
+        engine = replace(engine, threads=max(1, cores() // args.jobs))
+    folder, name = os.path.abspath(place_of(args.folder)), str(args.input or "standard input")
+    work = Work(folder, checksum(folder), name, options, engine, args.scores, args.json)
+    progress = Progress("translate", lines_in(args.input), "sentences")
+    with working(args.jobs, args.cluster) as workers, progress as told:
+        mapped = partial(ordered_map, workers=workers)
+        translate_file(work, args.input, args.output, args.resume, mapped, told.add)
+
+
+def shortlist() -> argparse.ArgumentParser:
+    parser = command_parser(None, SHORTLIST, _shortlist)
+    add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
+    pair: dict[str, Any] = {"nargs": 2, "type": named, "metavar": ("SOURCE", "TARGET")}
+    parser.add_argument("--train", **pair, required=True, help="running text to count in")
+    valid = "other text: tell how much of its target tokens the shortlist has"
+    parser.add_argument("--valid", **pair, help=valid)
+    lines = "use the first N lines; one of 25 tokens a side takes 20 kB of memory"
+    add_number(parser, "--lines", 999_999_999, lines, 200_000)
+    add_number(parser, "--per-token", 10_000, "target tokens to keep for each source token", 20)
+    add_number(parser, "--always", 100_000, "frequent target tokens that every sentence may have", 100)
+    add_flag(parser, "--overwrite", "replace the folder's shortlist")
+    return parser
+
+
+def _shortlist(args: argparse.Namespace) -> None:
+    from resmlp_mt.translate.shortlist import make_shortlist
+
+    make_shortlist(args.folder, args.train, args.valid, args.lines, args.per_token, args.always, args.overwrite)
+
+
+def serve() -> argparse.ArgumentParser:
+    parser = command_parser(None, SERVE, _serve)
+    add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
+    who = parser.add_argument_group("who may ask")
+    who.add_argument("--host", default="127.0.0.1", help="address to listen at; the default is this machine alone")
+    who.add_argument("--port", type=number_within(0, 65535), default=8000, metavar="N", help="0: a free one")
+    needed = f"that requests must have, needed to listen beyond this machine; better in the variable {TOKEN}, since "
+    who.add_argument("--token", help=f"{needed}other users see a command's arguments")
+    who.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=ALLOW_HOST)
+    who.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help=ALLOW_ORIGIN)
+    add_options(parser.add_argument_group("limits"), Limits)
+    add_options(parser.add_argument_group("speed"), EngineOptions)
+    return parser
+
+
+def _serve(args: argparse.Namespace) -> None:
+    limits, engine = given(args, Limits), given(args, EngineOptions)
+    token = os.environ.get(TOKEN) if args.token is None else args.token
+    allowed = access(args.host, token, args.allow_host, args.allow_origin)
+    if not all(map(importlib.util.find_spec, ("pydantic", "starlette", "uvicorn"))):
+        raise UserError("serve needs pydantic, starlette and uvicorn: pip install pydantic starlette uvicorn")
+    from resmlp_mt.serve.server import server_of
+    from resmlp_mt.translate.translator import Translator
+
+    with listening(args.host, args.port) as listener:
+        translator = Translator(args.folder, **asdict(engine))
+        server = server_of(translator, limits, allowed)
+        print(f"http://{bracketed(args.host)}:{listener.getsockname()[1]}  (Ctrl-C ends it)", flush=True)
+        server.run(sockets=[listener])

@@ -1,0 +1,94 @@
+"""Commands that train many models, ``ablate`` and ``scale``, and ``distill``, which makes data to train on."""
+
+import argparse
+from pathlib import Path
+
+from resmlp_mt.cli.arguments import add_flag, add_number, add_path, command_parser, run_of
+from resmlp_mt.data.languages import check_name
+
+ROWS = """
+Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
+from its last checkpoint, to the weights of an unbroken run; a finished row is not run again, and one whose options or
+data have changed since is refused unless named by --retrain. The table is OUT/table.md, table.json and, with
+matplotlib, table.png and training.png, which has a curve a training.
+
+A recipe with seeds: [1, 2, 3] trains every row once a seed, in OUT/seed1/ROW and so on. One with subset: valid is
+scored on the validation set, in OUT/table.valid.md and so on: choose there, and score the test set once, at the end.
+
+examples:
+  resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2
+  resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --rows paper none
+"""
+CELLS = """
+A cell of the grid is a family (such as transformer, resmlp), a size and an amount of data. Each is trained in a folder
+of its own, OUT/cells/CELL, the cheapest first, until its validation loss has stopped falling or its budget ends. Run
+again after a break, it goes on; a finished cell is not run again. Each amount of data is a sample of WORK's training
+set in OUT/data; larger samples hold the smaller ones, the validation set is one for all. The page of the finished cells
+is OUT/scaling.html, scaling.png, scaling.md and scaling.json.
+
+examples:
+  resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --dry-run
+  resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2
+"""
+TEACHER = """
+The teacher's translations are put back in order; each must stand beside its own source, which is compared with the
+data's. Dictionaries, sources, valid and test are those of DATA, byte for byte.
+
+example:
+  fairseq-generate DATA --path teacher.pt --gen-subset train --beam 5 --required-batch-size-multiple 1 > train.txt
+  resmlp-mt distill train.txt --data DATA --source-lang en --target-lang de --out distilled
+"""
+
+
+def ablate() -> argparse.ArgumentParser:
+    parser = command_parser(None, ROWS, run_of("ablations.command"))
+    _add_trainings(parser, "examples/ablations/variants.yaml", "ROW", "ablations", Path("work/multi30k"))
+    parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only (default: all)")
+    return parser
+
+
+def scale() -> argparse.ArgumentParser:
+    parser = command_parser(None, CELLS, run_of("scaling.command"))
+    what = _add_trainings(parser, "examples/scaling/tatoeba.yaml", "CELL", "scaling")
+    add_flag(what, "--dry-run", "train nothing: tell the cells and their cost")
+    return parser
+
+
+def _add_trainings(
+    parser: argparse.ArgumentParser, recipe: str, name: str, out: str, work: Path | None = None
+) -> "argparse._MutuallyExclusiveGroup":
+    """Add the options of a command with a training for each ``name``; returns the group of those that choose what."""
+    parser.add_argument("recipe", type=Path, metavar="RECIPE", help=f"a file such as {recipe}")
+    data = "the folder of the data, with data-bin and the reference"
+    add_path(parser, "--work", "WORK", data, default=work, required=work is None)
+    add_path(parser, "--out", "OUT", f"the folder for all results (default: WORK/{out}/ and the recipe's name)")
+    add_number(parser, "--jobs", 1000, "trainings at a time, of one thread each", 1)
+    what = parser.add_mutually_exclusive_group()
+    again = f"delete what these {name.lower()}s have, and train them again"
+    what.add_argument("--retrain", nargs="+", default=[], metavar=name, help=again)
+    add_flag(what, "--table", "train nothing: show what is finished")
+    return what
+
+
+def distill() -> argparse.ArgumentParser:
+    parser = command_parser(None, TEACHER, _distill)
+    files = "what fairseq-generate printed for --gen-subset train; several files are the shards of one run"
+    parser.add_argument("generated", nargs="+", metavar="FILE", help=files)
+    add_path(parser, "--data", "DATA", "the binarized data that was translated", required=True)
+    parser.add_argument("--source-lang", required=True, metavar="LANG", help="such as en")
+    parser.add_argument("--target-lang", required=True, metavar="LANG", help="such as de")
+    add_path(parser, "--out", "OUT", "the folder to make, which must not exist yet", required=True)
+    add_flag(parser, "--keep-original", "train on the original pairs too, after the teacher's")
+    return parser
+
+
+def _distill(args: argparse.Namespace) -> None:
+    from resmlp_mt.lab.distillation import DataBin, distill
+
+    langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
+    data = DataBin(args.data, *langs)
+    result = distill(args.generated, data, args.out, args.keep_original)
+    print(
+        f"wrote {args.out}: {result.pairs:,} pairs for training; of the teacher's translations {result.same:,} are the "
+        f"reference, {result.empty:,} are empty; {result.unknown:,} unknown subwords"
+    )
