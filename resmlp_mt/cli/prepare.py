@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.cli.arguments import command_parser, named
-from resmlp_mt.common.workers import HELP, HELP_CLUSTER, working
+from resmlp_mt.common.workers import working
 from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, check_number, prepare
 from resmlp_mt.data.sources import PlainText
@@ -16,6 +16,9 @@ from resmlp_mt.data.wmt14 import TASKS, Preparation
 from resmlp_mt.text.characters import FATES
 from resmlp_mt.text.words import Words
 
+JOBS = "processes, never more than cores; any number gives the same bytes"
+CLUSTER = """work by the Dask cluster whose scheduler is at ADDRESS, such as tcp://host:8786, with the same bytes; its
+machines need the same versions as this one"""
 TEXT = f"""
 {FATES}
 
@@ -103,8 +106,8 @@ def _add_preparation(parser: argparse.ArgumentParser, symbols: int | None, told:
     parser.add_argument("--character-coverage", type=float, metavar="X", help=COVERAGE)
     sample = "only the first N pairs of each training text (default: all)"
     parser.add_argument("--sample", type=int, metavar="N", help=sample)
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help=HELP)
-    parser.add_argument("--cluster", metavar="ADDRESS", help=HELP_CLUSTER)
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help=JOBS)
+    parser.add_argument("--cluster", metavar="ADDRESS", help=CLUSTER)
 
 
 def _text(args: argparse.Namespace) -> None:

@@ -127,7 +127,7 @@ def test_workers_with_other_versions(
 
 def test_no_workers_and_none_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "WAITING", 1.0)
-    message = "no workers for 1 s: start some with: dask worker"
+    message = "no workers for 1 s: start: dask worker"
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as dask,
         Cluster(dask.scheduler_address) as cluster,

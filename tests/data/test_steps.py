@@ -132,12 +132,12 @@ def test_a_run_that_ends_between_output_and_record_leaves_nothing_foreign(tmp_pa
             step = Step("make", [], [tmp_path / "a", tmp_path / "b"], {})
             steps.run(step, lambda: (tmp_path / "a").write_text("x") and os._exit(0))
     os.waitpid(child, 0)
-    assert (tmp_path / "a").exists() and (tmp_path / ".unfinished").exists()
+    assert (tmp_path / "a").exists()
     assert _make(tmp_path, "b", name="another")
     assert set(_tree(tmp_path)) == {".lock", "b", "steps.json", "times.json"}
 
 
-@pytest.mark.parametrize("name", ["a", "deep/b", "steps.json", ".unfinished/x", "data-bin/x", "old"])
+@pytest.mark.parametrize("name", ["a", "deep/b", "steps.json", "data-bin/x", "old"])
 def test_inputs_are_not_written_over(tmp_path: Path, name: str) -> None:
     _make(tmp_path, "a", "deep/b", "old")
     before = _tree(tmp_path)
@@ -191,9 +191,10 @@ def test_what_a_killed_run_left_unfinished_is_room(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(UserError, match=r"1\.0 kB free on its disk, but about 3\.0 kB needed"):
         check_disk(tmp_path, 1000)
-    _sized(tmp_path / ".unfinished" / ".train.1.en.tmp", 2000)
+    _sized(tmp_path / "tokenized" / ".train.1.en.01234567.tmp", 1000)
+    _sized(tmp_path / ".data-bin.01234567.tmp" / "new" / "train.bin", 1000)
     check_disk(tmp_path, 1000)
-    with pytest.raises(UserError, match=r"about 3\.0 kB needed \(1 bytes of downloads"):
+    with pytest.raises(UserError, match=r"about 1\.0 kB needed \(1 bytes of downloads"):
         check_disk(tmp_path, 1000, download=1)
 
 
