@@ -7,7 +7,7 @@ from scripts import printed
 
 pytest.importorskip("matplotlib")
 
-from resmlp_mt.lab.trainings.curves import figure_of
+from resmlp_mt.lab.trainings.curves import OTHERS, SYSTEMS, colors_of, figure_of
 from resmlp_mt.lab.trainings.log import Curves
 
 LINE = "2026-01-01 00:00:00 | INFO | train_inner | epoch 001: 1 / 9 loss=9, ppl=600, wps=500, num_updates={}, lr=0.1\n"
@@ -60,3 +60,15 @@ def test_mistakes_are_told_in_one_line(plot_training, logs, tmp_path):
     refused("is not a regular file: choose another name", *logs, "--out", tmp_path)
     refused("would be written over the input", *logs, "--out", logs[0])
     assert not out.exists()
+
+
+def test_a_system_has_one_color_whatever_it_is_beside():
+    one = colors_of(["lstm", "mine", "transformer"])
+    other = colors_of(
+        ["Transformer", "resmlp_transformer", "transformer, 2 processes", "resmlp_transformer, 1 process"]
+    )
+    assert one["transformer"] == other["Transformer"] == other["transformer, 2 processes"] == SYSTEMS["transformer"]
+    assert one["mine"] == OTHERS[0] and len(set(one.values())) == 3
+    assert other["resmlp_transformer, 1 process"] == "#7FB8D8"  # half-way to white
+    seeds = colors_of(["mine, seed 1", "mine, seed 2", "other, seed 1", "paper, seed 2"])
+    assert list(seeds.values()) == [OTHERS[0], OTHERS[0], OTHERS[1], SYSTEMS["paper"]]

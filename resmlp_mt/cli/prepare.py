@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, command_parser, given
-from resmlp_mt.common.workers import HELP, HELP_CLUSTER, working
+from resmlp_mt.common.workers import working
 from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, format_summary, how_to_translate, prepare
 from resmlp_mt.data.sources import PlainText
@@ -15,6 +15,9 @@ from resmlp_mt.data.wmt14 import TASKS, Preparation
 from resmlp_mt.text.characters import FATES
 from resmlp_mt.text.words import Words
 
+JOBS = "processes, never more than cores; any number gives the same bytes"
+CLUSTER = """work by the Dask cluster whose scheduler is at ADDRESS, such as tcp://host:8786, with the same bytes; its
+machines need the same versions as this one"""
 TEXT = f"""
 Plain (or .gz) text becomes OUT/data-bin for fairseq-train and fairseq-generate. Stopped at any moment and run again, it
 goes on; with other options, it redoes what depends on them.
@@ -87,8 +90,8 @@ def _add_preparation(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--overwrite", "write over files of OUT that no earlier preparation has made")
     add_options(parser, Subwords)
     add_number(parser, "--sample", 10**12, "only the first N pairs of each training text (default: all)")
-    add_number(parser, "--jobs", 10**6, HELP, 1)
-    parser.add_argument("--cluster", metavar="ADDRESS", help=HELP_CLUSTER)
+    add_number(parser, "--jobs", 10**6, JOBS, 1)
+    parser.add_argument("--cluster", metavar="ADDRESS", help=CLUSTER)
 
 
 def _text(args: argparse.Namespace) -> None:

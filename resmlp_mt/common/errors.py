@@ -21,9 +21,7 @@ class UserError(ValueError):
 def told_in_one_line() -> Iterator[None]:
     """Let a command end in one line on stderr, without a traceback, where the user and not the code decided its end.
 
-    A mistake (``UserError``) ends it with status 1, as do a name that is too long or behind a folder that is closed to
-    the user, a package that is not installed and a full disk behind stdout; Ctrl-C ends it by SIGINT (so that a shell's
-    loop stops too), and a reader that went away (``| head``) with status 1 and no word.
+    Its status is then 1, but Ctrl-C ends it by SIGINT, so that a shell's loop stops too.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
@@ -50,8 +48,7 @@ def told_in_one_line() -> Iterator[None]:
             sys.exit(f"{error.filename}: cannot be reached: {error.strerror}: choose another name")
         if error.errno not in NO_ROOM:
             raise
-        _forget_stdout()
-        sys.exit(f"output cannot be written: {error.strerror}")
+        reader_gone(f"output cannot be written: {error.strerror}")
 
 
 def interrupted() -> None:
@@ -62,11 +59,7 @@ def interrupted() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def reader_gone() -> None:
-    """End this process where nobody reads its output any more."""
-    _forget_stdout()
-    sys.exit(1)
-
-
-def _forget_stdout() -> None:
+def reader_gone(status: int | str = 1) -> None:
+    """End this process where its output is not taken any more, as behind ``| head``."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it flushes at the end
+    sys.exit(status)

@@ -1,7 +1,6 @@
 """Files that appear whole or not at all, locks, checksums, and text read line by line without surprises."""
 
 import contextlib
-import contextvars
 import errno
 import gzip
 import hashlib
@@ -9,7 +8,6 @@ import json
 import os
 import secrets
 import shutil
-import tempfile
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,11 +24,6 @@ Line = TypeVar("Line", str, bytes)
 LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
 LONGEST_LINE = 1 << 26  # bytes; a little compressed file can hold a line of many times the memory
 LONGEST_SENTENCE = 1 << 20  # bytes of a line of raw text; what is longer is no sentence, and may have no end
-UNFINISHED = ".unfinished"  # the folder that holds all unfinished files while its parent folder is being prepared
-PAUSE = 0.05  # seconds between two attempts to lock a file
-TAKEN = (errno.EACCES, errno.EAGAIN)  # by another run; other errors come from disks that have no locks
-
-_unfinished: contextvars.ContextVar[Path | None] = contextvars.ContextVar("unfinished", default=None)
 
 
 @contextlib.contextmanager
@@ -42,64 +35,29 @@ def writing(path: PathLike) -> Iterator[None]:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-@contextlib.contextmanager
-def unfinished_within(folder: PathLike) -> Iterator[None]:
-    """Until the end, ``atomic_write`` and ``atomic_folder`` have what is unfinished below a folder in one place.
-
-    That is the hidden ``FOLDER/.unfinished``, which is gone at the end. What a killed run left in it goes first.
-
-    Args:
-        folder: exists, and is ours alone for the time
-    """
-    path = Path(os.path.abspath(folder), UNFINISHED)
-    with writing(path):
-        if os.path.lexists(path):
-            ours = path.is_dir() and not path.is_symlink() and all(path.match(".*.tmp") for path in path.iterdir())
-            if not ours:
-                raise UserError(f"{path}: is not of this toolkit, which needs the name: move it away")
-            shutil.rmtree(path)
-        path.mkdir()
-    before = _unfinished.set(path)
-    try:
-        yield
-    finally:
-        _unfinished.reset(before)
-        shutil.rmtree(path, ignore_errors=True)
+def _unfinished(path: Path, stamp: str) -> Path:
+    """What holds the content of a path until it is complete; its whole name may have all of the 255 bytes there are."""
+    return path.parent / f".{path.name[:50]}.{stamp}.tmp"
 
 
-def _place_of_unfinished(path: Path) -> Path:
-    place = _unfinished.get()
-    return place if place and place.parent in Path(os.path.abspath(path)).parents else path.parent
-
-
-def _hidden(path: Path) -> str:
-    """How the name of what is unfinished begins; cut, as a name may already have the 255 bytes that there may be."""
-    return f".{path.name[:50]}."
+def remove_unfinished(path: Path) -> None:
+    """Remove what a run that was killed left of a file or folder; it is ours alone for the time."""
+    for left in path.parent.glob(_unfinished(path, "[0-9a-f]" * 8).name):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
 
 
 @contextlib.contextmanager
 def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
-    """Open ``path`` for writing so that it appears complete or stays as it was.
-
-    Writes go to a temporary file in the same folder (or ``unfinished_within`` another), which takes the final name
-    (``os.replace``) only after a flush to disk. Whatever goes wrong on the way, the temporary file is removed. Text is
-    UTF-8 with ``\\n`` line ends.
-
-    Args:
-        path: the final name; its folder is made if missing
-        mode: ``"w"`` for text or ``"wb"`` for bytes
-    """
+    """Open ``path`` for writing, its folder is made if missing; it appears complete or stays as it was."""
     path = Path(path)
-    # Not by tempfile, whose files are private: open() applies the umask, which cannot be read without changing it for
-    # all threads.
-    temporary = _place_of_unfinished(path) / f"{_hidden(path)}{secrets.token_hex(4)}.tmp"
+    temporary = _unfinished(path, secrets.token_hex(4))  # not by tempfile, whose files ignore the umask
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:
         with writing(path):
-            # /dev/stdout, also where it is a file
-            to_a_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")
-            if to_a_stream or (path.exists() and not path.is_file()):  # root could replace /dev/null itself
-                raise UserError(f"{path}: is not a regular file: choose another name")
+            check_can_be_written(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
                 yield stream
@@ -133,34 +91,27 @@ def read_object(path: PathLike, most: int) -> dict[str, Any] | None:
 def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
     """Make a folder that appears complete or not at all: yields an empty one, which takes the name at the end.
 
-    Args:
-        path: the final name
-        replace: in the place of an old one; a folder cannot be exchanged in one go: a kill in between leaves none,
-            never a mixture
+    It may replace an old one. A folder cannot be exchanged in one go: a kill in between leaves none, never a mixture.
     """
     path = Path(path)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        place = _place_of_unfinished(path)
-        with tempfile.TemporaryDirectory(dir=place, prefix=_hidden(path), suffix=".tmp") as temporary:
-            new = Path(temporary, "new")
-            new.mkdir()
+    temporary = _unfinished(path, secrets.token_hex(4))
+    new = temporary / "new"
+    try:
+        with writing(path):
+            new.mkdir(parents=True)
             yield new
             for file in filter(Path.is_file, new.rglob("*")):
                 with open(file, "rb+") as stream:
                     os.fsync(stream.fileno())
             if replace and path.exists():
-                os.rename(path, Path(temporary, "old"))
+                os.rename(path, temporary / "old")
             os.rename(new, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> None:
-    """Refuse to write onto what is read.
-
-    Args:
-        outputs: files and folders that a command is about to write or replace
-        inputs: files and folders that it reads
-    """
+    """Refuse to write or replace files and folders that are read."""
     read = {os.path.realpath(path): path for path in inputs}
     for output in outputs:
         place = os.path.realpath(output)
@@ -182,7 +133,8 @@ def opened(path: PathLike, decompressed: bool = True) -> IO[bytes]:
 def check_can_be_written(path: PathLike) -> None:
     """See, before long work, that a file can be written at its end."""
     place = Path(os.path.abspath(path))
-    if place.exists() and not place.is_file():
+    # A device, which root could replace, or /dev/stdout, also where it is a file
+    if (place.exists() and not place.is_file()) or (place.is_symlink() and os.readlink(place).startswith("/proc/")):
         raise UserError(f"{path}: is not a regular file: choose another name")
     folder = next(each for each in place.parents if os.path.lexists(each))
     if not folder.is_dir():
@@ -192,10 +144,10 @@ def check_can_be_written(path: PathLike) -> None:
 
 
 def read_lines(path: PathLike) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their line ends, as a stream.
+    """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their ends, LF or CRLF.
 
-    Lines end at ``\n`` alone: characters at which Python's own text mode also breaks (lone CR, U+0085, U+2028, ...)
-    stay inside their line, so that the files of a parallel corpus keep their alignment. The CR of a CRLF is dropped.
+    Characters at which Python's own text mode also breaks (lone CR, U+0085, U+2028, ...) stay inside their line: the
+    files of a parallel corpus keep their alignment.
     """
     number = 0
     try:
@@ -203,18 +155,11 @@ def read_lines(path: PathLike) -> Iterator[str]:
             for number, line in enumerate(binary_lines(stream, str(path), LONGEST_LINE), start=1):
                 yield line.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}:{number}: not UTF-8 ({error.reason}): convert the file to UTF-8, for example with iconv"
-        ) from error
+        raise UserError(f"{path}:{number}: not UTF-8 ({error.reason}): convert it, for example with iconv") from error
 
 
 def binary_lines(stream: IO[bytes], name: str, longest: int = LONGEST_SENTENCE) -> Iterator[bytes]:
-    """Yield the lines of a binary stream without their ``\n``, which the last line may lack.
-
-    Args:
-        name: what it is called in messages
-        longest: bytes that a line may have, with its end
-    """
+    """Yield the lines of a binary stream, of so many bytes at most, without their ``\n``, which the last may lack."""
     number = 0
     try:
         while line := stream.readline(longest + 1):
@@ -227,19 +172,12 @@ def binary_lines(stream: IO[bytes], name: str, longest: int = LONGEST_SENTENCE) 
 
 
 def aligned(sides: Sequence[Iterator[Line]], names: Sequence[str]) -> Iterator[tuple[Line, ...]]:
-    """Yield the lines of several sides side by side.
-
-    Args:
-        sides: their lines, as ``read_lines`` or ``binary_lines`` give them
-        names: what the sides are called in messages
-    """
+    """Yield the lines of several sides side by side."""
     for number, lines in enumerate(zip_longest(*sides)):
         if None in lines:
-            short = ", ".join(name for name, line in zip(names, lines, strict=True) if line is None)
-            long = ", ".join(name for name, line in zip(names, lines, strict=True) if line is not None)
-            raise UserError(
-                f"{short} ends after line {number} but {long} goes on: the sides must be aligned line by line"
-            )
+            short = names[lines.index(None)]
+            long = next(name for name, line in zip(names, lines, strict=True) if line is not None)
+            raise UserError(f"{short} ends after line {number} but {long} goes on: the sides must be aligned")
         yield lines
 
 
@@ -249,14 +187,7 @@ def read_parallel(paths: Sequence[PathLike]) -> Iterator[tuple[str, ...]]:
 
 
 class JsonFile:
-    """A mapping kept in a file. A file that is missing, broken, huge or holds anything else is an empty one.
-
-    Args:
-        path: the file; appears with the first ``save``
-
-    Attributes:
-        values: the mapping, as JSON values; change it and ``save``
-    """
+    """A mapping kept in a file: change ``values`` and ``save``. A file that holds anything else is an empty one."""
 
     def __init__(self, path: PathLike):
         self._path = path
@@ -271,13 +202,7 @@ class JsonFile:
 
 
 def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
-    """Lock a file for this process, and for the child processes that have it open: until all of them have closed it.
-
-    Args:
-        file: open for writing
-        refusal: the message where another run has the lock
-        patience: seconds for which it is tried again
-    """
+    """Lock an open file, for some seconds if need be, for this process and its children, until all have closed it."""
     end = time.monotonic() + patience
     while True:
         try:
@@ -285,25 +210,19 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
             return
         except portalocker.LockException as error:
             why = error.args[0]
-            if isinstance(why, OSError) and why.errno not in TAKEN:
-                raise UserError(
-                    f"{file.name}: cannot be locked: {why.strerror}: choose a folder on another disk"
-                ) from error
-            if time.monotonic() >= end:
-                raise UserError(refusal) from error
-        time.sleep(PAUSE)
+            taken = not isinstance(why, OSError) or why.errno in (errno.EACCES, errno.EAGAIN)  # or a disk without locks
+            if not taken or time.monotonic() >= end:
+                file.close()
+                raise UserError(refusal if taken else f"{file.name}: cannot be locked: {why.strerror}") from error
+        time.sleep(0.05)
 
 
 def lock_folder(folder: Path, refusal: str, patience: float = 0.0) -> IO[str]:
-    """Make a folder if it is missing and lock its ``.lock``, which is returned open; arguments as those of ``lock``."""
+    """Make a folder if it is missing, and ``lock`` its ``.lock``, which is returned open."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / ".lock", "a")  # noqa: SIM115 (closed by the caller)
-    try:
-        lock(file, refusal, patience)
-    except UserError:
-        file.close()
-        raise
+    lock(file, refusal, patience)
     return file
 
 

@@ -1,9 +1,8 @@
 """How PyTorch computes on a CPU: which library multiplies fp32 matrices, in which arithmetic, and who keeps its memory.
 
-PyTorch calls BLAS (on x86, MKL), which on some processors, AMD's among them, uses half of what they can.
-``torch.set_float32_matmul_precision("medium")`` makes it call oneDNN. There oneDNN computes the same in fp32; on a
-processor with AMX it rounds the factors to bfloat16 and adds up in fp32. PyTorch has no narrower switch: it holds for
-the whole process, forward and backward.
+PyTorch calls BLAS (on x86, MKL), which on AMD's processors uses half of what they can. Its only switch, for the whole
+process, forward and backward, makes it call oneDNN. There that computes the same in fp32; on a processor with AMX it
+rounds the factors to bfloat16 and adds up in fp32.
 """
 
 import ctypes
@@ -17,8 +16,7 @@ from pathlib import Path
 
 import torch
 
-LIBRARIES = {"blas": "highest", "onednn": "medium"}
-"""By name, PyTorch's setting that calls the library."""
+LIBRARIES = {"blas": "highest", "onednn": "medium"}  # PyTorch's settings that call them
 MATMULS = ["auto", *LIBRARIES]
 
 logger = logging.getLogger(__name__)
@@ -51,8 +49,7 @@ def exact() -> bool:
 def mkl_is_slow() -> bool:
     """Whether BLAS is MKL on an AMD processor, of which it uses about half.
 
-    By the processor's maker and not by a clock: where both are close, a clock would choose now one, now the other, and
-    a training that was broken off would not end with the weights of an unbroken one.
+    A clock would choose now one, now the other; a training that was broken off has to go on with the same.
     """
     try:
         about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -65,11 +62,10 @@ _set_here = False  # whether the process's setting is this module's, not its own
 
 
 def choose(library: str) -> None:
-    """Let this process multiply as ``--cpu-matmul`` says, and log it where that is oneDNN.
+    """Let this process multiply as ``--cpu-matmul`` says, by one of MATMULS, and log it where that is oneDNN.
 
-    Args:
-        library: one of MATMULS; ``auto`` is oneDNN where that is exact and MKL is slow. It changes nothing where the
-            process has chosen by itself, nor where there is a GPU, whose products PyTorch's setting would change too
+    ``auto`` is oneDNN where that is exact and MKL is slow. It changes nothing where the process has chosen by itself,
+    nor where there is a GPU, whose products PyTorch's setting would change too.
     """
     global _set_here
     if library == "auto":
@@ -79,18 +75,14 @@ def choose(library: str) -> None:
     torch.set_float32_matmul_precision(LIBRARIES[library])
     _set_here = library == "onednn"
     if _set_here:
-        arithmetic = "fp32" if exact() else "bfloat16"
-        logger.info("products of fp32 matrices: by oneDNN, in %s", arithmetic)
+        logger.info("products of fp32 matrices: by oneDNN, in %s", "fp32" if exact() else "bfloat16")
 
 
 def keep_freed_memory() -> bool:
     """Make glibc's allocator keep the memory that PyTorch frees, because PyTorch asks for it again at once.
 
     By default it returns freed blocks of some megabytes to the system, which has to clear every page of the next one:
-    up to half of the time of a beam search, whose scores over the vocabulary are such blocks. The peak stays the same.
-
-    Returns:
-        whether it was done: not without glibc, nor where an environment variable of glibc's (``MALLOC_...``) decides
+    up to half of the time of a beam search. The peak stays the same. A user's variable (``MALLOC_...``) goes first.
     """
     if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
         return False

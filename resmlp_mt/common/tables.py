@@ -8,12 +8,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def text_table(rows: Rows, left: int = 1) -> str:
-    """Columns side by side, as wide as their widest cell.
-
-    Args:
-        rows: equally long
-        left: how many columns, from the first, are aligned at the left; the others are aligned at the right
-    """
+    """Columns side by side, so many from the first aligned at the left, the others at the right."""
     sides = ["left"] * left + ["right"] * (len(rows[0]) - left)
     return tabulate(rows, tablefmt="plain", colalign=sides, disable_numparse=True, preserve_whitespace=True)
 

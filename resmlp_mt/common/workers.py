@@ -1,7 +1,6 @@
 """Work over a stream by processes or a Dask cluster: in order, without holding it all in memory, the same bytes."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import ctypes
 import gc
@@ -15,11 +14,11 @@ import secrets
 import signal
 import socket
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache, partial
 from importlib import metadata
@@ -33,20 +32,10 @@ from resmlp_mt.common.errors import UserError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 IN_FLIGHT = 3  # items for each worker: one at work, one on each way
-HELP = "processes, never more than cores; any number gives the same bytes"
-HELP_CLUSTER = (
-    "work by the Dask cluster whose scheduler is at ADDRESS, such as tcp://host:8786, with the same bytes; its "
-    "machines need the same versions as this one"
-)
 
 
 class Workers:
-    """What ``ordered_map`` works by: this process alone, or any executor of ``concurrent.futures``.
-
-    Attributes:
-        executor: None: this process works
-        jobs: processes or threads for what has to stay on this machine
-    """
+    """What ``ordered_map`` works by: an executor, or this process alone; ``jobs`` for what stays on this machine."""
 
     def __init__(self, executor: Executor | None = None, jobs: int = 1):
         self.executor, self.jobs = executor, jobs
@@ -98,12 +87,9 @@ def working(jobs: int, address: str | None = None) -> Iterator[Workers]:
 def ordered_map(
     make_function: Callable[[], Callable[[Item], Result]], items: Iterable[Item], workers: Workers = ALONE
 ) -> Iterator[Result]:
-    """Yield ``function(item)`` for every item, in the order of the items, whatever works.
+    """Yield ``function(item)`` for every item of a stream, in order; only a few of them are held at a time.
 
-    Args:
-        make_function: builds the function, once in each process (picklable, as ``functools.partial`` of a class is)
-        items: a stream of picklable things, each worth the way to a process; only a few of them are held at a time
-        workers: with a single item, it is this process that works
+    ``make_function`` builds the function once in each process. It and the items can be pickled.
     """
     stream = iter(items)
     first = list(islice(stream, 2))
@@ -140,10 +126,10 @@ def _function(key: str, pickled: bytes) -> Callable[[Any], Any]:
 
 
 def _start_worker() -> None:
-    # Ctrl-C reaches all processes of a terminal: the first ends the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Memory from before the fork is shared with the parent: the garbage collector's marks would make copies of it.
-    gc.freeze()
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches all processes of a terminal: the first ends the others
+    gc.freeze()  # memory that is shared with the parent: the garbage collector's marks would make copies of it
     end_with_parent()
 
 
@@ -161,13 +147,9 @@ WAITING = 60.0  # seconds to wait for a first worker, or for a new one after the
 
 
 class Cluster(Workers):
-    """The worker processes of a Dask cluster. Use in a ``with`` statement.
+    """The worker processes of a Dask cluster, by the address of its scheduler. Use in a ``with`` statement.
 
     Dask replaces workers that are killed and does their work again; those that come later are used too.
-
-    Args:
-        address: of the scheduler, such as ``tcp://host:8786``
-        jobs: processes or threads for what has to stay on this machine
     """
 
     def __init__(self, address: str, jobs: int = 1):
@@ -176,10 +158,9 @@ class Cluster(Workers):
             import distributed
         except ImportError as error:
             raise self._error(f"Dask cannot be imported ({error}): pip install 'resmlp-mt[cluster]'") from error
-        # Our errors tell in one line what goes wrong: Dask's log would repeat it.
+        # Our errors tell in one line what goes wrong, and we compare the versions that matter.
         for name in ("distributed", "distributed.client", "distributed.gc", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        # Dask compares versions too; we compare those that matter.
         warnings.simplefilter("ignore", distributed.versions.VersionMismatchWarning)
         self._dask = distributed
         try:
@@ -194,39 +175,34 @@ class Cluster(Workers):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the cluster; what it still computes for us is cancelled."""
-        self._client.close(timeout=1)
+        self._client.close(timeout=1)  # what is still computed for us is cancelled
 
     def count(self) -> int:
         """How many workers there are: at least one, or it waits for one."""
-        end = time.monotonic() + WAITING
-        while True:
-            try:
-                number = len(self._client.nthreads())
-            except Exception as error:
-                raise self._gone() from error
-            if number:
-                return number
-            if time.monotonic() > end:
-                raise self._error(f"no workers for {WAITING:.0f} s: start some with: dask worker {self._address}")
-            time.sleep(0.2)
+        try:
+            self._client.wait_for_workers(1, timeout=WAITING)
+            return len(self._client.nthreads())
+        except self._dask.exceptions.WorkerStartTimeoutError as error:
+            raise self._error(f"no workers for {WAITING:.0f} s: start: dask worker {self._address}") from error
+        except Exception as error:
+            raise self._error() from error
 
     def shared(self, pickled: bytes) -> Any:
         """A result, and not an argument, goes but once to each worker."""
-        return self._client.submit(_same, pickle.dumps(partial(_checked, versions(), pickled)), pure=False)
+        return self._client.submit(bytes, pickle.dumps(partial(_checked, versions(), pickled)), pure=False)
 
-    def result(self, future: "concurrent.futures.Future[bytes]") -> bytes:
+    def result(self, future: "Future[bytes]") -> bytes:
         while True:
             try:
                 return future.result(timeout=WAITING)
-            except concurrent.futures.TimeoutError:
+            except FutureTimeout:
                 if future.done():  # its own
                     raise
                 self.count()
             except self._dask.KilledWorker as error:
                 raise self._error("workers were killed in a row by the same lines (out of memory?)") from error
-            except (concurrent.futures.CancelledError, self._dask.comm.core.CommClosedError) as error:
-                raise self._gone() from error
+            except (CancelledError, self._dask.comm.core.CommClosedError) as error:
+                raise self._error() from error
             except ImportError as error:
                 raise self._error(f"{error}, in a worker or the scheduler: install the same everywhere") from error
 
@@ -235,10 +211,7 @@ class Cluster(Workers):
         async with self._dask.rpc(self._address, connection_args=security) as scheduler:
             return await asyncio.wait_for(scheduler.identity(), CONNECTING)
 
-    def _gone(self) -> UserError:
-        return self._error("the scheduler went away: start it, then run this again: it goes on")
-
-    def _error(self, what: str) -> UserError:
+    def _error(self, what: str = "the scheduler went away: start it, then run this again: it goes on") -> UserError:
         return UserError(f"--cluster {self._address}: {what}")
 
 
@@ -246,27 +219,17 @@ def versions() -> dict[str, str]:
     """Of all that decides what a worker makes of a line."""
     texts = (path.read_bytes() for path in sorted(Path(resmlp_mt.__file__).parent.rglob("*.py")))
     sources = hashlib.sha256(b"".join(texts)).hexdigest()[:8]  # the version need not change with every change of them
-    found = {
+    return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "resmlp_mt": f"{resmlp_mt.__version__} with sources {sources}",
+        **{name: metadata.version(name) for name in LIBRARIES},
     }
-    for name in LIBRARIES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "(not installed)"
-    return found
 
 
 def _checked(needed: dict[str, str], pickled: bytes) -> Callable[[Any], Any]:
     """Build the function in a worker, which may have come late, if it makes the same bytes."""
-    here = versions()
-    for name, version in needed.items():
-        if here[name] != version:
+    for name, version in versions().items():
+        if needed.get(name, version) != version:
             who = f"a worker on {socket.gethostname()} (process {os.getpid()})"
-            raise UserError(f"{who} has {name} {here[name]}, not {version}: install the same everywhere")
+            raise UserError(f"{who} has {name} {version}, not {needed[name]}: install the same everywhere")
     return pickle.loads(pickled)()
-
-
-def _same(pickled: bytes) -> bytes:
-    return pickled

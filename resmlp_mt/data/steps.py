@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import UNFINISHED, JsonFile, check_outputs, checksum, lock_folder, unfinished_within
-from resmlp_mt.common.progress import in_bytes
+from resmlp_mt.common.files import JsonFile, check_outputs, checksum, lock_folder, remove_unfinished
 
 RULES = 4  # raise it with every change of this package that changes what some step writes
 PATIENCE = 2.0  # seconds for which the worker processes of a killed run may have its lock
@@ -68,14 +67,16 @@ class Steps:
         with lock_folder(folder, refusal, PATIENCE):
             steps = cls(folder)
             steps._check(outputs, inputs, overwrite)  # again: another run may have ended in between
-            with unfinished_within(folder):
-                steps._file.values["files"] = sorted({*steps._file.values["files"], *BESIDE, *steps._names(outputs)})
-                steps._file.save()
-                try:
-                    yield steps
-                except BaseException:
-                    steps._forget_missing()
-                    raise
+            names = sorted({*steps._file.values["files"], *BESIDE, *steps._names(outputs)})
+            for path in filter(steps._is_inside, (folder / name for name in ("data-bin", *names))):
+                remove_unfinished(path)
+            steps._file.values["files"] = names
+            steps._file.save()
+            try:
+                yield steps
+            except BaseException:
+                steps._forget_missing()
+                raise
 
     def run(self, step: Step, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do ``work`` unless its outputs are there already, made from the same inputs by the same options.
@@ -116,7 +117,7 @@ class Steps:
         ours = {*BESIDE, *self._names([path for step in self._seen.values() for path in step.outputs])}
         for name in set(values["files"]) - ours:
             path = self._folder / name
-            if path.is_file() and path.resolve().is_relative_to(self._folder.resolve()):
+            if path.is_file() and self._is_inside(path):
                 path.unlink()
         values.update(files=sorted(ours), steps={name: values["steps"][name] for name in self._seen})
         self._file.save()
@@ -132,7 +133,7 @@ class Steps:
         """See that nothing of a user's would be lost."""
         data_bin = self._folder / "data-bin"
         written = [*outputs, *(self._folder / name for name in BESIDE)]
-        ours = [self._folder / name for name in (UNFINISHED, *self._file.values["files"])]
+        ours = [self._folder / name for name in self._file.values["files"]]
         check_outputs([*written, data_bin, *ours], inputs)
         for path in [*written, *(file for file in data_bin.rglob("*") if not file.is_dir())]:
             name = path.relative_to(self._folder)
@@ -144,6 +145,10 @@ class Steps:
                     f"{path}: is not of an earlier preparation, and would be written over: move it away, choose "
                     "another --out, or allow it with --overwrite"
                 )
+
+    def _is_inside(self, path: Path) -> bool:
+        """Whether a path on record is in the folder, and not behind a user's link."""
+        return path.resolve().is_relative_to(self._folder.resolve())
 
     def _names(self, paths: Sequence[Path]) -> list[str]:
         return [path.relative_to(self._folder).as_posix() for path in paths]
@@ -172,15 +177,15 @@ GZIPPED = 3  # times the size of a gzipped file is its text, about: 3.2 in Multi
 
 
 def disk_needed(out: Path, text: int) -> int:
-    """Bytes that preparing so many bytes of raw text will need in a folder beside what is there, about."""
-    there = sum(_bytes_in(out / name) for name in WORK)
+    """Bytes that preparing so many bytes of raw text will need in a folder beside what is there, finished or not."""
+    there = sum(_bytes_in(folder) for name in (*WORK, ".data-bin.*.tmp") for folder in out.glob(name))
     return max(0, round(sum(WORK.values()) * text) - there)
 
 
 def disk_free(out: Path) -> int:
-    """Bytes free on a folder's disk. What a killed run left unfinished is, since it goes first."""
+    """Bytes free on a folder's disk."""
     existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    return shutil.disk_usage(existing).free + _bytes_in(out / UNFINISHED)
+    return shutil.disk_usage(existing).free
 
 
 def check_disk(out: Path, text: int, download: int = 0) -> None:
@@ -200,3 +205,11 @@ def text_bytes(path: Path) -> int:
 
 def _bytes_in(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def in_bytes(number: int) -> str:
+    """``"2.6 GB"``."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} bytes"

@@ -25,13 +25,12 @@ from xml.sax.saxutils import unescape
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write
-from resmlp_mt.common.progress import in_bytes
 from resmlp_mt.common.workers import ALONE, Workers
 from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.download import PublicFile
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.sources import ArchivedText, PlainText, opened_member, unpacked
-from resmlp_mt.data.steps import Step, check_disk, disk_free, disk_needed
+from resmlp_mt.data.steps import Step, check_disk, disk_free, disk_needed, in_bytes
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
 

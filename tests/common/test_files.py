@@ -11,25 +11,18 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import (
-    JsonFile,
-    atomic_folder,
-    atomic_write,
-    lock,
-    read_lines,
-    unfinished_within,
-)
+from resmlp_mt.common.files import JsonFile, atomic_folder, atomic_write, lock, read_lines, remove_unfinished
 
 
 def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-# --- atomic_write
+# --- atomic_write and atomic_folder
 
 
 def test_write_makes_folders_and_honours_the_umask(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "a.txt"
+    path = tmp_path / "new" / "folder" / ("ä" * 127)  # as long as a name may be
     old = os.umask(0o027)
     try:
         with atomic_write(path) as file:
@@ -39,14 +32,7 @@ def test_write_makes_folders_and_honours_the_umask(tmp_path: Path) -> None:
         os.umask(old)
     assert path.read_bytes() == "ä\u2028\n".encode()
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert _names(path.parent) == ["a.txt"]
-
-
-def test_a_name_as_long_as_there_may_be_is_one(tmp_path: Path) -> None:
-    name = "ä" * 127
-    with atomic_write(tmp_path / name), atomic_folder(tmp_path / f"x{name[1:]}"):
-        pass
-    assert _names(tmp_path) == sorted([name, f"x{name[1:]}"])
+    assert _names(path.parent) == [path.name]
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()])
@@ -78,23 +64,45 @@ def test_file_too_large_while_writing(tmp_path: Path) -> None:
     assert _names(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["file/below/it", "folder", "x" * 300])
-def test_names_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+def test_names_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(UserError, match=str(tmp_path)) as error, atomic_write(tmp_path / name) as file:
-        file.write("x")
-    assert "\n" not in str(error.value)
-    assert _names(tmp_path) == ["file", "folder"]
-
-
-def test_a_device_or_a_link_to_a_stream_is_not_replaced(tmp_path: Path) -> None:
-    with open(tmp_path / "file", "w") as stream:
-        (tmp_path / "stdout").symlink_to(f"/proc/self/fd/{stream.fileno()}")
-        for path in Path("/dev/null"), tmp_path / "stdout":
-            with pytest.raises(UserError, match=f"{path}: is not a regular file"), atomic_write(path) as file:
-                file.write("x")
+    (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
+    for name in "file/below/it", "", "x" * 300, "/dev/null", "stdout":
+        with pytest.raises(UserError, match=f"^{tmp_path / name}: ") as error, atomic_write(tmp_path / name) as file:
+            file.write("x")
+        assert "\n" not in str(error.value)
+    assert _names(tmp_path) == ["file", "stdout"]
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and (tmp_path / "stdout").is_symlink()
+
+
+def test_a_folder_appears_when_it_is_complete_and_replaces_an_old_one_where_told_so(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    for name in "a", "b":
+        with atomic_folder(out, replace=True) as folder:
+            (folder / name).write_text(name)
+            assert out.exists() == (name == "b")
+    assert _names(out.parent) == ["out"] and (out / "b").read_text() == "b"
+    with pytest.raises(UserError, match="out: cannot be written"), atomic_folder(out):
+        pass
+    assert _names(out) == ["b"]
+
+
+def test_what_a_killed_run_left_of_a_name_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("mine")
+    users = ["mine", ".a.tmp", ".a.mine.tmp", ".c.01234567.tmp"]
+    for name in users[1:]:
+        (tmp_path / name).write_text("mine")
+    child = os.fork()
+    if child == 0:
+        with atomic_write(tmp_path / "a"), atomic_folder(tmp_path / "b") as folder:
+            (folder / "link").symlink_to(tmp_path / "mine")
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(_names(tmp_path)) == len(users) + 2
+    for name in "a", "b":
+        remove_unfinished(tmp_path / name)
+    assert _names(tmp_path) == sorted(users) and _names(tmp_path / "mine") == ["file"]
 
 
 # --- read_lines
@@ -113,6 +121,7 @@ def test_breaks_of_text_mode_stay_inside(tmp_path: Path) -> None:
         (lambda whole: whole[: len(whole) // 2], r"cannot be read after line \d+: .*end-of-stream"),
         (lambda whole: b"<html>", "cannot be read after line 0: Not a gzipped file"),
         (lambda whole: whole[:-9] + b"x" + whole[-8:], "cannot be read"),
+        (lambda whole: gzip.compress(b"good\nalso\n\xe4\nnever\n"), "3: not UTF-8 .*iconv"),
     ],
 )
 def test_gzip_and_damaged_gzip(tmp_path: Path, change: Callable[[bytes], bytes], message: str) -> None:
@@ -120,100 +129,24 @@ def test_gzip_and_damaged_gzip(tmp_path: Path, change: Callable[[bytes], bytes],
     path.write_bytes(whole := gzip.compress(b"".join(b"%d\n" % i for i in range(5000))))
     assert list(read_lines(path)) == [str(i) for i in range(5000)]
     path.write_bytes(change(whole))
-    with pytest.raises(UserError, match=rf"a\.gz: {message}"):
+    with pytest.raises(UserError, match=rf"a\.gz: ?{message}"):
         list(read_lines(path))
-
-
-def test_broken_utf8_tells_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"good\nalso\n\xe4\nnever\n")
-    with pytest.raises(UserError, match=r"a\.txt:3: not UTF-8 .*iconv") as error:
-        list(read_lines(path))
-    assert "\n" not in str(error.value)
-
-
-# --- atomic_folder
-
-
-def test_a_folder_appears_when_it_is_complete(tmp_path):
-    with atomic_folder(tmp_path / "deep" / "out") as folder:
-        (folder / "a").write_text("one")
-        assert not (tmp_path / "deep" / "out").exists()
-    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
-    assert (tmp_path / "deep" / "out" / "a").read_text() == "one"
-
-
-def test_an_old_folder_is_replaced_whole_where_told_so(tmp_path):
-    for name in "a", "b":
-        with atomic_folder(tmp_path / "out", replace=True) as folder:
-            (folder / name).write_text(name)
-    with pytest.raises(UserError, match="out: cannot be written"), atomic_folder(tmp_path / "out"):
-        pass
-    assert _names(tmp_path / "out") == ["b"]
-
-
-# --- unfinished_within
-
-
-def test_what_is_unfinished_is_in_one_place_and_gone_at_the_end(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    with unfinished_within(out):
-        with atomic_write(out / "deep" / "a"), atomic_folder(out / "folder") as folder:
-            with atomic_write(folder / "b") as inner:
-                inner.write("b")
-            assert _names(out) == [".unfinished", "deep"] and _names(out / "deep") == []
-            assert len(_names(out / ".unfinished")) == 2
-        with atomic_write(tmp_path / "c"):
-            assert len(_names(tmp_path)) == 2
-    assert _names(out) == ["deep", "folder"] and _names(out / "folder") == ["b"]
-    with atomic_write(out / "e"):
-        assert len(_names(out)) == 3
-
-
-def test_what_a_killed_run_left_is_cleared(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "file").write_text("mine")
-    child = os.fork()
-    if child == 0:
-        with unfinished_within(tmp_path), atomic_write(tmp_path / "a"), atomic_folder(tmp_path / "b") as folder:
-            (folder / "link").symlink_to(tmp_path / "mine")
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert len(_names(tmp_path / ".unfinished")) == 2
-    with unfinished_within(tmp_path):
-        assert _names(tmp_path / ".unfinished") == []
-    assert _names(tmp_path) == ["mine"] and _names(tmp_path / "mine") == ["file"]
-
-
-@pytest.mark.parametrize("kind", ["file", "folder", "link"])
-def test_a_user_s_folder_of_that_name_is_left_alone(tmp_path: Path, kind: str) -> None:
-    (tmp_path / "mine").mkdir()
-    path = tmp_path / ".unfinished"
-    if kind == "file":
-        path.write_text("mine")
-    elif kind == "folder":
-        path.mkdir()
-        (path / "file").write_text("mine")
-    else:
-        path.symlink_to("mine")
-    with pytest.raises(UserError, match=r"\.unfinished: is not of this toolkit"), unfinished_within(tmp_path):
-        pass
-    assert _names(tmp_path) == [".unfinished", "mine"]
-    assert kind != "folder" or _names(path) == ["file"]
 
 
 # --- lock
 
 
 def test_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open(tmp_path / "lock", "w") as first, open(tmp_path / "lock", "w") as second:
+    def opened():
+        return open(tmp_path / "lock", "w")
+
+    with opened() as first, opened() as second, opened() as third:
         lock(first, "")
         with pytest.raises(UserError, match="taken"):
             lock(second, "taken")
         # It is given back while it is waited for.
         monkeypatch.setattr("resmlp_mt.common.files.time.sleep", lambda seconds: first.close())
-        lock(second, "taken", patience=60)
+        lock(third, "taken", patience=60)
         assert first.closed
 
 
@@ -230,18 +163,17 @@ def test_a_disk_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "content", [b'{"a": 1', b"[1, 2]", b'{"a": "\xe4"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+    "content", [b'{"a": 1', b"[1, 2]", b'{"a": "\xe4"}', b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", None]
 )
-def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_record_is_an_empty_one(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "a.json"
+    if content is None:
+        os.mkfifo(path)
+        assert JsonFile(path).values == {}
+        return
     path.write_bytes(content)
     record = JsonFile(path)
     assert record.values == {}
     record.values["b"] = 1
     record.save()
     assert JsonFile(path).values == {"b": 1}
-
-
-def test_a_pipe_is_no_record(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.json")
-    assert JsonFile(tmp_path / "a.json").values == {}

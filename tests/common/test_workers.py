@@ -1,6 +1,7 @@
-"""Work by several processes: order, bounds, and every way in which a worker can fail."""
+"""Work by processes or a Dask cluster: order, bounds, the same bytes, and every way in which a worker can fail."""
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -13,42 +14,63 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
+from data.conftest import (
+    contents,
+    corpus,  # noqa: F401  (a fixture)
+)
 
 from resmlp_mt.common import workers as pools
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.workers import IN_FLIGHT, Workers, ordered_map, working
+from resmlp_mt.common.progress import Progress
+from resmlp_mt.common.workers import IN_FLIGHT, Cluster, Workers, ordered_map, working
+from resmlp_mt.data import chunks
+from resmlp_mt.data.chunks import PairFilter
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]
+RECIPE = CorpusRecipe(Words(), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+
+
+@pytest.fixture(autouse=True)
+def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "cores", lambda: 8)
 
 
 @pytest.fixture(params=[1, 8])
-def workers(request, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
-    monkeypatch.setattr(pools, "cores", lambda: 8)
+def workers(request) -> Iterator[Workers]:
     with working(request.param) as some:
         yield some
 
 
+@pytest.fixture(scope="module")
+def dask() -> Iterator[distributed.LocalCluster]:
+    """Two worker processes, each of which is replaced if it dies."""
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None) as started:
+        yield started
+
+
 class Failing:
-    """Gives items back, but what happens at 70 is told by name."""
+    """Gives items back, but what happens at 17 is told by name."""
 
     def __init__(self, how: str = "") -> None:
         self._how = how
+        if how == "unbuildable":
+            raise UserError("bpe.codes: not codes")
 
     def __call__(self, item: int) -> int:
-        if item == 70:
+        if item == 17:
             match self._how:
                 case "error":
                     raise RuntimeError("worker")
                 case "user":
-                    raise UserError("line 70: bad")
+                    raise UserError("line 17: bad")
                 case "killed":
                     os.kill(os.getpid(), signal.SIGKILL)
         return item
-
-
-def _unbuildable() -> Failing:
-    raise UserError("bpe.codes: not codes")
 
 
 @pytest.mark.parametrize("items", [0, 1, 200])
@@ -57,40 +79,43 @@ def test_the_order_is_kept(workers: Workers, items: int) -> None:
         assert list(ordered_map(Failing, range(items), workers)) == list(range(items))
 
 
-@pytest.mark.parametrize(
-    ("how", "error", "message"),
-    [
-        ("error", RuntimeError, "^worker$"),
-        ("user", UserError, "^line 70: bad$"),
-        ("killed", UserError, "^a worker process was killed"),
-    ],
-)
-def test_errors_of_workers(monkeypatch: pytest.MonkeyPatch, how: str, error: Any, message: str) -> None:
-    monkeypatch.setattr(pools, "cores", lambda: 2)
+ERRORS = [
+    ("error", RuntimeError, "^worker$"),
+    ("user", UserError, "^line 17: bad$"),
+    ("unbuildable", UserError, r"^bpe\.codes: not codes$"),
+]
+
+
+@pytest.mark.parametrize(("how", "error", "message"), [*ERRORS, ("killed", UserError, "^a worker process was killed")])
+def test_errors_of_workers(capfd: pytest.CaptureFixture[str], how: str, error: Any, message: str) -> None:
     before = set(multiprocessing.active_children())
     with pytest.raises(error, match=message), working(2) as workers:
         list(ordered_map(partial(Failing, how), range(200), workers))
     assert set(multiprocessing.active_children()) == before
-
-
-def test_errors_of_building_arrive_as_they_are(workers: Workers, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match=r"^bpe\.codes: not codes$"):
-        list(ordered_map(_unbuildable, range(9), workers))
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("how", "error", "message"), [*ERRORS[1:], ("killed", UserError, "^--cluster tcp.*: workers were killed in a row")]
+)
+def test_errors_of_dask_s_workers(
+    dask: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch, how: str, error: Any, message: str
+) -> None:
+    def allow_one(dask_scheduler: Any) -> None:
+        dask_scheduler.allowed_failures = 1  # not three: each worker takes seconds to be replaced
+
+    monkeypatch.setattr(pools, "WAITING", 3.0)
+    with Cluster(dask.scheduler_address) as cluster:
+        cluster._client.run_on_scheduler(allow_one)
+        with pytest.raises(error, match=message):
+            list(ordered_map(partial(Failing, how), range(40), cluster))
+
+
 def test_items_are_not_taken_without_end(workers: Workers) -> None:
-    taken = 0
-
-    def endless() -> Iterator[int]:
-        nonlocal taken
-        while True:
-            taken += 1
-            yield taken
-
-    results = ordered_map(Failing, endless(), workers)
-    assert [next(results) for _ in range(5)] == [1, 2, 3, 4, 5]
-    assert taken <= 5 + IN_FLIGHT * workers.jobs
+    endless = itertools.count()
+    results = ordered_map(Failing, endless, workers)
+    assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert next(endless) <= 5 + IN_FLIGHT * workers.jobs
     results.close()
 
 
@@ -100,7 +125,7 @@ class Pid:
         return os.getpid()
 
 
-@pytest.mark.parametrize(("items", "cores", "most"), [(1, 8, 0), (40, 3, 3), (40, 1, 0)])
+@pytest.mark.parametrize(("items", "cores", "most"), [(1, 8, 0), (20, 3, 3), (20, 1, 0)])
 def test_no_more_workers_than_cores(items: int, cores: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "cores", lambda: cores)
     with working(3000) as workers:
@@ -126,15 +151,19 @@ SLOW = """
 """
 
 
-def _started() -> tuple[subprocess.Popen[str], set[int]]:
+@pytest.mark.parametrize("killed", [False, True])
+def test_workers_end_with_their_parent_by_ctrl_c_or_when_it_is_killed(killed: bool) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SLOW)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    return process, {int(process.stdout.readline()) for _ in range(8)}
-
-
-def _wait_for_the_end_of(pids: set[int]) -> None:
+    pids = {int(process.stdout.readline()) for _ in range(8)}
+    if killed:
+        process.kill()
+    else:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate()  # pytest ends a test that waits in vain
+    assert killed or (process.returncode, said) == (-signal.SIGINT, "interrupted\n")
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             while True:  # pytest ends a test that waits in vain
@@ -142,16 +171,104 @@ def _wait_for_the_end_of(pids: set[int]) -> None:
                 time.sleep(0.05)
 
 
-def test_ctrl_c_says_one_line_and_does_not_wait_for_what_workers_are_at() -> None:
-    process, pids = _started()
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate()  # pytest ends a test that waits in vain
-    assert (process.returncode, said) == (-signal.SIGINT, "interrupted\n")
-    _wait_for_the_end_of(pids)
+# --- a Dask cluster
 
 
-def test_workers_end_with_a_parent_that_was_killed() -> None:
-    process, pids = _started()
-    process.kill()
-    process.communicate()
-    _wait_for_the_end_of(pids)
+def test_same_bytes_though_workers_are_killed(
+    dask: distributed.LocalCluster,
+    corpus: Corpus,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK", 10)
+    prepare(corpus, RECIPE, tmp_path / "one")
+    killed = []
+    calls = itertools.count()
+    add = Progress.add
+
+    def adding(progress: Progress, *args: Any) -> None:
+        add(progress, *args)
+        if next(calls) in (5, 60):  # while training text is tokenized, and later
+            killed.append(min(client.run(os.getpid).values()))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    monkeypatch.setattr(Progress, "add", adding)
+    with (
+        distributed.Client(dask.scheduler_address, set_as_default=False) as client,
+        Cluster(dask.scheduler_address) as cluster,
+    ):
+        prepare(corpus, RECIPE, tmp_path / "two", cluster)
+    assert len(killed) == 2
+    assert contents(tmp_path / "two") == contents(tmp_path / "one")
+    assert not list((tmp_path / "two").rglob("*.tmp"))
+
+
+@pytest.mark.parametrize(("address", "message"), [("tcp://127.0.0.1", "missing port"), ("tcp://127.0.0.1:9", "0 s")])
+def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, address: str, message: str) -> None:
+    monkeypatch.setattr(pools, "CONNECTING", 0.3)
+    expected = rf"^--cluster {address}: no Dask scheduler answers \(.*{message}.*\): "
+    with pytest.raises(UserError, match=expected) as told:
+        Cluster(address)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(("what", "here"), [("Python", "2.7"), ("resmlp_mt", "0.0.1")])
+def test_workers_with_other_versions(
+    dask: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch, what: str, here: str
+) -> None:
+    monkeypatch.setattr(pools, "versions", lambda: {what: here})
+    message = rf"a worker on .* has {what} .*, not {here}: install the same everywhere"
+    with Cluster(dask.scheduler_address) as cluster, pytest.raises(UserError, match=message):
+        list(ordered_map(Failing, range(9), cluster))
+
+
+def test_no_workers_and_none_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "WAITING", 1.0)
+    message = "no workers for 1 s: start: dask worker"
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as dask,
+        Cluster(dask.scheduler_address) as cluster,
+    ):
+        with pytest.raises(UserError, match=message):
+            list(ordered_map(Failing, range(9), cluster))
+        dask.scale(1)
+        results = ordered_map(Failing, range(1000), cluster)
+        next(results)
+        dask.scale(0)
+        with pytest.raises(UserError, match=message):
+            list(results)
+
+
+def test_scheduler_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "CONNECTING", 3.0)  # Dask looks for a scheduler that is gone for as long
+    monkeypatch.setattr(pools, "WAITING", 4.0)
+    code = """if True:
+        import distributed, time
+        options = {"host": "127.0.0.1", "protocol": "tcp://", "dashboard_address": None}
+        with distributed.LocalCluster(n_workers=1, processes=False, **options) as dask:
+            print(dask.scheduler_address, flush=True)
+            time.sleep(60)
+    """
+    paths = f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    try:
+        with Cluster(process.stdout.readline().strip()) as cluster:
+            results = ordered_map(Failing, range(10_000), cluster)
+            next(results)
+            process.kill()
+            with pytest.raises(UserError, match="the scheduler went away: start it, then run this again"):
+                list(results)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_dask_is_imported_for_a_cluster_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys, resmlp_mt.common.workers; assert not {'dask', 'distributed'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    expected = r"^--cluster tcp://a:1: Dask cannot be imported .*: pip install 'resmlp-mt\[cluster\]'"
+    with pytest.raises(UserError, match=expected):
+        Cluster("tcp://a:1")

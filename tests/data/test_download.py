@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 BYTES = random.Random(1).randbytes(1_024_000)
 SHA256 = hashlib.sha256(BYTES).hexdigest()
 DROP = Fault(drop_after=300_000)
-PAGE = b"<!DOCTYPE html><html><head><title>Log in</title></head></html>"
 
 
 @pytest.fixture(autouse=True)
@@ -66,27 +65,25 @@ def test_survived(server: Server, tmp_path: Path, faults: list[Fault], statuses:
 
 
 def test_what_breaks_off_again_and_again_comes_all_the_same(server: Server, tmp_path: Path) -> None:
-    file = _file(server, forever=Fault(drop_after=50_000))
+    file = _file(server, forever=Fault(drop_after=100_000))
     assert file.fetched_into(tmp_path).read_bytes() == BYTES
-    assert len(server.requests) == 21
+    assert len(server.requests) == 11
 
 
 @pytest.mark.parametrize(
     ("fault", "known", "message"),
     [
         (Fault(status=404), {}, "cannot be downloaded: .*404: try later, or get the file"),
-        (Fault(status=503), {}, "cannot be downloaded: .*503"),
         (Fault(body=BYTES[::-1]), {}, "sent other bytes than expected .sha256 is .*, not"),
         (
             Fault(body=BYTES[:-1]),
             {"size": len(BYTES)},
             "sent other bytes than expected .1,023,999 bytes, not 1,024,000",
         ),
-        (Fault(body=PAGE), {}, "sent other bytes than expected"),
         (Fault(body=BYTES[::-1]), {"sha256": None, "md5": "0" * 32}, "md5 is .*, not 0000"),
     ],
 )
-def test_reported(server: Server, tmp_path: Path, fault: Fault, known: dict[str, object], message: str) -> None:
+def test_reported(server, tmp_path, fault, known, message):
     with pytest.raises(UserError, match=message) as error:
         _file(server, forever=fault, **known).fetched_into(tmp_path)
     assert "\n" not in str(error.value)
@@ -123,13 +120,6 @@ def test_another_address_gives_the_rest(server: Server, tmp_path: Path, capfd: p
     assert told.startswith(f"{first}: cannot be downloaded: ") and told.endswith(f": trying {file.url}")
 
 
-def test_a_user_s_file_of_that_name_stays(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "a.gz").write_bytes(b"mine")
-    with pytest.raises(UserError, match=r"a\.gz: sha256 is .*: move it away"):
-        _file(server).fetched_into(tmp_path)
-    assert (tmp_path / "a.gz").read_bytes() == b"mine" and server.requests == []
-
-
 def test_killed_and_run_again(server: Server, tmp_path: Path) -> None:
     file = _file(server, Fault(seconds=0.003))
     first = multiprocessing.get_context("fork").Process(target=file.fetched_into, args=(tmp_path,))
@@ -163,12 +153,15 @@ def test_without_curl(server: Server, tmp_path: Path, monkeypatch: pytest.Monkey
         _file(server).fetched_into(tmp_path / "new")
 
 
-def test_from_a_folder(tmp_path: Path) -> None:
-    file = PublicFile("a.gz", "https://example.org/a.gz", SHA256)
-    with pytest.raises(UserError, match=r"a\.gz: no such file: get it from https://example\.org/a\.gz"):
+def test_a_user_s_file_is_taken_or_left(server: Server, tmp_path: Path) -> None:
+    file = _file(server)
+    with pytest.raises(UserError, match=rf"a\.gz: no such file: get it from {file.url}"):
         file.taken_from(tmp_path)
     (tmp_path / "a.gz").write_bytes(BYTES[:-1])
-    with pytest.raises(UserError, match=r"a\.gz: sha256 is .*example\.org"):
+    with pytest.raises(UserError, match=r"a\.gz: sha256 is .*127\.0\.0\.1"):
         file.taken_from(tmp_path)
+    with pytest.raises(UserError, match=r"a\.gz: sha256 is .*: move it away"):
+        file.fetched_into(tmp_path)
+    assert (tmp_path / "a.gz").read_bytes() == BYTES[:-1] and server.requests == []
     (tmp_path / "a.gz").write_bytes(BYTES)
     assert file.taken_from(tmp_path) == tmp_path / "a.gz"

@@ -1,5 +1,6 @@
 """The whole preparation: every bad input, the same bytes, killed runs, changed options."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -29,6 +30,7 @@ from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
 
 
@@ -39,10 +41,6 @@ def _command(corpus: Corpus, out: Path, *options: str) -> list[str]:
         for source in corpus.sets[split]:
             command += [f"--{split}", *map(str, source.inputs)]
     return [*command, "--out", str(out), "--symbols", "60", "--max-ratio", "8", "--keep-punctuation", *options]
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
 def _binarized(out: Path) -> dict[str, bytes]:
@@ -71,7 +69,7 @@ def without_binarizing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Binarizing, "run", stop)
 
 
-def test_everything_is_there_and_counted(prepared: Path) -> None:
+def test_everything_is_there_and_counted(prepared):
     summary = json.loads((prepared / "summary.json").read_text())
     train = {"read": 300, "kept": 297, "dropped": {"empty": 1, "ratio": 1, "too long": 1}}
     assert summary["pairs"]["train"] == {**train, "sources": [{"name": "train.en", **train}]}
@@ -79,11 +77,14 @@ def test_everything_is_there_and_counted(prepared: Path) -> None:
     assert summary["learned"] == 60
     assert summary["text"]["train"]["de"]["unknown"] == 0
     assert not list(prepared.rglob("*.tmp")) and not list(prepared.rglob("*.log"))
+    for split, sides in summary["text"].items():
+        for lang, side in sides.items():
+            lines = [line.split() for line in read_lines(prepared / "subwords" / f"{split}.{lang}")]
+            assert (side["subwords"], side["longest"]) == (sum(map(len, lines)), max(map(len, lines)))
+            assert side["words"] == sum(not piece.endswith("@@") for line in lines for piece in line)
 
 
-def test_binarized_sentences_are_those_of_fairseq_interactive(
-    corpus: Corpus, prepared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_binarized_sentences_are_those_of_fairseq_interactive(corpus, prepared, monkeypatch):
     from fairseq import options, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
@@ -144,80 +145,43 @@ def test_killed_at_any_rename_and_run_again(corpus: Corpus, prepared: Path, tmp_
     assert contents(out) == contents(prepared)
 
 
-def test_killed_with_two_workers_and_run_again(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    command = _command(corpus, out, "--jobs", "2")
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_environment())
-    while run.stdout.readline().strip() != "split train":
-        assert run.poll() is None
-    run.send_signal(signal.SIGKILL)
-    run.wait()
-    assert not (out / "data-bin").exists()
-    done = subprocess.run(command, capture_output=True, text=True, env=_environment())
-    assert done.returncode == 0, done.stderr
-    assert "tokenize train 1: nothing changed, reused\n" in done.stdout
-    assert contents(out) == contents(prepared)
-
-
-def test_second_run_reuses_everything(
-    corpus: Corpus, prepared: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None
-) -> None:
-    before = contents(prepared)
-    times = {path: path.stat().st_mtime_ns for path in (prepared / "data-bin").iterdir()}
-    prepare(corpus, RECIPE, prepared)
-    assert capsys.readouterr().out.count("nothing changed, reused") == 10
-    assert contents(prepared) == before
-    assert {path: path.stat().st_mtime_ns for path in times} == times
-
-
-def _other_text(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
+def _other_text(out):
     changed = out.parent / "changed.en"
-    changed.write_bytes(corpus.test[0].source.read_bytes().replace(b"man", b"boy"))
-    return dataclasses.replace(corpus, test=[PlainText(changed, corpus.test[0].target)]), recipe
+    changed.write_bytes((out.parent / "test.en").read_bytes().replace(b"man", b"boy"))
+    return {"test": [PlainText(changed, out.parent / "test.de")]}, {}
 
 
-def _other_symbols(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
-    return corpus, dataclasses.replace(recipe, subwords=Subwords("bpe", 50))
-
-
-def _other_limit(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
-    return corpus, dataclasses.replace(recipe, pair_filter=PairFilter(max_length=20))
-
-
-def _damaged_result(corpus: Corpus, recipe: CorpusRecipe, out: Path) -> tuple[Corpus, CorpusRecipe]:
+def _damaged_result(out):
     (out / "subwords" / "valid.de").write_text("")
-    return corpus, recipe
+    return {}, {}
 
 
 @pytest.mark.parametrize(
     ("change", "redone"),
     [
+        (lambda out: ({}, {}), []),
         (_other_text, ["tokenize test 1", "split test", "binarize"]),
-        (_other_symbols, ["learn subwords", "split train", "split valid", "split test", "binarize"]),
-        (_other_limit, ["split train", "binarize"]),
+        (
+            lambda out: ({}, {"subwords": Subwords("bpe", 50)}),
+            ["learn subwords", "split train", "split valid", "split test", "binarize"],
+        ),
+        (lambda out: ({}, {"pair_filter": PairFilter(max_length=20)}), ["split train", "binarize"]),
         (_damaged_result, ["split valid"]),
     ],
-)  # fmt: skip
-def test_just_what_changed_is_done_again(
-    corpus: Corpus,
-    prepared: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    without_binarizing: None,
-    change: Callable[[Corpus, CorpusRecipe, Path], tuple[Corpus, CorpusRecipe]],
-    redone: list[str],
-) -> None:
+)
+def test_just_what_changed_is_done_again(corpus, prepared, tmp_path, capsys, without_binarizing, change, redone):
     out = tmp_path / "out"
-    subprocess.run(["cp", "-r", prepared, out], check=True)
-    changed_corpus, changed_recipe = change(corpus, RECIPE, out)
-    if "binarize" in redone:
-        with pytest.raises(UserError, match="as far as"):
-            prepare(changed_corpus, changed_recipe, out)
-    else:
-        prepare(changed_corpus, changed_recipe, out)
-        assert contents(out) == contents(prepared)
+    subprocess.run(["cp", "-a", prepared, out], check=True)
+    for path in corpus.test[0].inputs:
+        shutil.copy(path, tmp_path)
+    of_corpus, of_recipe = change(out)
+    times = {path: path.stat().st_mtime_ns for path in (out / "data-bin").iterdir()}
+    with pytest.raises(UserError, match="as far as") if "binarize" in redone else contextlib.nullcontext():
+        prepare(dataclasses.replace(corpus, **of_corpus), dataclasses.replace(RECIPE, **of_recipe), out)
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if ":" not in line] == redone
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert "binarize" in redone or contents(out) == contents(prepared)
 
 
 def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
@@ -233,21 +197,23 @@ def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) ->
     assert not [line for line in read_lines(tmp_path / "out" / "bpe.codes") if "Z9" in line]
 
 
-def test_options_of_the_command(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("options", "subwords"),
+    [
+        (["--bpe-learner", "tokenizers"], Subwords("bpe", 60, "tokenizers")),
+        (
+            ["--subwords", "sentencepiece", "--character-coverage", "0.99"],
+            Subwords("sentencepiece", 60, character_coverage=0.99),
+        ),
+    ],
+)
+def test_options_of_the_command(corpus, tmp_path, monkeypatch, options, subwords):
+    monkeypatch.setattr(command, "prepare", lambda corpus, recipe, *args, **more: recipe)
+    monkeypatch.setattr(command, "format_summary", lambda recipe: recipes.append(recipe))
+    monkeypatch.setattr("sys.argv", _command(corpus, tmp_path, *options)[1:])
     recipes = []
-    monkeypatch.setattr(command, "prepare", lambda corpus, recipe, *args, **more: recipes.append(recipe))
-    monkeypatch.setattr(command, "format_summary", str)
-    for options in (
-        ["--bpe-learner", "tokenizers"],
-        ["--subwords", "sentencepiece", "--character-coverage", "0.99"],
-    ):
-        monkeypatch.setattr("sys.argv", _command(corpus, tmp_path, *options)[1:])
-        cli.run("prepare-text")
-    bpe = Subwords("bpe", 60, "tokenizers")
-    assert recipes == [
-        CorpusRecipe(RECIPE.words, bpe, RECIPE.pair_filter),
-        CorpusRecipe(RECIPE.words, Subwords("sentencepiece", 60, character_coverage=0.99), RECIPE.pair_filter),
-    ]
+    cli.run("prepare-text")
+    assert recipes == [dataclasses.replace(RECIPE, subwords=subwords)]
 
 
 def _with(corpus: Corpus, folder: Path, split: str, side: int, text: bytes | None) -> Corpus:
@@ -271,9 +237,7 @@ def _with(corpus: Corpus, folder: Path, split: str, side: int, text: bytes | Non
     ],
 )
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_bad_text_is_one_line_and_leaves_nothing(
-    corpus: Corpus, tmp_path: Path, split: str, side: int, text: bytes | None, message: str, jobs: int
-) -> None:
+def test_bad_text_is_one_line_and_leaves_nothing(corpus, tmp_path, split, side, text, message, jobs):
     bad = _with(corpus, tmp_path, split, side, text)
     with pytest.raises(UserError, match=message) as error, working(jobs) as workers:
         prepare(bad, RECIPE, tmp_path / "out", workers)
@@ -283,11 +247,20 @@ def test_bad_text_is_one_line_and_leaves_nothing(
     assert not [name for name in contents(tmp_path / "out") if split in name]
 
 
+def test_nothing_left_to_train_on_and_folders_that_are_none(corpus, tmp_path):
+    message = r"train\.en: no training pair is left \(.*299 too long.*\): look at the limits"
+    with pytest.raises(UserError, match=message):
+        prepare(corpus, dataclasses.replace(RECIPE, pair_filter=PairFilter(max_length=1)), tmp_path / "out")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in "file", "dangling":
+        with pytest.raises(UserError, match=f"{name}: cannot be written"):
+            prepare(corpus, RECIPE, tmp_path / name)
+
+
 def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
     sides = [(tmp_path / "more.en"), (tmp_path / "more.de")]
-    sides[0].write_bytes(
-        b"".join(b"one dog sees\xff the man .\n" if n == 1 else b"two men see a dog .\n" for n in range(9))
-    )
+    sides[0].write_bytes(b"two men see a dog .\none dog sees\xff the man .\n" + b"two men see a dog .\n" * 7)
     sides[1].write_bytes(b"zwei Frauen sehen .\n" * 9)
     more = PlainText(*sides)
     several = dataclasses.replace(corpus, train=[*corpus.train, more], valid=[*corpus.valid, *corpus.test], sample=7)
@@ -309,26 +282,18 @@ def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
     assert contents(tmp_path / "out") == contents(tmp_path / "anew")
 
 
-def test_counts_are_those_of_the_files(prepared: Path) -> None:
-    text = json.loads((prepared / "summary.json").read_text())["text"]
-    for split, sides in text.items():
-        for lang, side in sides.items():
-            lines = [line.split() for line in read_lines(prepared / "subwords" / f"{split}.{lang}")]
-            assert side["subwords"] == sum(map(len, lines))
-            assert side["longest"] == max(map(len, lines))
-            assert side["words"] == sum(not piece.endswith("@@") for line in lines for piece in line)
-
-
-def test_binarized_as_by_fairseq_preprocess(prepared: Path, tmp_path: Path) -> None:
+def test_binarized_as_by_fairseq_preprocess(prepared, tmp_path, monkeypatch):
     from fairseq import options
     from fairseq_cli import preprocess
 
-    command = ["-s", "en", "-t", "de", "--joined-dictionary", "--destdir", str(tmp_path)]
+    command = ["-s", "en", "-t", "de", "--joined-dictionary", "--destdir", str(tmp_path / "theirs")]
     for split in ("train", "valid", "test"):
         command += [f"--{split}pref", str(prepared / "subwords" / split)]
     preprocess.main(options.get_preprocessing_parser().parse_args(command))
-    (tmp_path / "preprocess.log").unlink()
-    assert contents(tmp_path) == _binarized(prepared)
+    (tmp_path / "theirs" / "preprocess.log").unlink()
+    monkeypatch.setattr("resmlp_mt.data.binarize.BLOCK", 7)
+    Binarizing(prepared / "subwords", tmp_path / "ours", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
+    assert contents(tmp_path / "theirs") == contents(tmp_path / "ours") == _binarized(prepared)
 
 
 @pytest.mark.parametrize("symbols", [9, 12, 65_495, 65_496])
@@ -336,11 +301,8 @@ def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbo
     from fairseq.data import Dictionary
     from fairseq.data.indexed_dataset import MMapIndexedDataset, make_builder
 
-    counts = {f"w{number}": number % 7 + 1 for number in range(symbols - 4)} | {
-        "madeupword0001": 3,
-        "<s>": 1,
-        "</s>": 2,
-    }
+    counts = {f"w{number}": number % 7 + 1 for number in range(symbols - 4)}
+    counts |= {"madeupword0001": 3, "<s>": 1, "</s>": 2}
     theirs = Dictionary()
     for symbol, count in counts.items():
         theirs.add_symbol(symbol, count)
@@ -366,39 +328,14 @@ def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbo
     assert len(MMapIndexedDataset(str(tmp_path / "data-bin" / "train.en-de.de"))) == 3
 
 
-def test_positions_in_blocks(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resmlp_mt.data.binarize.BLOCK", 7)
-    Binarizing(prepared / "subwords", tmp_path / "data-bin", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
-    assert contents(tmp_path / "data-bin") == _binarized(prepared)
-
-
-def test_nothing_left_to_train_on(corpus: Corpus, tmp_path: Path) -> None:
-    recipe = dataclasses.replace(RECIPE, pair_filter=PairFilter(max_length=1))
-    with pytest.raises(
-        UserError, match=r"train\.en: no training pair is left \(.*299 too long.*\): look at the limits"
-    ):
-        prepare(corpus, recipe, tmp_path / "out")
-
-
-def test_a_folder_that_is_none(corpus: Corpus, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="file: cannot be written"):
-        prepare(corpus, RECIPE, tmp_path / "file")
-    (tmp_path / "dangling").symlink_to("nowhere")
-    with pytest.raises(UserError, match="dangling: cannot be written"):
-        prepare(corpus, RECIPE, tmp_path / "dangling")
-
-
 def test_full_disk_ends_the_command_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    limit = 5_000  # bytes a file, less than the training text
-    done = subprocess.run(
-        _command(corpus, out),
-        capture_output=True,
-        text=True,
-        env=_environment(),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))  # bytes a file, less than the training text
+
+    command = _command(corpus, out)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, preexec_fn=limited)
     assert done.returncode == 1
     assert re.fullmatch(r".*/out/tokenized/train\.1\.(en|de): cannot be written: File too large\n", done.stderr)
     assert set(contents(out)) == {".lock", "steps.json"}
@@ -428,18 +365,13 @@ def _own_files(out: Path) -> list[Path]:
         (["--source-lang", "../en"], 1, "--source-lang '../en': give letters"),
         (["--source-lang", "de"], 1, "both 'de'"),
         (["--max-ratio", "nan"], 1, "max_ratio nan: give a number from 1 to"),
-        (["--jobs", "-1"], 2, "argument --jobs: -1 is not a whole number from 1"),
         (["--max-length", "10000000"], 1, "max_length 10000000: give a whole number"),
-        (["--sample", "0"], 2, "argument --sample: 0 is not a whole number from 1"),
         (["--symbols", "many"], 2, "invalid int value: 'many'"),
         (["--out", ""], 2, "argument --out: is empty: give a name"),
         (["--test", "nowhere", "nowhere"], 1, "nowhere: no such file"),
     ],
 )
-def test_a_command_that_fails_at_once_changes_nothing(
-    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    options: list[str], status: int, message: str,
-) -> None:  # fmt: skip
+def test_a_command_that_fails_at_once_changes_nothing(corpus, tmp_path, monkeypatch, capsys, options, status, message):
     _own_files(tmp_path)
     before = _snapshot(tmp_path)
     monkeypatch.setattr("sys.argv", [*_command(corpus, tmp_path)[1:], *options])
@@ -454,7 +386,6 @@ def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> 
     own = _own_files(tmp_path)
     prepare(corpus, RECIPE, tmp_path)
     assert [path.read_text() for path in own] == ["mine"] * len(own)
-    assert not (tmp_path / ".unfinished").exists()
     for path in own:
         path.unlink()
     assert contents(tmp_path) == contents(prepared)
@@ -471,15 +402,26 @@ def _encoded(corpus: Corpus, folder: Path, split: str, encoding: str, share: flo
     return _with(corpus, folder, split, 1, text + "".join(f"{line}\n" for line in lines[broken:]).encode())
 
 
-@pytest.mark.parametrize(("split", "encoding"), [("train", "utf-16"), ("valid", "utf-16-le"), ("test", "utf-32")])
-def test_other_unicode_is_refused_before_any_work(corpus: Corpus, tmp_path: Path, split: str, encoding: str) -> None:
-    with pytest.raises(UserError, match=r"bad\.de: is (UTF-|no UTF-8 text).*: iconv -f UTF-") as error:
-        prepare(_encoded(corpus, tmp_path, split, encoding), RECIPE, tmp_path / "out")
+def test_other_unicode_is_refused_before_any_work(corpus, tmp_path):
+    with pytest.raises(UserError, match=r"bad\.de: is no UTF-8 text.*: iconv -f UTF-") as error:
+        prepare(_encoded(corpus, tmp_path, "valid", "utf-16-le"), RECIPE, tmp_path / "out")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_text_in_latin_1_is_refused(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("share", "told"), [(0.1, True), (0.005, False)])
+def test_lines_that_are_not_utf8_are_told_where_they_are_many(
+    corpus, tmp_path, capsys, without_binarizing, share, told
+):
+    bad = _encoded(corpus, tmp_path, "train", "latin-1", share)
+    for _ in range(2):  # also where the step is reused
+        with pytest.raises(UserError, match="as far as"):
+            prepare(bad, RECIPE, tmp_path / "out")
+        error = capsys.readouterr().err
+        assert bool(re.fullmatch(r".*/bad\.de: \d+ of 300 lines \(\d+\.\d%\) are not UTF-8, .*\n", error)) == told
+
+
+def test_a_text_in_latin_1_is_refused(corpus, tmp_path, monkeypatch):
     bad = _encoded(corpus, tmp_path, "train", "latin-1")
     with pytest.raises(UserError, match=r"bad\.de: 2\d\d of 300 lines \(9\d\.\d%\) are not UTF-8: .*iconv -f LATIN1"):
         prepare(bad, RECIPE, tmp_path / "out")
@@ -490,67 +432,21 @@ def test_a_text_in_latin_1_is_refused(corpus: Corpus, tmp_path: Path, monkeypatc
         prepare(bad, RECIPE, tmp_path / "out")
 
 
-@pytest.mark.parametrize(("share", "told"), [(0.1, True), (0.005, False)])
-def test_lines_that_are_not_utf8_are_told_where_they_are_many(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None,
-    share: float, told: bool,
-) -> None:  # fmt: skip
-    bad = _encoded(corpus, tmp_path, "train", "latin-1", share)
-    for _ in range(2):  # also where the step is reused
-        with pytest.raises(UserError, match="as far as"):
-            prepare(bad, RECIPE, tmp_path / "out")
-        error = capsys.readouterr().err
-        assert bool(re.fullmatch(r".*/bad\.de: \d+ of 300 lines \(\d+\.\d%\) are not UTF-8, .*\n", error)) == told
-
-
-# --- Languages
-
-
 @pytest.mark.parametrize(
     ("langs", "words", "told"),
     [
-        (("en", "da"), Words(), ["--target-lang da"]),
-        (("pt_BR", "src"), Words(), ["--source-lang pt_BR", "--target-lang src"]),
-        (("xx", "german"), Words("none", normalize=False), []),
-        (("ja", "ko"), Words("none"), []),
+        (("pt_BR", "da"), Words(), ["--source-lang pt_BR", "--target-lang da"]),
+        (("xx", "ja"), Words("none", normalize=False), []),
     ],
 )
-def test_languages_without_rules_are_told(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], without_binarizing: None,
-    langs: tuple[str, str], words: Words, told: list[str],
-) -> None:  # fmt: skip
+def test_languages_without_rules_are_told(corpus, tmp_path, capsys, without_binarizing, langs, words, told):
     with pytest.raises(UserError, match="as far as"):
         prepare(dataclasses.replace(corpus, langs=langs, sample=20), dataclasses.replace(RECIPE, words=words), tmp_path)
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(": sacremoses has no list of abbreviations")[0] for line in lines] == told
 
 
-# --- Ctrl-C
-
-
-@pytest.mark.parametrize(("step", "jobs"), [("learn subwords", 1), ("binarize", 2)])
-def test_interrupted_in_one_line_and_run_again(
-    corpus: Corpus, prepared: Path, tmp_path: Path, step: str, jobs: int
-) -> None:
-    out = tmp_path / "out"
-    command = _command(corpus, out, "--jobs", str(jobs))
-    run = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment(), start_new_session=True
-    )
-    while run.stdout.readline().strip() != step:
-        assert run.poll() is None
-    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: workers too
-    assert (run.stderr.read(), run.wait()) in [("interrupted\n", -signal.SIGINT), ("", 0)]
-    run.stdout.close()
-    run.stderr.close()
-    assert not (out / ".unfinished").exists()
-    prepare(corpus, RECIPE, out)
-    assert contents(out) == contents(prepared)
-
-
-def test_too_little_disk_is_said_first(
-    corpus: Corpus, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_disk_is_said_first(corpus, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=20_000))
     monkeypatch.setattr("sys.argv", _command(corpus, tmp_path / "out")[1:])
     with pytest.raises(UserError, match=r"/out: 20\.0 kB free on its disk, but about 1\d\d\.\d kB needed .*: make"):
@@ -558,4 +454,21 @@ def test_too_little_disk_is_said_first(
     assert not (tmp_path / "out").exists()
     shutil.copytree(prepared, tmp_path / "out")
     cli.run("prepare-text")  # nothing is left to be done
-    assert contents(tmp_path / "out") == contents(prepared)
+
+
+# --- Ctrl-C
+
+
+@pytest.mark.parametrize(("step", "jobs"), [("learn subwords", 1), ("binarize", 2)])
+def test_interrupted_in_one_line_and_run_again(corpus, prepared, tmp_path, step, jobs):
+    out = tmp_path / "out"
+    command = _command(corpus, out, "--jobs", str(jobs))
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
+    with subprocess.Popen(command, start_new_session=True, **piped) as run:
+        while run.stdout.readline().strip() != step:
+            assert run.poll() is None
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does: workers too
+        assert (run.stderr.read(), run.wait()) in [("interrupted\n", -signal.SIGINT), ("", 0)]
+    assert not [path for path in out.rglob(".*") if path.name != ".lock"]
+    prepare(corpus, RECIPE, out)
+    assert contents(out) == contents(prepared)

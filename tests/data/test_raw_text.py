@@ -1,5 +1,6 @@
 """Raw text by what preparing left in data-bin, beside what preparing itself made of it."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -10,7 +11,6 @@ import pytest
 from fairseq.data import Dictionary
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, how_to_translate, prepare
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PlainText
@@ -26,9 +26,7 @@ NASTY = [
     "the red-haired man -- and well-known 10-12 @-@ things",
     "Er sagte: \"Ja.\" ,,so`` ''oder'' ´so´",
     "AT&T &amp; <b>[x|y]</b> &apos;",
-    "3.5 m² of ½ ﬁre… ﹏ Ａ",
-    "crlf at its end\r",
-    "  spaces \u3000 of   all kinds\u2003 ",
+    "  3.5 m² of ½ ﬁre… \u3000 ﹏ Ａ\u2003 \r",
     "the dog@@ and @@ ▁ <unk> </s>",
     "unknown: 東京 🙂 ß ẞ İ",
 ]
@@ -48,12 +46,7 @@ def prepared(request, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) 
     for lang in corpus.langs:
         (folder / f"nasty.{lang}").write_text("".join(f"{line}\n" for line in NASTY), newline="")
     nasty = PlainText(*(folder / f"nasty.{lang}" for lang in corpus.langs))
-    recipe = RECIPES[request.param]
-    prepare(
-        Corpus(corpus.langs, corpus.train, corpus.valid, [nasty]),
-        CorpusRecipe(recipe.words, recipe.subwords, PairFilter()),
-        folder / "out",
-    )
+    prepare(dataclasses.replace(corpus, test=[nasty]), RECIPES[request.param], folder / "out")
     made = {lang: (folder / "out" / "subwords" / f"test.{lang}").read_text().split("\n")[:-1] for lang in corpus.langs}
     shutil.move(folder / "out" / "data-bin", folder / "elsewhere")
     shutil.rmtree(folder / "out")
@@ -87,18 +80,9 @@ def test_a_tokenizer_without_fairseq_does_the_same(prepared: tuple[Path, dict[st
 
 
 SENTENCES = {
-    "de": [
-        "Ein rothaariger Mann im T-Shirt hält ein Schild, auf dem „Willkommen“ steht – um 15.30 Uhr.",
-        "Dr. Müller kaufte z.B. 1.000 Äpfel für 3,50 €; oder (vielleicht) nicht?",
-    ],
-    "fr": [
-        "L'homme n'a-t-il pas vu aujourd'hui 5 % des « journaux » ?",
-        "Qu'est-ce que c'est ? D'abord l'eau, puis 3,5 litres.",
-    ],
-    "en": [
-        "The Joneses' dog, a well-known one (10-12 years), doesn't cost $5.50, does it?",
-        '"Yes," he said; "it\'s Mr. Smith\'s."',
-    ],
+    "de": "Dr. Müller kaufte z.B. 1.000 Äpfel für 3,50 €; oder (vielleicht) nicht? „Ja“ – um 15.30 Uhr.",
+    "fr": "L'homme n'a-t-il pas vu aujourd'hui 5 % des « journaux » ? Qu'est-ce que c'est ?",
+    "en": "The Joneses' dog, a well-known one (10-12), doesn't cost $5.50. \"Yes,\" he said; \"it's Mr. Smith's.\"",
 }
 
 
@@ -108,8 +92,7 @@ def test_words_become_running_text_again(lang: str, dash_splits: bool) -> None:
     words = Words(dash_splits=dash_splits, normalize=False)
     text = RawText(Path(), ("xx", lang), words, Subwords("bpe"), "bpe.codes")
     tokenize, detokenize = text.tokenizer(lang), text.detokenizer(lang)
-    for sentence in SENTENCES[lang]:
-        assert detokenize(tokenize(sentence)) == sentence
+    assert detokenize(tokenize(SENTENCES[lang])) == SENTENCES[lang]
 
 
 def test_subwords_are_joined_once() -> None:
@@ -159,18 +142,14 @@ NOT_OURS = "text.json: not what preparing writes"
         (lambda folder: os.remove(folder / "text.json"), "text.json: cannot be read: No such file"),
         (_written(b'{"version": 1'), NOT_OURS),
         (_written(b"[1]"), NOT_OURS),
-        (_written(b"[" * 60_000), NOT_OURS),
         (_written(b" " * 70_000 + b"{}"), NOT_OURS),
         (_values(version=2), "version is 2"),
-        (_values(languages=["en"]), "languages is"),
         (_values(languages=["en", "../de"]), "languages is"),
         (_values(tokenizer="perl"), "tokenizer is 'perl'"),
-        (_values(normalize=1), "normalize is 1"),
         (_values(dash_splits="gone"), "dash_splits is None"),
         (_values(subwords=["bpe"]), "subwords is"),
         (_values(learned="../bpe.codes"), r"learned is '\.\./bpe\.codes'"),
         (_values(learned=".."), r"learned is '\.\.'"),
-        (_values(learned="bpe.codes\n"), "learned is"),
         (_values(sha256="0"), "sha256 is '0'"),
         (_values(learned="nowhere"), "nowhere: cannot be read: No such file"),
         (lambda folder: (folder / "bpe.codes").write_text("#version: 0.2\nt h\n"), "not the file that preparing left"),

@@ -1,5 +1,6 @@
 """Sources: streams of raw pairs that keep their alignment, from files and beside the ``tar`` command."""
 
+import contextlib
 import gzip
 import io
 import lzma
@@ -9,6 +10,7 @@ import subprocess
 import tarfile
 import tracemalloc
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,34 +44,28 @@ def test_plain_and_gzipped(tmp_path: Path) -> None:
     assert (source.name, list(source.inputs)) == ("a", [tmp_path / "a", tmp_path / "b.gz"])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"1\n2\n", r"/b ends after line 2 but .*/a goes on: .*aligned"),
-        (b"1\n2\n3\n4", r"/a ends after line 3 but .*/b goes on"),
-        (b"1\n2\n3\n\n", r"/a ends after line 3 but .*/b goes on"),
-    ],
-)
-def test_misaligned(tmp_path: Path, text: bytes, message: str) -> None:
+@pytest.mark.parametrize("text", [b"1\n2\n", b"1\n2\n3\n4", b"1\n2\n3\n\n"])
+def test_misaligned(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "a").write_bytes(b"1\n2\n3\n")
     (tmp_path / "b").write_bytes(text)
-    with pytest.raises(UserError, match=message):
+    short, long, line = ("b", "a", 2) if len(text) < 6 else ("a", "b", 3)
+    with pytest.raises(UserError, match=rf"/{short} ends after line {line} but .*/{long} goes on: .*aligned"):
         list(PlainText(tmp_path / "a", tmp_path / "b").pairs())
 
 
-@pytest.mark.parametrize("cut", [True, False])
-def test_a_broken_archive(tmp_path: Path, cut: bool) -> None:
-    (tmp_path / "a").write_bytes(b"x\n" * 100_000)
-    whole = gzip.compress(bytes(range(11, 251)) * 3000 + b"\n")
-    (tmp_path / "b.gz").write_bytes(whole[: len(whole) // 2] if cut else whole[:200] + b"\0" * 99 + whole[299:])
-    with pytest.raises(UserError, match=r"b\.gz: cannot be read after line 0"):
-        list(PlainText(tmp_path / "a", tmp_path / "b.gz").pairs())
-
-
-def test_a_side_is_not_the_other(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"one\n")
-    with pytest.raises(UserError, match=r"a: is given as source and as target"):
-        PlainText(tmp_path / "a", tmp_path / "." / "a").check()
+def test_what_cannot_be_read_as_a_pair(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "one").write_bytes(b"one\n")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(ENGLISH.encode())[:40])
+    for name, other, message in (
+        ("pipe", "pipe", "is not a regular file, but is read more than once"),
+        ("", "", "cannot be read: Is a directory"),
+        ("cut.gz", "cut.gz", "cannot be read: .*end-of-stream"),
+        ("missing", "missing", "no such file"),
+        ("one", "./one", "one: is given as source and as target"),
+    ):
+        with pytest.raises(UserError, match=message):
+            PlainText(tmp_path / name, tmp_path / other).check()
 
 
 @pytest.mark.parametrize("longest", [1000, LONGEST_SENTENCE])
@@ -92,12 +88,10 @@ CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
     ("content", "message"),
     [
         (ENGLISH.encode("utf-16"), "is UTF-16, not UTF-8: convert it: iconv -f UTF-16 -t UTF-8$"),
-        (b"\xfe\xff" + ENGLISH.encode("utf-16-be"), "is UTF-16, not"),
         (ENGLISH.encode("utf-32"), "is UTF-32, not"),
         (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16LE"),
         (RUSSIAN.encode("utf-16-be"), r"is no UTF-8 text \(\d+% of its bytes are zero\)"),
         (RUSSIAN.encode("koi8-r"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\): .* iconv -f ENCODING"),
-        (CHINESE.encode("gb18030"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\)"),
         (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz"),
         (random.Random(1).randbytes(5000), "is no UTF-8 text"),
     ],
@@ -127,19 +121,6 @@ def test_what_may_be_text(tmp_path: Path, content: bytes) -> None:
     check_text(tmp_path / "plain")
 
 
-def test_what_cannot_be_read_twice_or_at_all(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(ENGLISH.encode())[:40])
-    for name, message in (
-        ("pipe", "is not a regular file, but is read more than once"),
-        ("", "cannot be read: Is a directory"),
-        ("cut.gz", "cannot be read: .*end-of-stream"),
-        ("missing", "no such file"),
-    ):
-        with pytest.raises(UserError, match=message):
-            PlainText(tmp_path / name, tmp_path / name).check()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("archives")
@@ -156,33 +137,29 @@ PAIRS = [
 ]
 
 
+def _archived(place: Path, members: tuple[str, str]) -> list[tuple[bytes, bytes]]:
+    return list(ArchivedText("x", place, members).pairs())
+
+
 @pytest.mark.parametrize(("archive", "source", "target"), PAIRS)
-def test_pairs_are_those_of_the_unpacked_files(folder: Path, archive: str, source: str, target: str) -> None:
-    text = ArchivedText("x", folder / archive, (source, target))
-    for side, (member, lines) in enumerate(zip((source, target), zip(*text.pairs(), strict=True), strict=True)):
-        unpacked = subprocess.run(["tar", "-xOf", folder / archive, member], capture_output=True, check=True).stdout
-        if member.endswith(".gz"):
-            unpacked = subprocess.run(["gunzip"], input=unpacked, capture_output=True, check=True).stdout
-        assert list(lines) == unpacked.removesuffix(b"\n").split(b"\n")
-        assert text.sides[side] == f"{folder / archive}:{member}"
+def test_pairs_are_those_of_the_unpacked_files(folder, tmp_path, archive, source, target):
+    members = (source, target)
+    text = ArchivedText("x", folder / archive, members)
+    pairs = list(text.pairs())
     assert text.inputs == [folder / archive]
-
-
-@pytest.mark.parametrize(("archive", "source", "target"), PAIRS)
-def test_zip_and_unpacked_have_the_same_pairs(
-    folder: Path, tmp_path: Path, archive: str, source: str, target: str
-) -> None:
-    pairs = list(ArchivedText("x", folder / archive, (source, target)).pairs())
+    assert list(text.sides) == [f"{folder / archive}:{member}" for member in members]
     (tmp_path / "x.zip").write_bytes(replicas.zipped(archive))
-    assert list(ArchivedText("x", tmp_path / "x.zip", (source, target)).pairs()) == pairs
+    assert _archived(tmp_path / "x.zip", members) == pairs
     subprocess.run(["tar", "-xf", folder / archive, "-C", tmp_path], check=True)
-    text = ArchivedText("x", tmp_path, (source, target))
-    assert list(text.pairs()) == pairs
+    assert _archived(tmp_path, members) == pairs
+    text = ArchivedText("x", tmp_path, members)
     assert text.inputs == [tmp_path / source, tmp_path / target]
     if target.endswith(".gz"):  # as fairseq's own script leaves them
         subprocess.run(["gunzip", *text.inputs], check=True)
-        assert list(text.pairs()) == pairs
+        assert _archived(tmp_path, members) == pairs
         assert text.inputs == [tmp_path / source.removesuffix(".gz"), tmp_path / target.removesuffix(".gz")]
+    unpacked = [path.read_bytes().removesuffix(b"\n").split(b"\n") for path in text.inputs]
+    assert list(zip(*unpacked, strict=True)) == pairs
 
 
 def _linked(target: str) -> bytes:
@@ -204,8 +181,8 @@ def _with_password() -> bytes:
     return bytes(content)
 
 
-def _members(**content: bytes) -> dict[str, bytes]:
-    return {f"t/a.{lang}": text for lang, text in content.items()}
+def _tar(gzipped: bool = True, **content: bytes) -> bytes:
+    return replicas.tar({f"t/a.{lang}": text for lang, text in content.items()}, gzipped)
 
 
 NOISE = b"".join(f"{number * 7919 % 10007} ".encode() for number in range(200_000))
@@ -217,19 +194,16 @@ NOISE = b"".join(f"{number * 7919 % 10007} ".encode() for number in range(200_00
         (None, r"x\.tgz: no such file$"),
         (b"<html>not here</html>" * 1000, r"x\.tgz: cannot be read as an archive: it is none: get it again$"),
         (gzip.compress(b"no tar" * 1000), r"x\.tgz: cannot be read as an archive: it is none"),
-        (replicas.tar(_members(en=b"a\n")), r"x\.tgz: has no t/a\.de, or is cut off before it$"),
-        (replicas.tar(_members(en=NOISE, de=NOISE))[:100_000], r"x\.tgz.*: cannot be read .*end"),
-        (replicas.tar(_members(en=NOISE, de=NOISE), gzipped=False)[:100_000], r"x\.tgz.*: cannot be read .*end"),
-        (
-            lzma.compress(replicas.tar(_members(en=NOISE, de=NOISE), gzipped=False))[:9000] + bytes(9000),
-            "Corrupt input",
-        ),
+        (_tar(en=b"a\n"), r"x\.tgz: has no t/a\.de, or is cut off before it$"),
+        (_tar(en=NOISE, de=NOISE)[:100_000], r"x\.tgz.*: cannot be read .*end"),
+        (_tar(False, en=NOISE, de=NOISE)[:100_000], r"x\.tgz.*: cannot be read .*end"),
+        (lzma.compress(_tar(False, en=NOISE, de=NOISE))[:9000] + bytes(9000), "Corrupt input"),
         (_linked("nowhere"), r"x\.tgz: cannot be read as an archive: .*nowhere.* not found"),
         (_linked("a.en"), r"x\.tgz: cannot be read as an archive: maximum recursion depth"),
         (b"", r"x\.zip: cannot be read as an archive: File is not a zip file: get it again"),
         (replicas.zipped("training-parallel-un.tgz"), r"x\.zip: has no t/a\.en"),
         (_with_password(), r"x\.zip: cannot be read as an archive: .*password"),
-        (replicas.tar(_members(en=b"a\nb\n", de=b"a\n")), r"x\.tgz:t/a\.de ends after line 1 but .*a\.en goes on"),
+        (_tar(en=b"a\nb\n", de=b"a\n"), r"x\.tgz:t/a\.de ends after line 1 but .*a\.en goes on"),
     ],
 )
 def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes | None, message: str) -> None:
@@ -243,44 +217,40 @@ def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes | None
 
 def test_a_name_is_never_a_path(tmp_path: Path) -> None:
     (tmp_path / "x.tgz").write_bytes(replicas.tar({"../a.en": b"a\n", "./a.de": b"b\n"}))
-    assert list(ArchivedText("x", tmp_path / "x.tgz", ("../a.en", "a.de")).pairs()) == [(b"a", b"b")]
+    assert _archived(tmp_path / "x.tgz", ("../a.en", "a.de")) == [(b"a", b"b")]
     assert [path.name for path in tmp_path.iterdir()] == ["x.tgz"]
 
 
-@pytest.mark.parametrize("name", ["x.tgz", "x.zip", "unpacked"])
+@contextlib.contextmanager
+def most_memory(most: int) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["x.tgz", "x.zip", "unpacked/a.en.gz"])
 def test_a_line_without_an_end_takes_no_memory(tmp_path: Path, name: str) -> None:
     """A few kB of an archive can hold a line of gigabytes."""
     member = gzip.compress(b"one\n" + bytes(20_000_000))
-    archive = tmp_path / name
-    if name == "x.tgz":
-        archive.write_bytes(replicas.tar({"a.en.gz": member}))
-    elif name == "x.zip":
-        with zipfile.ZipFile(archive, "w") as file:
+    (tmp_path / "unpacked").mkdir()
+    content = replicas.tar({"a.en.gz": member}) if name == "x.tgz" else member
+    if name == "x.zip":
+        with zipfile.ZipFile(tmp_path / name, "w") as file:
             file.writestr("a.en.gz", member)
     else:
-        archive.mkdir()
-        (archive / "a.en.gz").write_bytes(member)
-    pairs = ArchivedText("x", archive, ("a.en.gz", "a.en.gz")).pairs()
+        (tmp_path / name).write_bytes(content)
+    pairs = ArchivedText("x", tmp_path / name.partition("/")[0], ("a.en.gz", "a.en.gz")).pairs()
     assert next(pairs) == (b"one", b"one")
-    tracemalloc.start()
-    try:
-        with pytest.raises(UserError, match=r"a\.en\.gz:2: more than 1,048,576 bytes: give text, a sentence a line"):
-            next(pairs)
-        assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    finally:
-        tracemalloc.stop()
+    message = r"a\.en\.gz:2: more than 1,048,576 bytes: give text, a sentence a line"
+    with most_memory(10_000_000), pytest.raises(UserError, match=message):
+        next(pairs)
 
 
 def test_memory_is_flat(tmp_path: Path) -> None:
-    line = b"words " * 200 + b"\n"
-    with tarfile.open(tmp_path / "x.tgz", "w:gz", compresslevel=1) as archive:
-        for lang in ("en", "de"):
-            entry = tarfile.TarInfo(f"a.{lang}")
-            entry.size = len(line) * 15_000  # 18 MB
-            archive.addfile(entry, io.BytesIO(line * 15_000))
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in ArchivedText("x", tmp_path / "x.tgz", ("a.en", "a.de")).pairs()) == 15_000
-        assert tracemalloc.get_traced_memory()[1] < 2_000_000
-    finally:
-        tracemalloc.stop()
+    text = (b"words " * 200 + b"\n") * 15_000  # 18 MB
+    (tmp_path / "x.tar").write_bytes(replicas.tar({"a.en": text, "a.de": text}, gzipped=False))
+    with most_memory(2_000_000):
+        assert sum(1 for _ in ArchivedText("x", tmp_path / "x.tar", ("a.en", "a.de")).pairs()) == 15_000

@@ -14,16 +14,20 @@ from resmlp_mt.common.progress import Progress
 from resmlp_mt.data.steps import Step, Steps, check_disk, text_bytes
 
 
-def _tree(folder: Path) -> dict[str, bytes | str | None]:
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resmlp_mt.data.steps.PATIENCE", 0)
+
+
+def _tree(folder: Path) -> dict[str, bytes | str | bool]:
     """Everything in a folder: bytes of files, targets of links."""
-    found: dict[str, bytes | str | None] = {}
-    for path in sorted(folder.rglob("*")):
-        content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
-        found[str(path.relative_to(folder))] = content
-    return found
+    return {
+        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
+        for path in folder.rglob("*")
+    }
 
 
-def _make(folder: Path, *names: str, name: str = "make", options: dict[str, int] | None = None, **more: object) -> bool:
+def _make(folder: Path, *names: str, name: str = "make", options=None, libraries=(), **more: object) -> bool:
     """Run one step that writes some files; whether it had to work."""
     outputs, worked = [folder / each for each in names], []
 
@@ -35,48 +39,47 @@ def _make(folder: Path, *names: str, name: str = "make", options: dict[str, int]
         return {"pairs": 12}
 
     with Steps.of_folder(folder, outputs, **more) as steps:
-        steps.run(Step(name, [], outputs, options or {}), work)
+        steps.run(Step(name, more.get("inputs", []), outputs, options or {}, libraries), work)
         steps.finish()
     return bool(worked)
 
 
-def test_a_step_is_done_again_where_something_differs(tmp_path: Path) -> None:
-    assert _make(tmp_path, "a", "deep/b")
-    assert not _make(tmp_path, "a", "deep/b")
-    assert _make(tmp_path, "a", "deep/b", options={"other": 1})
-    (tmp_path / "a").write_text("changed")
-    assert _make(tmp_path, "a", "deep/b", options={"other": 1})
-    (tmp_path / "a").unlink()
-    assert _make(tmp_path, "a", "deep/b", options={"other": 1})
-    assert not _make(tmp_path, "a", "deep/b", options={"other": 1})
+def test_a_step_is_done_again_where_something_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, text = tmp_path / "out", tmp_path / "text"
+    text.write_text("1")
+    asked = {"inputs": [text]}
+    changes = [
+        lambda: None,
+        lambda: asked.update(options={"other": 1}),
+        lambda: (out / "a").write_text("changed"),
+        lambda: (out / "deep" / "b").unlink(),
+        lambda: text.write_text("2"),
+        lambda: asked.update(libraries=["numpy"]),
+    ]
+    for change in changes:
+        change()
+        assert _make(out, "a", "deep/b", **asked)
+        assert re.fullmatch(r"make\nmake: 12 pairs in 0\.\d s, [\d,]+ pairs/s\n", capsys.readouterr().out)
+        assert not _make(out, "a", "deep/b", **asked)
+        assert capsys.readouterr().out == "make: nothing changed, reused\n"
+    assert json.loads((out / "times.json").read_text())["make"]["pairs"] == 12  # times are kept apart
+    assert "seconds" not in (out / "steps.json").read_text()
+    with Steps.of_folder(out, []), pytest.raises(UserError, match="another run is preparing it: wait"):
+        _make(out, "a")
 
 
-def test_inputs_and_libraries_count_too(tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    done = []
-    for content, libraries in (("1", []), ("1", []), ("2", []), ("2", ["numpy"])):
-        text.write_text(content)
-        step = Step("make", [text], [tmp_path / "out" / "a"], {}, libraries)
-        with Steps.of_folder(tmp_path / "out", step.outputs, step.inputs) as steps:
-            steps.run(step, lambda step=step: done.append(step) or {"pairs": step.outputs[0].write_text("ours")})
-            steps.finish()
-    assert len(done) == 3
-
-
-def test_times_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for _ in range(2):
-        _make(tmp_path, "a")
-    assert json.loads((tmp_path / "times.json").read_text())["make"]["pairs"] == 12
-    assert "seconds" not in (tmp_path / "steps.json").read_text()
-    lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"make: 12 pairs in 0\.\d s, [\d,]+ pairs/s", lines[1])
-    assert lines[2:] == ["make: nothing changed, reused"]
-
-
-@pytest.mark.parametrize("name", ["deep/b", "data-bin/notes/mine", "steps.json"])
-def test_what_is_not_on_record_is_refused_by_name(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("deep/b", "mine"),
+        ("data-bin/notes/mine", "mine"),
+        ("steps.json", ""),
+        ("steps.json", '{"files": 5, "steps": {}}'),
+    ],
+)
+def test_what_is_not_on_record_is_refused_by_name(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).write_text("mine")
+    (tmp_path / name).write_text(content)
     before = _tree(tmp_path)
     with pytest.raises(UserError, match=rf"/{re.escape(name)}: is not of an earlier preparation, .* --overwrite$"):
         _make(tmp_path, "a", "deep/b")
@@ -86,8 +89,7 @@ def test_what_is_not_on_record_is_refused_by_name(tmp_path: Path, name: str) -> 
     assert _make(tmp_path, "a", "deep/b", options={"other": 1})  # now it is ours
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("link", ["deep", "deep/b", "steps.json"])
+@pytest.mark.parametrize(("link", "overwrite"), [("deep", False), ("deep/b", True), ("steps.json", True)])
 def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, link: str, overwrite: bool) -> None:
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     for folder in (out, elsewhere):
@@ -99,15 +101,6 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, link: str, o
     with pytest.raises(UserError, match=rf"/{link}: is a symbolic link, .*: remove it$"):
         _make(out, "deep/b", overwrite=overwrite)
     assert _tree(tmp_path) == before
-
-
-@pytest.mark.parametrize("content", ["", "{}", '{"files": 5, "steps": {}}'])
-def test_what_is_no_record_of_ours_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "steps.json").write_text(content)
-    with pytest.raises(UserError, match=r"/steps\.json: is not of an earlier preparation"):
-        _make(tmp_path, "a")
-    assert (tmp_path / "steps.json").read_text() == content
-    assert _make(tmp_path, "a", overwrite=True)
 
 
 def test_what_other_options_have_left_goes(tmp_path: Path) -> None:
@@ -132,12 +125,12 @@ def test_a_run_that_ends_between_output_and_record_leaves_nothing_foreign(tmp_pa
             step = Step("make", [], [tmp_path / "a", tmp_path / "b"], {})
             steps.run(step, lambda: (tmp_path / "a").write_text("x") and os._exit(0))
     os.waitpid(child, 0)
-    assert (tmp_path / "a").exists() and (tmp_path / ".unfinished").exists()
+    assert (tmp_path / "a").exists()
     assert _make(tmp_path, "b", name="another")
     assert set(_tree(tmp_path)) == {".lock", "b", "steps.json", "times.json"}
 
 
-@pytest.mark.parametrize("name", ["a", "deep/b", "steps.json", ".unfinished/x", "data-bin/x", "old"])
+@pytest.mark.parametrize("name", ["a", "deep/b", "steps.json", "data-bin/x", "old"])
 def test_inputs_are_not_written_over(tmp_path: Path, name: str) -> None:
     _make(tmp_path, "a", "deep/b", "old")
     before = _tree(tmp_path)
@@ -145,16 +138,8 @@ def test_inputs_are_not_written_over(tmp_path: Path, name: str) -> None:
         with pytest.raises(UserError, match=f"would be written over the input .*{name}"):
             _make(tmp_path, "a", "deep/b", inputs=[tmp_path / name], overwrite=overwrite)
     assert _tree(tmp_path) == before
+    (tmp_path / "deep" / "other").write_text("mine")
     _make(tmp_path, "a", "deep/b", inputs=[tmp_path / "deep" / "other"])
-
-
-def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resmlp_mt.data.steps.PATIENCE", 0)
-    with (
-        Steps.of_folder(tmp_path, []),
-        pytest.raises(UserError, match="another run is preparing it: wait"),
-    ):
-        _make(tmp_path, "a")
 
 
 def test_progress_in_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,11 +176,9 @@ def test_what_a_killed_run_left_unfinished_is_room(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(UserError, match=r"1\.0 kB free on its disk, but about 3\.0 kB needed"):
         check_disk(tmp_path, 1000)
-    _sized(tmp_path / ".unfinished" / ".train.1.en.tmp", 2000)
+    _sized(tmp_path / "tokenized" / ".train.1.en.01234567.tmp", 1000)
+    _sized(tmp_path / ".data-bin.01234567.tmp" / "new" / "train.bin", 1000)
     check_disk(tmp_path, 1000)
-    with pytest.raises(UserError, match=r"about 3\.0 kB needed \(1 bytes of downloads"):
+    with pytest.raises(UserError, match=r"about 1\.0 kB needed \(1 bytes of downloads"):
         check_disk(tmp_path, 1000, download=1)
-
-
-def test_the_text_of_a_file(tmp_path: Path) -> None:
     assert [text_bytes(_sized(tmp_path / name, 1000)) for name in ("a.en", "a.en.gz")] == [1000, 3000]

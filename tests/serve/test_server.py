@@ -15,7 +15,6 @@ from serve.fake_server import POSITIONS, Client, FakeTranslator, serving
 from translate.small_folder import make
 
 from resmlp_mt import Translator
-from resmlp_mt.common.colors import PLAIN
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.protocol import document
 from resmlp_mt.serve.settings import Access, Limits, access, listening
@@ -272,8 +271,9 @@ def test_the_page_takes_nothing_from_another_server(client: Client) -> None:
 
 
 def test_the_page_has_the_colors_of_the_pictures() -> None:
+    curves = pytest.importorskip("resmlp_mt.lab.trainings.curves")  # needs matplotlib
     style = (PAGE / "page.css").read_text()
-    for name, color in zip(("plus", "minus"), PLAIN, strict=False):
+    for name, color in zip(("plus", "minus"), curves.PLAIN, strict=False):
         numbers = ", ".join(str(int(color[at : at + 2], 16)) for at in (1, 3, 5))
         assert f"--{name}: {numbers};" in style
 

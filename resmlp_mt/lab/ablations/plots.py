@@ -6,9 +6,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from resmlp_mt.common.colors import RESMLP, SYSTEMS
 from resmlp_mt.common.files import atomic_write
 from resmlp_mt.lab.ablations.table import Table
+from resmlp_mt.lab.trainings.curves import RESMLP, SYSTEMS
 
 _PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 """The ground of a number, which keeps lines out of it."""

@@ -9,11 +9,11 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from resmlp_mt.common.colors import colors_of
 from resmlp_mt.common.files import atomic_write
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread
 from resmlp_mt.lab.benchmarks.real_text import Row
 from resmlp_mt.lab.benchmarks.report import Section
+from resmlp_mt.lab.trainings.curves import colors_of
 
 
 def draw(section: Section, path: Path) -> None:

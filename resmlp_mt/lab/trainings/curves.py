@@ -1,11 +1,11 @@
-"""Trainings as curves; needs matplotlib."""
+"""Trainings as curves, and the color that a system has in all pictures; needs matplotlib."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from resmlp_mt.common.colors import colors_of
 from resmlp_mt.common.files import PathLike, atomic_write
 from resmlp_mt.lab.trainings.log import Curves
 
@@ -19,6 +19,24 @@ PANELS = [
 ]
 NAMES_A_LINE = 6
 STYLES = "-", "--", ":", "-."
+
+# Told apart by color-blind eyes too: the colors of Okabe and Ito, and of Tol
+RESMLP = "#0072B2"
+SYSTEMS = {  # by the name that a picture has for it, in lower case; architectures and names of rows
+    **dict.fromkeys(["resmlp_transformer", "resmlp-6", "resmlp", "resmlp6", "paper"], RESMLP),
+    "transformer": "#4D4D4D",
+    **dict.fromkeys(["resmlp_transformer:inference_precision=bf16", "heads", "16-heads-relative"], "#56B4E9"),
+    **dict.fromkeys(["resmlp_transformer:inference_precision=int8", "resmlp-12", "resmlp12"], "#009E73"),
+    "ctranslate2:compute_type=float32": "#E69F00",
+    "ctranslate2:compute_type=int8": "#D55E00",
+    "lightconv": "#CC79A7",
+    **dict.fromkeys(["fconv", "convs2s"], "#999933"),
+    "lstm": "#882255",
+}
+# For systems that are not listed, in the order of their appearance
+OTHERS = "#AA4499", "#44AA99", "#DDCC77", "#332288", "#661100", "#117733", "#CC6677"
+# For what is no system
+PLAIN = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
 
 
 def draw_curves(runs: Mapping[str, Curves], path: PathLike, title: str = "") -> None:
@@ -61,3 +79,19 @@ def figure_of(runs: Mapping[str, Curves], title: str = "") -> Figure:
     if title:
         figure.suptitle(title)
     return figure
+
+
+def colors_of(names: Iterable[str]) -> dict[str, str]:
+    """The color of each system of a picture; ``NAME, seed 1`` has NAME's, ``NAME, 1 process`` a lighter one of it."""
+    others, found, colors = itertools.cycle(OTHERS), {}, dict(SYSTEMS)
+    for name in dict.fromkeys(names):
+        system, _, processes = name.lower().partition(", ")
+        if system not in colors:
+            colors[system] = next(others)
+        found[name] = _lighter(colors[system]) if processes == "1 process" else colors[system]
+    return found
+
+
+def _lighter(color: str) -> str:
+    """Half-way to white."""
+    return "#" + "".join(f"{(int(color[at : at + 2], 16) + 255) // 2:02X}" for at in (1, 3, 5))
