@@ -128,7 +128,7 @@ def test_a_training_does_not_silently_begin_anew(train, tmp_path, file):
     ("options", "data", "message"),
     [
         ([], "other", "its source dictionary has 16 symbols, the data-bin's has 24: give the data-bin that it was"),
-        (["--decoder-ffn-embed-dim", 9], "bin", "is 256 x 64 in it, but 9 x 64 in the model: give the options of its"),
+        (["--decoder-ffn-embed-dim", 9], "bin", r"is \(256, 64\) in it, but \(9, 64\) in the model: give the options"),
     ],
     ids=["vocabulary", "sizes"],
 )
