@@ -45,9 +45,7 @@ def test_what_fairseq_would_not_do_is_refused(parse, data, command, given, messa
 @pytest.mark.skipif(torch.cuda.is_available(), reason="fairseq starts a process for each GPU")
 def test_processes_that_would_not_be_started(parse, data):
     two = ["--distributed-world-size", 2, "--distributed-init-method", "tcp://localhost:1"]
-    with pytest.raises(
-        UserError, match=r"--distributed-init-method with no GPU that PyTorch sees: .* would do nothing"
-    ):
+    with pytest.raises(UserError, match="--distributed-init-method without a GPU would start no process"):
         parse("training", data, *two)
     parse("training", data, *two, "--distributed-no-spawn")
 

@@ -83,7 +83,7 @@ def test_the_last_checkpoints_by_number(tmp_path):
     assert last(2, "epoch", 9) == ["checkpoint2.pt", "checkpoint9.pt"]
     assert last(2, "update") == ["checkpoint_2_500.pt", "checkpoint_10_1000.pt"]
     assert last(1, "update", 999) == ["checkpoint_2_500.pt"]
-    with pytest.raises(UserError, match=r"6 epoch .* there are 5 \(checkpoint1.pt, .*checkpoint11.pt\)"):
+    with pytest.raises(UserError, match=r"6 epoch .* there are 5"):
         last(6, "epoch")
 
 
@@ -112,7 +112,7 @@ def test_models_that_do_not_average_are_refused(tmp_path, model, message):
         (["--inputs", "good.pt", "folder/../good.pt"], "comes twice"),
         (["--inputs", "good.pt", "--output", "folder/../good.pt"], "would be written over the input"),
         (["--inputs", "."], "--inputs .: give one directory"),
-        (["--inputs", ".", "--num-epoch-checkpoints", "0"], "give 1 or more"),
+        (["--inputs", ".", "--num-epoch-checkpoints", "0"], "ask for 1 or more"),
         (["--inputs", "a.pt", "b.pt", "--num-update-checkpoints", "2"], "--inputs a.pt: give one directory"),
         (["--inputs", "a.pt", "--checkpoint-upper-bound", "2"], "--inputs a.pt: give one directory"),
     ],
