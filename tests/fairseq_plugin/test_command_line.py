@@ -64,8 +64,3 @@ def test_an_architecture_is_asked_for_but_no_task(monkeypatch, small, checkpoint
 def test_missing_languages_are_those_of_the_data(data, parse, command, given, completed):
     args = parse(command, data, *given)
     assert (args.source_lang, args.target_lang) == completed
-
-
-def test_what_is_no_data_is_left_to_the_task(parse, tmp_path):
-    args = parse("training", tmp_path / "nowhere", "-s", "xx")
-    assert (args.source_lang, args.target_lang) == ("xx", None)

@@ -9,7 +9,7 @@ from builders import build, dictionary
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
-from resmlp_mt.nn import Aff, DecoderLayer, EncoderLayer
+from resmlp_mt.nn import Aff
 
 # Touvron et al. 2021, section 3.6, and the design: width, MLP, layers, heads, dropout, positions
 EXPECTED = {
@@ -30,32 +30,24 @@ EXPECTED = {
 }
 
 
-def heads_of(name):
-    """Matrices A in a layer; beyond the paper."""
-    return 8 if "_gated" in name and "wmt" in name else 16 if name.endswith(("_heads", "_gated")) else 1
-
-
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_preset_says_what_the_paper_says(name):
-    width, hidden, layers, heads, dropout, positions = EXPECTED[name]
     args = Namespace()
     apply_preset(args, name)
     for side in "encoder", "decoder":
-        assert getattr(args, f"{side}_embed_dim") == width
-        assert getattr(args, f"{side}_ffn_embed_dim") == hidden
-        assert getattr(args, f"{side}_layers") == layers
-    assert args.decoder_attention_heads == heads
-    assert args.dropout == dropout
+        sizes = [getattr(args, f"{side}_{size}") for size in ("embed_dim", "ffn_embed_dim", "layers")]
+        positions = args.max_source_positions if side == "encoder" else args.max_target_positions
+        assert (*sizes, args.decoder_attention_heads, args.dropout, positions) == EXPECTED[name]
+    assert not args.token_positional_embeddings
     mixer = name == "mixer_transformer"  # Tolstikhin et al. 2021: an MLP over positions, LayerNorm, no LayerScale
-    assert args.layerscale_init == (1.0 if mixer else 0.2)
     gated = "_gated" in name  # beyond the paper, as heads are
-    mixing = "mlp" if mixer else "gated" if gated else "linear"
-    assert (args.token_mixing, args.norm) == (mixing, "layernorm" if mixer else "affine")
-    heads = heads_of(name), heads_of(name) > 1
-    assert args.mixing_dropout == (0.1 if gated else 0.0)
-    assert args.mixing_band == (3 if gated else 0)
-    assert (args.mixing_heads, args.mixing_relative, args.token_positional_embeddings) == (*heads, False)
-    assert args.max_source_positions == args.max_target_positions == positions
+    found = args.token_mixing, args.norm, args.layerscale_init, args.mixing_dropout, args.mixing_band
+    if mixer:
+        assert found == ("mlp", "layernorm", 1.0, 0.0, 0)
+    else:
+        assert found == (("gated", "affine", 0.2, 0.1, 3) if gated else ("linear", "affine", 0.2, 0.0, 0))
+    heads = 8 if gated and "wmt" in name else 16 if name.endswith(("_heads", "_gated")) else 1
+    assert (args.mixing_heads, args.mixing_relative) == (heads, heads > 1)
 
 
 def test_the_command_line_wins_and_none_means_missing():
@@ -63,40 +55,6 @@ def test_the_command_line_wins_and_none_means_missing():
     apply_preset(args, "resmlp_transformer_tiny")
     assert (args.encoder_embed_dim, args.decoder_embed_dim, args.dropout) == (128, 128, 0.0)
     assert (args.encoder_layers, args.decoder_ffn_embed_dim, args.decoder_output_dim) == (2, 99, 128)
-
-
-def parameters_by_formula(vocabulary, dim, hidden, layers, positions, units, heads, band):
-    """Embeddings; A and b; two Aff a branch and one a stack; four projections of attention; two layers of MLP.
-
-    In the place of A and b MLP-Mixer has two layers with so many units between; LayerNorm is as large as Aff. With
-    heads there are so many A and b, and for each as many terms as there are distances. A gated mixing has three
-    projections, and one to the weights of its band.
-    """
-    mixing = positions * positions + positions + 4 * dim
-    if units:
-        mixing += units * (2 * positions + 1) - positions * positions
-    distances = 0
-    if heads > 1:
-        mixing += (heads - 1) * (positions * positions + positions)
-        distances = heads * ((2 * positions - 1) + positions)  # the encoder's, the decoder's
-    if band:
-        mixing += 3 * (dim * dim + dim)
-        distances += heads * (2 * band + 1 + band + 1) * (dim + 1)
-    mlp = dim * hidden + hidden + hidden * dim + dim + 4 * dim
-    attention = 4 * (dim * dim + dim) + 4 * dim
-    return vocabulary * dim + layers * (2 * mixing + distances + 2 * mlp + attention) + 4 * dim
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_parameters_are_what_the_equations_need(name):
-    width, hidden, layers, _, _, positions = EXPECTED[name]
-    with torch.device("meta"):  # shapes without values
-        model = build(name, share_all_embeddings=True)
-    units = 4 * positions if name == "mixer_transformer" else 0
-    expected = parameters_by_formula(
-        44, width, hidden, layers, positions, units, heads_of(name), band=3 if "_gated" in name else 0
-    )
-    assert sum(p.numel() for p in model.parameters()) == expected
 
 
 @pytest.mark.parametrize(
@@ -155,13 +113,3 @@ def test_each_branch_starts_at_layerscale():
         if isinstance(module, Aff):
             start = 0.3 if name.endswith("post_affine") else 1.0
             assert torch.equal(module.alpha.float(), torch.full((64,), start)) and (module.beta == 0).all(), name
-
-
-def test_at_layerscale_zero_every_layer_is_the_identity():
-    model = build(scatter=0.0, layerscale_init=0.0)
-    x, memory = torch.randn(5, 2, 64).double(), torch.randn(4, 2, 64).double()
-    for module in model.modules():
-        if isinstance(module, EncoderLayer):
-            assert torch.equal(module(x, None), x)
-        if isinstance(module, DecoderLayer):
-            assert torch.equal(module(x, memory)[0], x)

@@ -68,11 +68,3 @@ def test_a_split_without_a_side_or_with_a_broken_one(train, data, checkpoint, tm
 def test_nothing_is_left_to_train_on(train, tmp_path, options, message):
     with pytest.raises(UserError, match=message):
         train(tmp_path, *options)
-
-
-def test_a_sentence_that_is_too_long_is_told_with_the_option(small, checkpoint):
-    common = (small / "bin", "--path", checkpoint, "--cpu", "--num-workers", 0, "--max-source-positions", 3)
-    with pytest.raises(
-        UserError, match=r"^sentence \d+ has 4 and 4 positions .*\(3, 64\): raise --max-source-positions"
-    ):
-        run(fairseq_cli.generate, *common)
