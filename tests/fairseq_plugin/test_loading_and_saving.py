@@ -9,7 +9,7 @@ from argparse import Namespace
 import pytest
 import torch
 from crafted import BY_SUBSCRIPT
-from fairseq import checkpoint_utils, hub_utils, utils
+from fairseq import checkpoint_utils, hub_utils
 from fairseq.file_io import PathManager
 from in_this_process import change_options
 
@@ -134,18 +134,6 @@ def test_an_ensemble_is_loaded_in_order(changed, checkpoint, task):
     (one, other), _, _ = load([str(checkpoint), "changed.pt"], task=task())
     assert one.encoder.embed_tokens.weight.any()
     assert not other.encoder.embed_tokens.weight.any()
-
-
-def test_text_is_not_run_but_read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for function in utils.eval_str_list, utils.eval_str_dict, utils.eval_bool:
-        with pytest.raises(UserError, match="fairseq would run this option as Python"):
-            function("__import__('os').mkdir('owned')")
-    assert os.listdir() == []
-    assert utils.eval_str_list("10,20", int) == [10, 20]
-    assert utils.eval_str_list([1.5], float) == [1.5]
-    assert utils.eval_str_dict("{'name': 'linformer'}") == {"name": "linformer"}
-    assert (utils.eval_bool("True"), utils.eval_bool(False, default=True)) == (True, True)
 
 
 FCONV = {

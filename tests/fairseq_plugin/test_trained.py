@@ -19,8 +19,6 @@ from in_this_process import run
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, model_of
-from resmlp_mt.score.bleu import tokenized_bleu
-from resmlp_mt.score.generate_output import in_order, read_generate_output
 from scripts import in_process
 
 OLD = Path(__file__).parent / "old_checkpoints"
@@ -136,14 +134,8 @@ def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(small,
     assert path.stat().st_size < (tmp_path / "checkpoint_last.pt").stat().st_size
 
     common = ("--path", path, "--cpu", "--results-path", tmp_path, "--num-workers", 0)
-    run(fairseq_cli.generate, small / "bin", *common, "--nbest", 2, "--required-batch-size-multiple", 1)
-    references = (small / "bin.en").read_text().splitlines()
-    hypotheses = in_order(read_generate_output([tmp_path / "generate-test.txt"], nbest=2), len(references))
-    ours = tokenized_bleu(hypotheses, references)
-    theirs = (tmp_path / "generate-test.txt").read_text().splitlines()[-1]
-    assert theirs.startswith(
-        f"Generate test with beam=5: BLEU4 = {ours['score']:.2f}, {ours['verbose_score'].split()[0]} (BP="
-    )
+    run(fairseq_cli.generate, small / "bin", *common, "--required-batch-size-multiple", 1)
+    assert (tmp_path / "generate-test.txt").read_text().count("\nH-") == 16
     with pytest.raises(AssertionError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
         train(tmp_path, "--max-update", 5, "--restore-file", path)
 
