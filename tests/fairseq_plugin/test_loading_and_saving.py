@@ -56,9 +56,19 @@ def test_a_model_that_translates_backwards_is_warned_of(checkpoint, task, caplog
     assert "was trained to translate from de to en, not from en to de: give --source-lang" in told
 
 
-def test_no_file_is_opened_because_a_checkpoint_says_so(changed, task, opened):
+def old(**options):
+    """Make a checkpoint an old one, with args, of which some are changed."""
+    return lambda state: {
+        **state,
+        "cfg": None,
+        "args": Namespace(**{**vars(state["cfg"]["model"]), "task": "translation", **options}),
+    }
+
+
+@pytest.mark.parametrize("with_options", [lambda **options: lambda state: change_options(state, **options), old])
+def test_no_file_is_opened_because_a_checkpoint_says_so(changed, task, opened, with_options):
     paths = "encoder_embed_path", "decoder_embed_path"
-    _, config, _ = load([changed(**dict.fromkeys(paths, SECRET))], task=task())
+    _, config, _ = load([changed(with_options(**dict.fromkeys((*paths, "user_dir"), SECRET)))], None, task())
     assert [getattr(config.model, path) for path in paths] == [None, None]
     with pytest.raises(FileNotFoundError, match="mine"):  # the user's own
         load(["changed.pt"], dict.fromkeys(paths, "mine"), task())
@@ -88,20 +98,6 @@ def test_what_hydra_would_instantiate_is_an_option_like_any_other(changed, task)
     assert os.listdir() == ["changed.pt"]
 
 
-def old(**options):
-    """Make a checkpoint an old one, with args, of which some are changed."""
-    return lambda state: {
-        **state,
-        "cfg": None,
-        "args": Namespace(**{**vars(state["cfg"]["model"]), "task": "translation", **options}),
-    }
-
-
-def test_old_checkpoints_with_args_are_loaded_under_the_same_rules(changed, task, opened):
-    _, config, _ = load([changed(old(encoder_embed_path=SECRET, user_dir=SECRET))], None, task())
-    assert config.model.encoder_embed_path is None
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -127,13 +123,6 @@ def test_the_dictionary_of_other_data_and_wrong_overrides_are_told(changed, chec
         load([str(checkpoint)], task=task("other"))
     with pytest.raises(UserError, match=r"^changed.pt: .* state, with those of --model-overrides, are not fairseq's"):
         load([changed(old())], {"seed": "one"}, task())
-
-
-def test_an_ensemble_is_loaded_in_order(changed, checkpoint, task):
-    changed(lambda state: {**state, "model": {k: torch.zeros_like(v) for k, v in state["model"].items()}})
-    (one, other), _, _ = load([str(checkpoint), "changed.pt"], task=task())
-    assert one.encoder.embed_tokens.weight.any()
-    assert not other.encoder.embed_tokens.weight.any()
 
 
 FCONV = {
