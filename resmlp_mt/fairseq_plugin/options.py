@@ -124,7 +124,7 @@ def apply_preset(args: Any, name: str) -> None:
             setattr(args, key, values[key] if key in values else getattr(args, each.metadata["follows"]))
 
 
-MEANINGLESS = {
+MEANINGLESS = {  # options of fairseq's Transformer that this model does not have
     # positional embeddings: off unless --token-positional-embeddings, as A knows the positions
     "no_token_positional_embeddings",
     # LayerNorm: --norm says whether and where there is any
@@ -138,11 +138,10 @@ MEANINGLESS = {
     # kept by fairseq for checkpoints older than this model, or for models that are not this one
     *("base_layers", "base_sublayers", "base_shuffle", "char_inputs", "relu_dropout"),
 }
-"""Options of fairseq's Transformer that this model does not have."""
 
 
 class _WithoutMeaningless:
-    """Keeps options that this model does not have out of its command line."""
+    """Keeps MEANINGLESS out of the command line."""
 
     meaningless = MEANINGLESS
 

@@ -68,7 +68,7 @@ class Task(TranslationTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         trained = getattr(cfg, "source_lang", None), getattr(cfg, "target_lang", None)
-        if from_checkpoint and trained[0] != trained[1] and trained == (self.cfg.target_lang, self.cfg.source_lang):
+        if from_checkpoint and trained == (self.cfg.target_lang, self.cfg.source_lang):
             logger.warning(
                 f"the model was trained to translate from {trained[0]} to {trained[1]}, not from {trained[1]} to "
                 f"{trained[0]}: give --source-lang and --target-lang as its training had them"
