@@ -1,13 +1,11 @@
 """fairseq's checkpoints: loaded as data and never as code, compared with a model, written.
 
-PyTorch loads them with ``weights_only=True``. Before that, a file that names a type which no checkpoint of fairseq
-needs is refused with that name; what PyTorch then made must have the frame of a checkpoint. Its options are plain
-values, which fairseq neither runs as Python nor takes as files to open.
+PyTorch loads them with ``weights_only=True``, after a file that names a type which no checkpoint of fairseq needs was
+refused. Their options are plain values, which fairseq neither runs as Python nor takes as files to open.
 """
 
 import ast
 import io
-import operator
 import pickletools
 import re
 import zipfile
@@ -27,8 +25,7 @@ class DoesNotFit(UserError):
     """Options or parameters that fairseq or the model cannot take; whoever loaded them adds the checkpoint's name."""
 
 
-_NUMBERS = {"i8": np.dtype(np.int64), "f8": np.dtype(np.float64)}
-"""What the counts of ``--eval-bleu`` are: whole numbers, or, summed over several processes, floating-point ones."""
+_NUMBERS = {"i8": np.dtype(np.int64), "f8": np.dtype(np.float64)}  # f8: summed over several processes
 
 
 def _number_type(code: str, *_: Any) -> np.dtype:
@@ -48,8 +45,7 @@ def _array_type(*_: Any) -> None:
     raise UserError("it makes a numpy.ndarray as no checkpoint of fairseq does: do not trust it")
 
 
-_UNNAMEABLE = "\n"
-"""Ends the names of types that PyTorch may fill but not make: no name in a file can have a line break."""
+_UNNAMEABLE = "\n"  # ends the names of types that PyTorch may fill but not make: no name in a file has a line break
 
 _ALLOWED: list[Callable | tuple[Callable, str]] = [
     # cfg["model"]: the options of a model that adds them to a parser, as this one does
@@ -64,8 +60,7 @@ _ALLOWED: list[Callable | tuple[Callable, str]] = [
 ]
 """What PyTorch does not allow by itself.
 
-A new type belongs here only if a checkpoint of fairseq holds it, and if neither calling it nor setting its state can
-run code or read memory.
+A type belongs here only if fairseq saves it and neither calling it nor setting its state can run code or read memory.
 """
 
 _NAMES = {
@@ -78,21 +73,16 @@ _NAMES = {
 }
 """All that a file may name: no sparse, quantized, complex or empty tensors, nothing that takes memory when called."""
 
-_LEGACY_PICKLES = 5
-"""in a file of PyTorch before 1.6, one behind the other"""
+_LEGACY_PICKLES = 5  # in a file of PyTorch before 1.6, one behind the other
 
-_PARTS: dict[str, Any] = {
+_PARTS: dict[str, type] = {
     "args": Namespace,
     "cfg": dict,
-    "criterion": dict,
     "optimizer_history": list,
     "last_optimizer_state": dict,
-    "task_state": dict,
     "extra_state": dict,
-    "model options": dict | Namespace,
-    "task options": dict | Namespace,
 }
-"""What fairseq's trainer saves beside the model, and two parts of its cfg; each may also be None or missing."""
+"""What fairseq's trainer saves beside the model; each may also be None or missing."""
 
 
 def load_checkpoint(path: PathLike) -> dict[str, Any]:
@@ -158,19 +148,13 @@ def _check_names_in_file(stream: IO[bytes]) -> None:
 
 
 def _check_names(pickled: IO[bytes]) -> None:
-    text = ""
     for operation, argument, _ in pickletools.genops(pickled):
-        if operation.name == "BINUNICODE" and argument != "storage":
-            text = str(argument)
-        elif operation.name == "GLOBAL":
-            name = str(argument).replace(" ", ".")
-            if name not in _NAMES:
-                near = f" (near {text[:100]!r})" if text else ""
-                raise UserError(f"it holds {name}{near}, which no checkpoint of fairseq needs: do not trust it")
+        if operation.name == "GLOBAL" and (name := str(argument).replace(" ", ".")) not in _NAMES:
+            raise UserError(f"it holds {name}, which no checkpoint of fairseq needs: do not trust it")
 
 
 def _check_frame(checkpoint: Any) -> None:
-    """Look for the frame that fairseq's trainer gives a checkpoint, and for parameters that are there in full."""
+    """Look for what fairseq's trainer saves, and for parameters that are there in full."""
     model = checkpoint.get("model") if isinstance(checkpoint, dict) else None
     if not isinstance(model, dict) or not model:
         raise UserError("not a checkpoint of fairseq-train: it has no model, parameters by name")
@@ -179,14 +163,9 @@ def _check_frame(checkpoint: Any) -> None:
             raise UserError(f"{name!s:.200} of its model is no tensor with a name: not a checkpoint of fairseq-train")
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
             raise UserError(f"{name:.200} has more values than the file holds: save it again with contiguous tensors")
-    cfg = checkpoint.get("cfg")
-    options = {f"{part} options": cfg.get(part) for part in ("model", "task")} if isinstance(cfg, dict) else {}
     for part, kind in _PARTS.items():
-        found = {**checkpoint, **options}.get(part)
-        if not isinstance(found, kind | None):
-            raise UserError(f"its {part} is a {type(found).__name__}: not a checkpoint of fairseq-train")
-    if not all(isinstance(entry, dict) for entry in checkpoint.get("optimizer_history") or []):
-        raise UserError("its optimizer_history is broken: not a checkpoint of fairseq-train")
+        if not isinstance(checkpoint.get(part), kind | None):
+            raise UserError(f"its {part} is no {kind.__name__}: not a checkpoint of fairseq-train")
 
 
 _NONE = (
@@ -214,11 +193,7 @@ arguments of ``from_pretrained``).
 
 
 def settled(value: Any, name: str = "") -> Any:
-    """A copy of a checkpoint's options (``args``, or ``cfg`` with its parts), plain values, in which no file is named.
-
-    Args:
-        name: of the option that the value is of
-    """
+    """A copy of options, ``args`` or ``cfg``, or of the one of this name: plain values, in which no file is named."""
     if isinstance(value, Namespace):
         return Namespace(**settled(vars(value), name))
     if isinstance(value, Mapping) and all(type(key) in (str, int) for key in value):
@@ -239,35 +214,26 @@ def settled(value: Any, name: str = "") -> Any:
     return value
 
 
-EVALUATED = tuple(
+EVALUATED = [
     f"fairseq.{module}"
     for module in (
         *("models.fconv", "models.fconv_lm", "models.fconv_self_att", "models.lightconv_lm", "models.transformer_lm"),
         *("models.hubert.hubert", "models.wav2vec.wav2vec", "models.wav2vec.wav2vec2"),
         *("models.speech_to_text.s2t_wav_transformer", "criterions.ctc", "data.audio.raw_audio_dataset", "utils"),
     )
-)
+]
 """Modules of fairseq that evaluate options of a checkpoint as Python: they get ``evaluate`` for ``eval``.
 
 (Those of optimizers are evaluated too, but fairseq takes them from the command line alone.)
 """
 
-LONGEST = 4096
-"""characters of an evaluated option, and values of a list in it; fairseq's own presets have up to 190"""
-
-_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
+LONGEST = 4096  # characters of an evaluated option, and values of a repeated list; fairseq's presets have up to 190
 
 
 def evaluate(text: Any) -> Any:
-    """Read literals of Python, + - * / of numbers, lists or tuples added, lists repeated, and nothing else.
+    """Read a literal of Python, or lists of them added and repeated, as in fairseq's presets, and nothing else.
 
-    Raises:
-        TypeError: it is no text; fairseq counts on it, which Python's ``eval`` raises too
+    What is no text is a ``TypeError``, which fairseq counts on.
     """
     if not isinstance(text, str):
         raise TypeError(f"text is evaluated, not {type(text).__name__}")
@@ -275,68 +241,45 @@ def evaluate(text: Any) -> Any:
         if len(text) > LONGEST:
             raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise DoesNotFit(
             f"{text!r:.200}: fairseq would run this option as Python: give literals, such as [(512, 3)] * 4"
         ) from None
 
 
 def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.List | ast.Tuple):
-        values = [_value(each) for each in node.elts]
-        return values if isinstance(node, ast.List) else tuple(values)
-    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+    if isinstance(node, ast.BinOp):
         left, right = _value(node.left), _value(node.right)
-        kinds = {type(left), type(right)}
-        is_repeated = isinstance(node.op, ast.Mult) and kinds == {list, int}
-        if is_repeated:
-            values, times = (left, right) if isinstance(left, list) else (right, left)
-            if len(values) * times > LONGEST:
+        if isinstance(node.op, ast.Add) and isinstance(left, list) and isinstance(right, list):
+            return left + right
+        if isinstance(node.op, ast.Mult) and isinstance(left, list) and type(right) is int:
+            if len(left) * right > LONGEST:
                 raise ValueError
-        is_added = isinstance(node.op, ast.Add) and kinds in ({list}, {tuple})
-        if is_repeated or is_added or kinds <= {int, float}:
-            return _ARITHMETIC[type(node.op)](left, right)
-    return ast.literal_eval(node)  # complex numbers are sums, too; of all else it raises ValueError
-
-
-_DICTIONARIES = {
-    "encoder.embed_tokens.weight": "source",
-    "decoder.embed_tokens.weight": "target",
-    "decoder.output_projection.weight": "target",
-}
-"""Parameters with a row for each symbol of a dictionary."""
+            return left * right
+    return ast.literal_eval(node)  # of all that is no literal it raises ValueError
 
 
 def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], strict: bool = True) -> None:
-    """Refuse parameters of other names, shapes or kinds of numbers than a model's, or that are not finite.
+    """Refuse parameters of other names or shapes than a model's, or that are not finite, with ``DoesNotFit``.
 
-    Args:
-        parameters: by name, from a checkpoint
-        model: the state dict of the model that is to have them
-        strict: all of them, and no others
-
-    Raises:
-        DoesNotFit: which one, and how
+    ``model`` is the state dict of the model that is to have them; ``strict``: all of them, and no others.
     """
     common = [name for name in model if name in parameters]
     for name in common:
-        here, there = parameters[name].shape, model[name].shape
-        if name in _DICTIONARIES and here != there and here[1:] == there[1:]:
+        here, there = tuple(parameters[name].shape), tuple(model[name].shape)
+        if here != there and here[1:] == there[1:] and name.endswith("embed_tokens.weight"):
+            side = "source" if name.startswith("encoder") else "target"
             raise DoesNotFit(
-                f"its {_DICTIONARIES[name]} dictionary has {here[0]} symbols, the data-bin's has {there[0]}: give the "
-                "data-bin that it was trained on"
+                f"its {side} dictionary has {here[0]} symbols, the data-bin's has {there[0]}: give the data-bin that "
+                "it was trained on"
             )
         if here != there:
-            sizes, wanted = (" x ".join(map(str, shape)) or "one number" for shape in (here, there))
-            raise DoesNotFit(f"{name} is {sizes} in it, but {wanted} in the model")
+            raise DoesNotFit(f"{name} is {here} in it, but {there} in the model")
     others = sorted(model.keys() ^ parameters.keys())
     if strict and others:
         verb, other = ("lacks", "has") if others[0] in model else ("has", "lacks")
-        more = f" ({len(others)} differ)" if len(others) > 1 else ""
-        raise DoesNotFit(one_line(f"it {verb} the parameter {others[0]:.200}{more}, which the model {other}"))
+        raise DoesNotFit(one_line(f"it {verb} the parameter {others[0]:.200}, which the model {other}"))
     for name in common:
-        if model[name].is_floating_point() and not parameters[name].is_floating_point():
-            raise DoesNotFit(f"{name} is of {parameters[name].dtype}, the model's of floating-point numbers")
         if not torch.isfinite(parameters[name]).all():
             raise DoesNotFit(
                 f"{name} is not finite (NaN or infinity): the training diverged; give an earlier checkpoint"

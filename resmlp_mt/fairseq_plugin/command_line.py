@@ -1,7 +1,7 @@
 """The options of fairseq's commands: refused where fairseq would silently do something else than they say."""
 
 import argparse
-import ast
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +10,7 @@ import torch
 from fairseq import options
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.checkpoints import evaluate
 from resmlp_mt.fairseq_plugin.options import PRESETS
 from resmlp_mt.fairseq_plugin.raw_text import choose_prepared_for_command
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
@@ -64,16 +65,15 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             if number is not None and not number >= least:
                 yield f"--{name.replace('_', '-')} is {number}: give {least} or more"
     for name in "model_overrides", "optimizer_overrides":
-        if not _is_dictionary(get(name, "{}")):
-            yield f"--{name.replace('_', '-')} {get(name)}: give a dictionary of options, such as \"{{'dropout': 0}}\""
+        with contextlib.suppress(UserError):
+            if isinstance(evaluate(get(name, "{}")), dict):
+                continue
+        yield f"--{name.replace('_', '-')} {get(name)}: give a dictionary of options, such as \"{{'dropout': 0}}\""
     if not get("path", "given"):
         yield "--path is missing: give a checkpoint, or several with : between them"
     has_gpu = torch.cuda.is_available()
     if get("distributed_init_method") and not given.distributed_no_spawn and not has_gpu:
-        yield (
-            "--distributed-init-method with no GPU that PyTorch sees: fairseq starts a process a GPU, and would do "
-            "nothing: start each process yourself, with --distributed-no-spawn and its --distributed-rank"
-        )
+        yield "--distributed-init-method without a GPU would start no process: start each with --distributed-no-spawn"
     if "beam" in given:
         interactive = "buffer_size" in given
         other = "fairseq-generate" if interactive else "fairseq-interactive"
@@ -91,10 +91,3 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more"
         if given.best_checkpoint_metric == "bleu" and not get("eval_bleu"):
             yield "--best-checkpoint-metric bleu: give --eval-bleu too"
-
-
-def _is_dictionary(text: str) -> bool:
-    try:
-        return isinstance(ast.literal_eval(text), dict)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return False

@@ -1,9 +1,8 @@
 """fairseq's face of the encoder and the decoder: its arguments and results, its wrappers of layers, its search.
 
-In fairseq's search the beams of a sentence share what is kept of their source; fairseq would have it copied for each.
-The encoder's output remembers which sentence each of its rows is of. So the decoder knows at its first step which rows
-are beams of one sentence, and nothing moves when beams change places. On a GPU, where a look at the order would have to
-wait for it, every beam keeps its own.
+In fairseq's search the beams of a sentence share what is kept of their source, which fairseq would copy for each: the
+encoder's output says which sentence each of its rows is of. So nothing moves when beams change places. On a GPU, where
+a look at the order would have to wait for it, every beam keeps its own.
 """
 
 from typing import Any
@@ -74,9 +73,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
     ) -> dict[str, list[Tensor]]:
         """Encode a batch, B x T, padded on either side; ``token_embeddings`` (B x T x C) instead of looking it up.
 
-        Returns:
-            fairseq's encoder output: ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], and what each layer
-            gave, ``encoder_states`` [T x B x C each], if all are asked for; positions are where src_tokens has them
+        ``encoder_states`` (T x B x C), what each layer gave, are there if asked for; positions are those of src_tokens.
         """
         length = src_tokens.size(1)
         tokens, shift = self.shift_left(src_tokens)
@@ -105,8 +102,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Give each beam the sentence of the beam that it continues; ``new_order`` (B') indexes the batch.
 
-        The search asks for it at every step, mostly to exchange beams of one sentence, whose rows are the same.
-        ``"sentence"`` [B] in the output says which sentence each row began as.
+        Mostly the search exchanges beams of one sentence. ``"sentence"`` [B] says which sentence each row began as.
         """
         reordered: dict[str, list[Tensor]] = {}
         if new_order.is_cpu:
@@ -125,7 +121,6 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
         return reordered
 
     def max_positions(self) -> int:
-        """Source positions."""
         return self.limit
 
 
@@ -171,11 +166,9 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
     ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """Decode B x T tokens, padded on either side, up to the vocabulary projection; with a state one, the last.
+        """Decode B x T tokens, padded on either side, to features B x T x C; with a state one position, the last.
 
-        Returns:
-            features B x T x C; ``{"attn": [B x T x S], "inner_states": [T x B x C each]}``, the attention of one layer
-            (default: the last) averaged over so many heads (default: all)
+        ``attn`` (B x T x S) is the attention of a layer (default: the last), the mean of so many heads (default: all).
         """
         if full_context_alignment:
             raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")
@@ -217,10 +210,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         incremental_state[STATE], incremental_state[BEAMS] = self.start(encoded, padding), beams
 
     def reorder_incremental_state_scripting(self, incremental_state: dict[str, Any], new_order: Tensor) -> None:
-        """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch.
-
-        No search of fairseq's parts the beams of a sentence. Where another does, each has its own source from then on.
-        """
+        """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch."""
         if STATE not in incremental_state:
             return
         beams = incremental_state[BEAMS]
@@ -228,13 +218,12 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         if beams > 1 and in_groups(sentences, beams):
             sentences = sentences[::beams]
         elif beams > 1:
-            incremental_state[BEAMS] = 1
+            incremental_state[BEAMS] = 1  # no search of fairseq's parts beams; now each has its own source
         count = next((source.keys.size(0) for source in state.sources if source is not None), 0)
         same = sentences.is_cpu and torch.equal(sentences, torch.arange(count))
         state.reorder(new_order, None if same else sentences)
 
     def max_positions(self) -> int:
-        """Target positions."""
         return self.limit
 
 

@@ -42,12 +42,8 @@ class ModelOptions:
     activation_dropout: float = option(0.0, "", **PROBABILITY)
     encoder_layerdrop: float = option(0.0, "", **PROBABILITY)
     decoder_layerdrop: float = option(0.0, "", **PROBABILITY)
-    max_source_positions: int = option(
-        256, "size of A in the encoder: the longest source, in subwords and </s>", **POSITIONS
-    )
-    max_target_positions: int = option(
-        256, "size of A in the decoder: the longest target, in subwords and </s>", **POSITIONS
-    )
+    max_source_positions: int = option(256, "size of the encoder's A: the longest source with </s>", **POSITIONS)
+    max_target_positions: int = option(256, "size of the decoder's A: the longest target with </s>", **POSITIONS)
     token_positional_embeddings: bool = option(
         False,
         "add positional embeddings to the tokens': sinusoidal, or learned with --encoder-learned-pos and "
@@ -128,7 +124,7 @@ def apply_preset(args: Any, name: str) -> None:
             setattr(args, key, values[key] if key in values else getattr(args, each.metadata["follows"]))
 
 
-MEANINGLESS = {
+MEANINGLESS = {  # options of fairseq's Transformer that this model does not have
     # positional embeddings: off unless --token-positional-embeddings, as A knows the positions
     "no_token_positional_embeddings",
     # LayerNorm: --norm says whether and where there is any
@@ -142,11 +138,10 @@ MEANINGLESS = {
     # kept by fairseq for checkpoints older than this model, or for models that are not this one
     *("base_layers", "base_sublayers", "base_shuffle", "char_inputs", "relu_dropout"),
 }
-"""Options of fairseq's Transformer that this model does not have."""
 
 
 class _WithoutMeaningless:
-    """Keeps options that this model does not have out of its command line."""
+    """Keeps MEANINGLESS out of the command line."""
 
     meaningless = MEANINGLESS
 
@@ -234,12 +229,7 @@ def model_config(cfg: TransformerConfig, source_symbols: int, target_symbols: in
 
 
 def check_options(args: Any, target_symbols: int) -> None:
-    """Refuse options that do not go together or that no model can have; --model-overrides may say anything.
-
-    Args:
-        args: the options, preset applied
-        target_symbols: entries of the target dictionary
-    """
+    """Refuse options, preset applied, that do not go together or that no model can have."""
 
     def require(condition: bool, message: str | None) -> None:
         if not condition:
@@ -260,13 +250,10 @@ def check_options(args: Any, target_symbols: int) -> None:
     cutoff = getattr(args, "adaptive_softmax_cutoff", None)
     if cutoff is None:
         return
-    # a list, unless a checkpoint or --model-overrides gives a string, which fairseq would run as Python
     whole = isinstance(cutoff, list) and bool(cutoff) and all(type(each) is int for each in cutoff)
-    require(whole, f"--adaptive-softmax-cutoff is {cutoff!r}: give whole numbers")
-    rises = cutoff == sorted(set(cutoff)) and cutoff[0] > 0 and cutoff[-1] < target_symbols
-    require(
-        rises, f"--adaptive-softmax-cutoff {cutoff} must rise and end below {target_symbols}, the target dictionary"
-    )
+    rises = whole and cutoff == sorted(set(cutoff)) and cutoff[0] > 0 and cutoff[-1] < target_symbols
+    wanted = f"give whole numbers that rise and end below {target_symbols}, the target dictionary"
+    require(rises, f"--adaptive-softmax-cutoff is {cutoff!r}: {wanted}")
     criterion = getattr(args, "criterion", "adaptive_loss")
     require(criterion == "adaptive_loss", f"--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}")
 

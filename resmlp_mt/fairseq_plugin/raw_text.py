@@ -1,7 +1,4 @@
-"""Raw text: treated as the preparation of its data treated it, and put in by fairseq-interactive in lines.
-
-The first is ``--tokenizer prepared --bpe prepared``. As to lines: each has its number, and a bad one harms no other.
-"""
+"""Raw text: ``--tokenizer prepared --bpe prepared``, as its data was prepared, and the lines of fairseq-interactive."""
 
 import argparse
 import contextlib

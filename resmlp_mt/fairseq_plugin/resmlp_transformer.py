@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairseq import hub_utils, utils
+from fairseq import hub_utils
 from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.hub_utils import GeneratorHubInterface
@@ -108,21 +108,6 @@ class ResMLPTransformerModel(TransformerModelBase):
             raise UserError(str(error)) from error
 
     @classmethod
-    def build_embedding(
-        cls, cfg: TransformerConfig, dictionary: Any, embed_dim: int, path: str | None = None
-    ) -> nn.Embedding:
-        embedding = super().build_embedding(cfg, dictionary, embed_dim)
-        if path:
-            try:
-                utils.load_embedding(utils.parse_embedding(path), dictionary, embedding)
-            except (RuntimeError, StopIteration, ValueError) as error:
-                raise UserError(
-                    f"{path}: no embeddings of {embed_dim} numbers ({error}): give a heading line, then lines of a "
-                    "word and its numbers"
-                ) from error
-        return embedding
-
-    @classmethod
     def build_encoder(cls, cfg: TransformerConfig, src_dict: Any, embed_tokens: nn.Embedding) -> ResMLPEncoder:
         return ResMLPEncoder(cfg, model_config(cfg, len(src_dict), 0), src_dict, embed_tokens)
 
@@ -133,11 +118,7 @@ class ResMLPTransformerModel(TransformerModelBase):
     def load_state_dict(
         self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
     ) -> Any:
-        """Take the parameters of a checkpoint, of the layers that fairseq's options keep.
-
-        Raises:
-            DoesNotFit: they are not this model's, or not finite
-        """
+        """Take the parameters of a checkpoint, of the layers that fairseq's options keep, or raise ``DoesNotFit``."""
         kept = prune_state_dict(state_dict, model_cfg)
         # sines are computed; fairseq's module for them, which older checkpoints have, held a number of no meaning
         kept = {name: kept[name] for name in kept if not name.endswith(".embed_positions._float_tensor")}

@@ -68,7 +68,7 @@ class Task(TranslationTask):
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
         trained = getattr(cfg, "source_lang", None), getattr(cfg, "target_lang", None)
-        if from_checkpoint and trained[0] != trained[1] and trained == (self.cfg.target_lang, self.cfg.source_lang):
+        if from_checkpoint and trained == (self.cfg.target_lang, self.cfg.source_lang):
             logger.warning(
                 f"the model was trained to translate from {trained[0]} to {trained[1]}, not from {trained[1]} to "
                 f"{trained[0]}: give --source-lang and --target-lang as its training had them"
@@ -86,9 +86,6 @@ class Task(TranslationTask):
         beam, nbest = getattr(args, "beam", 5), getattr(args, "nbest", 1)
         if beam < 1 or nbest > beam:
             raise UserError(f"--nbest {nbest} --beam {beam}: give a --beam of 1 or more, and no more --nbest")
-        language_model = (kwargs.get("extra_gen_cls_kwargs") or {}).get("lm_model")
-        if language_model is not None and language_model.decoder.dictionary != self.tgt_dict:
-            raise UserError(f"--lm-path {args.lm_path}: its dictionary, dict.txt of the data, is not the target's")
         return super().build_generator(models, args, *more, **kwargs)
 
     def inference_step(
@@ -124,10 +121,7 @@ class Task(TranslationTask):
 
 
 def complete_languages(cfg: Any) -> None:
-    """Set the languages of a task's options, where they are missing, to those of its data.
-
-    What is no folder of data, fairseq tells.
-    """
+    """Set the languages of a task's options, where they are missing, to those of its data, if it is a folder."""
     data, source, target = (getattr(cfg, name, None) for name in ("data", "source_lang", "target_lang"))
     folder = utils.split_paths(data)[0] if data else ""
     known = {path.name.split(".")[1] for path in Path(folder).glob("dict.*.txt")} if folder else set()

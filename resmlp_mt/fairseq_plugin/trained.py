@@ -1,5 +1,6 @@
 """A trained model: of a checkpoint, or of an average of several, as in table 5 (Vaswani et al. 2017)."""
 
+import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from fairseq import models as fairseq_models
 from fairseq.checkpoint_utils import checkpoint_paths
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.common.errors import UserError
@@ -17,6 +18,7 @@ from resmlp_mt.common.files import PathLike, atomic_write, check_outputs
 from resmlp_mt.data.binarized import made_up_dictionary, read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint, options_of, save
+from resmlp_mt.fairseq_plugin.task import complete_languages
 
 Checkpoint = dict[str, Any]
 
@@ -37,23 +39,13 @@ PLAIN = {
 
 
 def last_checkpoints(directory: PathLike, count: int, kind: str, upper_bound: int | None = None) -> list[Path]:
-    """The last ``count`` checkpoints that fairseq-train left in a directory, oldest first.
-
-    Args:
-        kind: ``"epoch"`` for ``checkpointE.pt``, ``"update"`` for ``checkpoint_E_U.pt``
-        upper_bound: the last epoch or update to use
-    """
-    if not Path(directory).is_dir():
-        raise UserError(f"{directory}: no such directory")
-    if count < 1:
-        raise UserError(f"{count} {kind} checkpoints: give 1 or more")
+    """The last ``count`` checkpoints of a kind in PATTERNS, up to an epoch or update, oldest first."""
     found = checkpoint_paths(str(directory), PATTERNS[kind], keep_match=True)  # newest first
     paths = [Path(path) for path, number in found if upper_bound is None or number <= upper_bound]
-    if len(paths) < count:
-        names = ", ".join(path.name for path in reversed(paths)) or "none"
+    if not 1 <= count <= len(paths):
         raise UserError(
-            f"{directory}: {count} {kind} checkpoints are asked for, there are {len(paths)} ({names}): "
-            "ask for fewer, or let fairseq-train keep more"
+            f"{directory}: {count} {kind} checkpoints are asked for, there are {len(paths)}: ask for 1 or more of "
+            "them, or let fairseq-train keep more"
         )
     return paths[:count][::-1]
 
@@ -77,11 +69,10 @@ def inputs_of(
 
 
 def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
-    """Average the parameters of checkpoints of one model, oldest first.
+    """Average the parameters of checkpoints of one model, oldest first, in float64; all else is the last one's.
 
-    Floating-point tensors are averaged in float64 and keep their own type; all else is the last checkpoint's. There is
-    no optimizer state, and the optimizer's name says so: fairseq-train refuses to resume from the result unless told to
-    ``--reset-optimizer``. In memory are one running sum and one checkpoint at a time.
+    There is no optimizer state, and the optimizer's name says so: fairseq-train refuses to resume from the result
+    without ``--reset-optimizer``. In memory are one running sum and one checkpoint at a time.
     """
     if len({Path(path).resolve() for path in paths}) < len(paths):
         raise UserError(f"{', '.join(map(str, paths))}: a checkpoint comes twice: name each once")
@@ -124,12 +115,9 @@ def save_checkpoint(checkpoint: Checkpoint, path: PathLike) -> None:
 def model_of(
     path: PathLike, checkpoint: Mapping[str, Any], dictionaries: Sequence[Dictionary] | None = None
 ) -> ResMLPTransformerModel:
-    """Build the model of a checkpoint: not folded, in fp32, in evaluation mode.
+    """Build the model of a checkpoint (``path`` is for messages): not folded, in fp32, in evaluation mode.
 
-    Args:
-        path: of the checkpoint, for messages
-        checkpoint: as ``load_checkpoint`` gives it
-        dictionaries: of source and target; without them, made up ones of the right size
+    Without the dictionaries of source and target there are made up ones of the right size.
     """
     architecture = architecture_of(checkpoint)
     if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
@@ -161,30 +149,16 @@ class Trained:
 
 
 def load(paths: Sequence[PathLike], data: PathLike) -> Trained:
-    """Load a checkpoint, or the average of several, with the dictionaries of the folder ``data``.
-
-    (What the checkpoint says of that folder opens nothing.)
-    """
+    """Load a checkpoint, or the average of several, with the dictionaries of the folder ``data`` and of no other."""
     path = paths[-1]
     state = load_checkpoint(path) if len(paths) == 1 else average_checkpoints(paths)
-    languages = _languages(path, options_of(state, "task"), data)
+    told = options_of(state, "task")
+    task = Namespace(data=os.fspath(data), source_lang=told.get("source_lang"), target_lang=told.get("target_lang"))
+    complete_languages(task)
+    languages = task.source_lang, task.target_lang
+    if None in languages:
+        raise UserError(f"{data}: its files do not tell the languages: give the folder of binarized data by --data")
     files = Path(data, f"dict.{languages[0]}.txt"), Path(data, f"dict.{languages[1]}.txt")
     model = model_of(path, state, [read_dictionary(file) for file in files])
     updates = state["optimizer_history"][-1].get("num_updates", 0)
     return Trained(Path(path), architecture_of(state), model, languages, files, updates)
-
-
-def _languages(path: PathLike, task: Mapping[str, Any], data: PathLike) -> tuple[str, str]:
-    """What the training was told, or else what its data's files are named by, which fairseq then goes by."""
-    source, target = task.get("source_lang"), task.get("target_lang")
-    if source is None or target is None:
-        source, target = data_utils.infer_language_pair(str(data)) if Path(data).is_dir() else (None, None)
-    if source is None or target is None:
-        raise UserError(
-            f"{path}: the training was not told its languages, and {data} has no files that tell: "
-            "name its folder of binarized data with --data"
-        )
-    for language in source, target:
-        if not (isinstance(language, str) and language.isprintable() and "/" not in language):
-            raise UserError(f"{path}: its language {language!r} is no part of a file's name: do not trust it")
-    return source, target

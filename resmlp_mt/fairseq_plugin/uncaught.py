@@ -7,7 +7,6 @@ import sys
 from types import TracebackType
 from typing import Any
 
-from hydra.errors import HydraException
 from omegaconf.errors import MissingMandatoryValue
 
 from resmlp_mt.common.errors import UserError, interrupted, reader_gone
@@ -18,37 +17,23 @@ NO_TRANSLATION = (
     "no translation was found: the model's scores are nan or infinite, as its training has diverged (take an earlier "
     "checkpoint, or train with a lower --lr), or the options of searching allow none"
 )
-NOT_BINARIZED = "{text}: give fairseq's folder of binarized data, with --source-lang and --target-lang"
 MISTAKES: list[tuple[type[Exception], str, str]] = [
     (MemoryError, "", NO_MEMORY),
     (RuntimeError, "can't allocate memory|out of memory", f"{NO_MEMORY} ({{text}})"),
     (OSError, "", "{text}: check the path, its permissions and the room on the disk"),
-    (Exception, "^Could not infer language pair", NOT_BINARIZED),
-    (
-        AssertionError,
-        "same number of examples",
-        "the sides of the data have other numbers of sentences: make it again",
-    ),
+    (Exception, "^Could not infer language pair", "{text}: give a folder of binarized data, and both languages"),
+    (AssertionError, "same number of examples", "one side of the data has more sentences: make the data again"),
     (AssertionError, "^Could not infer (model|task) type", "{text}: give the --user-dir of the checkpoint's training"),
     (Exception, "^The dataset is empty", "{text} Or give --required-batch-size-multiple 1"),
     (AssertionError, "exceeds? max_tokens", "{text}: raise --max-tokens"),
-    (
-        RuntimeError,
-        "sentencepiece_processor|ModelProto",
-        "--sentencepiece-model: not a model of sentencepiece",
-    ),
-    (NotImplementedError, "^Unknown post_process", "{text}: give --post-process subword_nmt, sentencepiece or none"),
-    (AssertionError, "^min_len ", "{text}: lower --min-len or raise --max-len-b"),
     (AssertionError, r"^\d+ < \d+$", NO_TRANSLATION),
     (MissingMandatoryValue, "", "{text}: give that option too"),
     (ImportError, "install", "{text}"),
-    (HydraException, "", "{text}"),
     (Exception, r"(^|[\s`(])--[a-z]", "{text}"),  # what fairseq says of options names them
 ]
 """What a user's options, files and machine make fairseq raise: its type, what it says, and what is told instead.
 
-The first that fits is taken. All others keep their traceback.
-"""
+The first that fits is taken; all others keep their traceback."""
 
 
 def explanation(error: BaseException) -> str | None:

@@ -1,7 +1,5 @@
 """Checkpoints as an attacker writes them."""
 
-import pickle
-import struct
 import zipfile
 from argparse import Namespace
 
@@ -47,38 +45,3 @@ def rewrite(path, change, compression=zipfile.ZIP_STORED):
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, data in parts:
             archive.writestr(name, change(data) if name.endswith("data.pkl") else data)
-
-
-class Program:
-    """A pickle written by hand, for what Python's own pickler does not write."""
-
-    def __init__(self):
-        self.code = bytearray(pickle.PROTO + b"\x02")
-
-    def add(self, *operations):
-        for each in operations:
-            self.code += each
-        return self
-
-    @staticmethod
-    def name(module, name):
-        return pickle.GLOBAL + f"{module}\n{name}\n".encode()
-
-    @staticmethod
-    def text(value):
-        return pickle.BINUNICODE + struct.pack("<I", len(value)) + value.encode()
-
-    def write(self, path):
-        """As PyTorch writes a checkpoint that has this value as its extra_state."""
-        save(path, extra_state={"here": "HERE"})
-        here = self.text("HERE")
-        value = bytes(self.code[2:])
-
-        def change(data):
-            start = data.index(here)
-            end = start + len(here)
-            end += 2 if data[end : end + 1] == pickle.BINPUT else 5 if data[end : end + 1] == pickle.LONG_BINPUT else 0
-            return data[:start] + value + data[end:]
-
-        rewrite(path, change)
-        return path

@@ -45,9 +45,7 @@ def test_what_fairseq_would_not_do_is_refused(parse, data, command, given, messa
 @pytest.mark.skipif(torch.cuda.is_available(), reason="fairseq starts a process for each GPU")
 def test_processes_that_would_not_be_started(parse, data):
     two = ["--distributed-world-size", 2, "--distributed-init-method", "tcp://localhost:1"]
-    with pytest.raises(
-        UserError, match=r"--distributed-init-method with no GPU that PyTorch sees: .* would do nothing"
-    ):
+    with pytest.raises(UserError, match="--distributed-init-method without a GPU would start no process"):
         parse("training", data, *two)
     parse("training", data, *two, "--distributed-no-spawn")
 
@@ -66,8 +64,3 @@ def test_an_architecture_is_asked_for_but_no_task(monkeypatch, small, checkpoint
 def test_missing_languages_are_those_of_the_data(data, parse, command, given, completed):
     args = parse(command, data, *given)
     assert (args.source_lang, args.target_lang) == completed
-
-
-def test_what_is_no_data_is_left_to_the_task(parse, tmp_path):
-    args = parse("training", tmp_path / "nowhere", "-s", "xx")
-    assert (args.source_lang, args.target_lang) == ("xx", None)

@@ -9,7 +9,7 @@ from argparse import Namespace
 import pytest
 import torch
 from crafted import BY_SUBSCRIPT
-from fairseq import checkpoint_utils, hub_utils, utils
+from fairseq import checkpoint_utils, hub_utils
 from fairseq.file_io import PathManager
 from in_this_process import change_options
 
@@ -17,6 +17,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 load = checkpoint_utils.load_model_ensemble_and_task
+SECRET = "/nowhere/secret"
 
 
 @pytest.fixture
@@ -24,16 +25,16 @@ def changed(checkpoint, tmp_path, monkeypatch):
     """Write the trained checkpoint with something changed as ``changed.pt`` into an empty folder, which is entered."""
     monkeypatch.chdir(tmp_path)
 
-    def write(name="changed.pt", change=lambda state: state, **options):
-        torch.save(change(change_options(load_checkpoint(checkpoint), **options)), name)
-        return name
+    def write(change=lambda state: state, **options):
+        torch.save(change(change_options(load_checkpoint(checkpoint), **options)), "changed.pt")
+        return "changed.pt"
 
     return write
 
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The files that are opened meanwhile."""
+    """The files that are opened meanwhile; none may be the secret one."""
     names = []
     open_file = builtins.open
 
@@ -42,7 +43,8 @@ def opened(monkeypatch):
         return open_file(file, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "open", watching)
-    return names
+    yield names
+    assert names and SECRET not in names
 
 
 def test_a_model_that_translates_backwards_is_warned_of(checkpoint, task, caplog):
@@ -54,30 +56,37 @@ def test_a_model_that_translates_backwards_is_warned_of(checkpoint, task, caplog
     assert "was trained to translate from de to en, not from en to de: give --source-lang" in told
 
 
-@pytest.mark.parametrize("option", ["encoder_embed_path", "decoder_embed_path"])
-def test_no_file_is_opened_because_a_checkpoint_says_so(changed, task, opened, option):
-    changed(**{option: "/nowhere/secret"})
-    _, config, _ = load(["changed.pt"], task=task())
-    assert getattr(config.model, option) is None
-    assert not [name for name in opened if "secret" in name]
+def old(**options):
+    """Make a checkpoint an old one, with args, of which some are changed."""
+    return lambda state: {
+        **state,
+        "cfg": None,
+        "args": Namespace(**{**vars(state["cfg"]["model"]), "task": "translation", **options}),
+    }
+
+
+@pytest.mark.parametrize("with_options", [lambda **options: lambda state: change_options(state, **options), old])
+def test_no_file_is_opened_because_a_checkpoint_says_so(changed, task, opened, with_options):
+    paths = "encoder_embed_path", "decoder_embed_path"
+    _, config, _ = load([changed(with_options(**dict.fromkeys((*paths, "user_dir"), SECRET)))], None, task())
+    assert [getattr(config.model, path) for path in paths] == [None, None]
     with pytest.raises(FileNotFoundError, match="mine"):  # the user's own
-        load(["changed.pt"], {"encoder_embed_path": "mine", "decoder_embed_path": "mine"}, task())
+        load(["changed.pt"], dict.fromkeys(paths, "mine"), task())
 
 
-def test_from_pretrained_opens_and_imports_nothing_of_the_checkpoint_s(changed, small, opened):
-    (open("evil_plugin.py", "w")).write("print('imported')")  # noqa: SIM115
+def test_from_pretrained_opens_and_imports_nothing_of_the_checkpoint_s(changed, small, tmp_path, opened):
+    (tmp_path / "evil_plugin.py").write_text("print('imported')")
 
     def evil(state):
-        state["cfg"]["common"]["user_dir"] = os.path.abspath("evil_plugin.py")
-        state["cfg"]["generation"]["replace_unk"] = "/nowhere/secret"
-        state["cfg"]["bpe"] = {"_name": "subword_nmt", "bpe_codes": "/nowhere/secret", "bpe_separator": "@@"}
+        state["cfg"]["common"]["user_dir"] = str(tmp_path / "evil_plugin.py")
+        state["cfg"]["generation"]["replace_unk"] = SECRET
+        state["cfg"]["bpe"] = {"_name": "subword_nmt", "bpe_codes": SECRET, "bpe_separator": "@@"}
         return state
 
-    found = hub_utils.from_pretrained(".", changed(change=evil), str(small / "bin"))
+    found = hub_utils.from_pretrained(".", changed(evil), str(small / "bin"))
     assert "evil_plugin" not in sys.modules
     with pytest.raises(Exception, match="bpe_codes"):
         hub_utils.GeneratorHubInterface(found["args"], found["task"], found["models"])
-    assert not [name for name in opened if "secret" in name]
 
 
 def test_what_hydra_would_instantiate_is_an_option_like_any_other(changed, task):
@@ -85,81 +94,35 @@ def test_what_hydra_would_instantiate_is_an_option_like_any_other(changed, task)
         model = {"_target_": "os.mkdir", "_args_": ["owned"], **vars(state["cfg"]["model"])}
         return {**state, "cfg": {**state["cfg"], "model": model}}
 
-    load([changed(change=with_target)], task=task())
+    load([changed(with_target)], task=task())
     assert os.listdir() == ["changed.pt"]
-
-
-def test_old_checkpoints_with_args_are_loaded_under_the_same_rules(changed, task, opened):
-    def old(**options):
-        def change(state):
-            args = Namespace(**{**vars(state["cfg"]["model"]), "task": "translation", **options})
-            return {**state, "cfg": None, "args": args}
-
-        return change
-
-    secret = dict.fromkeys(("encoder_embed_path", "user_dir"), "/nowhere/secret")
-    _, config, _ = load([changed(change=old(**secret))], None, task())
-    assert config.model.encoder_embed_path is None
-    assert not [name for name in opened if "secret" in name]
-    with open("evil.yaml", "w") as stream:
-        stream.write("_name: evil\n")
-    for options, overrides, message in (
-        ({"bpe": f"../../../../../../../..{os.getcwd()}/evil"}, None, "its option bpe, .*evil', is no name"),
-        ({"bpe": "none_such"}, None, "its options or state are not fairseq's"),
-        ({"save_dir": "${oc.env:HOME}"}, None, "its option save_dir, .* would be replaced"),
-        ({}, {"seed": "one"}, "its options or state, with those of --model-overrides, are not"),
-    ):
-        with pytest.raises(UserError, match=rf"^changed.pt: not loaded: {message}") as error:
-            load([changed(change=old(**options))], overrides, task())
-        assert "\n" not in str(error.value)
-
-
-def test_the_file_that_does_not_fit_is_named(changed, checkpoint, task):
-    parameter = "encoder.layers.0.mlp.fc1.weight"
-
-    def with_nan(state):
-        return {**state, "model": {**state["model"], parameter: float("nan") * state["model"][parameter]}}
-
-    with pytest.raises(UserError, match=f"^changed.pt: {parameter} is not finite"):
-        load([str(checkpoint), changed(change=with_nan)], task=task())
-    message = rf"^{checkpoint}: its source dictionary has 16 symbols, the data-bin's has 24: give the data-bin"
-    with pytest.raises(UserError, match=message):
-        load([str(checkpoint)], task=task("other"))
-
-
-def test_an_ensemble_is_loaded_in_order(changed, checkpoint, task):
-    changed(change=lambda state: {**state, "model": {k: torch.zeros_like(v) for k, v in state["model"].items()}})
-    (one, other), _, _ = load([str(checkpoint), "changed.pt"], task=task())
-    assert one.encoder.embed_tokens.weight.any()
-    assert not other.encoder.embed_tokens.weight.any()
-    (alone,), _ = checkpoint_utils.load_model_ensemble([str(checkpoint)], task=task())
-    assert torch.equal(alone.encoder.embed_tokens.weight, one.encoder.embed_tokens.weight)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (old(bpe="../../evil"), "not loaded: its option bpe, .*evil', is no name"),
+        (old(save_dir="${oc.env:HOME}"), "not loaded: its option save_dir, .* would be replaced"),
+        (old(seed="one"), "not loaded: its options or state are not fairseq's"),
+        (lambda state: {**state, "extra_state": None}, "not loaded: its options or state are not"),
         (lambda state: change_options(state, decoder_embed_dim="two"), "--decoder-embed-dim is 'two'"),
-        (lambda state: change_options(state, max_source_positions=10**9), "--max-source-positions is 10{9}: give 2 to"),
-        (lambda state: {**state, "extra_state": None}, "changed.pt: not loaded: its options or state are"),
+        (
+            lambda state: {**state, "model": {name: w * float("nan") for name, w in state["model"].items()}},
+            r"[\w.]+ is not finite",
+        ),
     ],
 )
-def test_checkpoints_without_a_model_are_one_line(changed, task, change, message):
-    with pytest.raises(UserError, match=message) as error:
-        load([changed(change=change)], task=task())
+def test_what_does_not_fit_is_one_line_with_the_file_s_name(changed, checkpoint, task, change, message):
+    with pytest.raises(UserError, match=rf"^(changed.pt: )?{message}") as error:
+        load([str(checkpoint), changed(change)], task=task())
     assert "\n" not in str(error.value)
 
 
-def test_text_is_not_run_but_read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for function in utils.eval_str_list, utils.eval_str_dict, utils.eval_bool:
-        with pytest.raises(UserError, match="fairseq would run this option as Python"):
-            function("__import__('os').mkdir('owned')")
-    assert os.listdir() == []
-    assert utils.eval_str_list("10,20", int) == [10, 20]
-    assert utils.eval_str_list([1.5], float) == [1.5]
-    assert utils.eval_str_dict("{'name': 'linformer'}") == {"name": "linformer"}
-    assert (utils.eval_bool("True"), utils.eval_bool(False, default=True)) == (True, True)
+def test_the_dictionary_of_other_data_and_wrong_overrides_are_told(changed, checkpoint, task):
+    with pytest.raises(UserError, match=f"^{checkpoint}: its source dictionary has 16 symbols, the data-bin's has 24"):
+        load([str(checkpoint)], task=task("other"))
+    with pytest.raises(UserError, match=r"^changed.pt: .* state, with those of --model-overrides, are not fairseq's"):
+        load([changed(old())], {"seed": "one"}, task())
 
 
 FCONV = {
@@ -169,20 +132,20 @@ FCONV = {
 }  # fmt: skip
 
 
-def test_a_checkpoint_of_fconv_is_built_from_its_options(task, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    state = change_options(load_checkpoint(checkpoint), **FCONV)
-    model = task().build_model(Namespace(**FCONV))
-    torch.save({**state, "model": model.state_dict()}, "fconv.pt")
-    [loaded], _, _ = checkpoint_utils.load_model_ensemble_and_task(["fconv.pt"], task=task())
-    assert len(loaded.decoder.convolutions) == 3
+def test_a_checkpoint_of_fconv_is_built_from_its_options(task, changed):
+    parameters = task().build_model(Namespace(**FCONV)).state_dict()
 
+    def load_with(overrides=None, **options):
+        [loaded], _, _ = load([changed(lambda state: {**state, "model": parameters}, **options)], overrides, task())
+        return loaded
+
+    assert len(load_with(**FCONV).decoder.convolutions) == 3
     for option in "encoder_layers", "decoder_attention":
-        torch.save(change_options(state, **{option: BY_SUBSCRIPT}), "owning.pt")
-        for file, overrides in ("owning.pt", None), ("fconv.pt", {option: BY_SUBSCRIPT}):
-            with pytest.raises(UserError, match=rf"^{file}: .*nn.Module.*: fairseq would run this option as Python"):
-                checkpoint_utils.load_model_ensemble_and_task([file], overrides, task())
-    assert sorted(os.listdir()) == ["fconv.pt", "owning.pt"]
+        owning = {option: BY_SUBSCRIPT}
+        for own, overrides in ({**FCONV, **owning}, None), (FCONV, owning):
+            with pytest.raises(UserError, match=r"^changed.pt: .*nn.Module.*: fairseq would run this option as Python"):
+                load_with(overrides, **own)
+    assert os.listdir() == ["changed.pt"]
 
 
 @pytest.fixture
@@ -195,19 +158,19 @@ def small_files():
 
 @pytest.mark.parametrize("room", [0, 1_000, 100_000, 400_500])
 def test_what_could_not_be_written_is_gone_and_the_old_stays(tmp_path, small_files, room):
-    path = str(tmp_path / "checkpoint_last.pt")
-    checkpoint_utils.torch_persistent_save({"model": torch.zeros(10)}, path)
-    old = (tmp_path / "checkpoint_last.pt").read_bytes()
-    new = str(tmp_path / "checkpoint1.pt")
+    last, new = tmp_path / "checkpoint_last.pt", str(tmp_path / "checkpoint1.pt")
+    checkpoint_utils.torch_persistent_save({"model": torch.zeros(10)}, str(last))
     checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, new)
+    old = last.read_bytes()
     small_files(room)
-    message = r"checkpoint_last\.pt: cannot be written: File too large: make room .* run the same command again"
-    with pytest.raises(UserError, match=message):
-        checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, path)
-    with pytest.raises(UserError, match=message):
-        PathManager.copy(new, path, overwrite=True)
+    for write in (
+        lambda: checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, str(last)),
+        lambda: PathManager.copy(new, str(last), overwrite=True),
+    ):
+        with pytest.raises(UserError, match=r"checkpoint_last\.pt: cannot be written: File too large: make room .*"):
+            write()
     assert sorted(os.listdir(tmp_path)) == ["checkpoint1.pt", "checkpoint_last.pt"]
-    assert (tmp_path / "checkpoint_last.pt").read_bytes() == old
+    assert last.read_bytes() == old
 
 
 def test_ctrl_c_leaves_nothing(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ inference (steps, folding) is held against that.
 import re
 from argparse import Namespace
 from copy import deepcopy
+from functools import partial
 
 import pytest
 import torch
@@ -18,7 +19,8 @@ from oracle import encode, parameters_of, translate_scores
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.options import BASE, PRESETS
 
-EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
+# float64 but for fairseq's GELU, which computes in float32; tensors, or lists and dictionaries of them
+assert_same = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
 
 
 def options_of(variant):
@@ -46,11 +48,6 @@ def tiny():
     return build()
 
 
-def assert_same(got, expected):
-    for one, other in zip(got, expected, strict=True):
-        torch.testing.assert_close(one, other, **EXACT)
-
-
 def fold_copy(model):
     """A folded copy of the model; fairseq's hook folds in place."""
     copy = deepcopy(model).eval()
@@ -58,11 +55,12 @@ def fold_copy(model):
     return copy
 
 
-def gradients(model, rows, weights):
-    """The gradients of the parameters, by name, of the rows' logits weighted and summed."""
-    model.zero_grad()
+def gradients(parameters, rows, weights):
+    """The gradients of parameters, by name, of the rows' logits weighted and summed."""
+    for parameter in parameters.values():
+        parameter.grad = None
     sum((row * weight).sum() for row, weight in zip(rows, weights, strict=True)).backward()
-    return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+    return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in parameters.items()}
 
 
 def random_like(rows):
@@ -72,17 +70,14 @@ def random_like(rows):
 
 @pytest.fixture(scope="module")
 def equations(variant):
-    """A batch, its scores by the equations, their weights in a sum, and the parameters with the gradients of that."""
+    """A batch, its scores by the equations, their weights in a sum, and the gradients of that."""
     model, options = variant
     sources, targets = pairs((5, 4), (3, 6))
     p = parameters_of(model)
-    expected = [
-        translate_scores(p, source, previous, options)
-        for source, previous in zip(sources, shifted(targets), strict=True)
-    ]
+    lines = zip(sources, shifted(targets), strict=True)
+    expected = [translate_scores(p, source, previous, options) for source, previous in lines]
     weights = random_like(expected)
-    sum((row * weight).sum() for row, weight in zip(expected, weights, strict=True)).backward()
-    return sources, targets, expected, weights, p
+    return sources, targets, expected, weights, gradients(p, expected, weights)
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
@@ -92,15 +87,15 @@ def test_training_is_the_paper_s_equations(name_of_variant, variant, equations, 
     if checkpointed:
         model = build(**VARIANTS[name_of_variant], checkpoint_activations=True)
     assert model.training and torch.is_grad_enabled()
-    sources, targets, expected, weights, p = equations
+    sources, targets, expected, weights, reference = equations
     for left_pad in False, True:
         got = logits(model, sources, targets, left_pad)
         assert_same(got, expected)
-        for name, gradient in gradients(model, got, weights).items():
+        found = gradients(dict(model.named_parameters()), got, weights)
+        for name in found:
             if "embed_tokens" in name and "output_projection" not in name:
-                gradient[PAD] = 0 if p[name].grad is None else p[name].grad[PAD]  # PyTorch leaves padding's row out
-            reference = torch.zeros_like(gradient) if p[name].grad is None else p[name].grad
-            torch.testing.assert_close(gradient, reference, **EXACT, msg=lambda text, name=name: f"{name}: {text}")
+                found[name][PAD] = reference[name][PAD]  # PyTorch leaves padding's row out
+        assert_same(found, {name: reference[name] for name in found})
 
 
 # Promise 1: a sentence is alone
@@ -137,54 +132,47 @@ def test_a_batch_trains_as_its_sentences_alone_do(variant):
     """The gradients of a batch are the sums of those of its sentences."""
     model, _ = variant
     sources, targets = pairs((5, 4), (2, 6), (7, 1))
+    parameters = dict(model.named_parameters())
     rows = logits(model, sources, targets, left_pad=True, extra=3)
     weights = random_like(rows)
-    got = gradients(model, rows, weights)
+    got = gradients(parameters, rows, weights)
     alone = [
-        gradients(model, logits(model, [source], [target]), [weight])
+        gradients(parameters, logits(model, [source], [target]), [weight])
         for source, target, weight in zip(sources, targets, weights, strict=True)
     ]
-    for name in got:
-        torch.testing.assert_close(got[name], sum(each[name] for each in alone), **EXACT)
+    assert_same(got, {name: sum(each[name] for each in alone) for name in got})
 
 
-def test_the_encoder_gives_back_positions_where_the_tokens_are(tiny):
+def test_the_encoder_gives_back_positions_where_the_tokens_are_and_takes_precomputed_embeddings(tiny):
     (sources, _) = pairs((5, 1), (2, 1))
     parameters = parameters_of(tiny)
     for left_pad in False, True:
         tokens = batch(sources, left_pad, extra=2)
         out = tiny.encoder(tokens, return_all_hiddens=True)
+        encoded = out["encoder_out"][0]
         assert torch.equal(out["encoder_padding_mask"][0], tokens.eq(PAD))
-        assert out["encoder_out"][0].shape == (*tokens.t().shape, 64)
-        assert all(state.shape == out["encoder_out"][0].shape for state in out["encoder_states"])
+        assert all(state.shape == encoded.shape == (*tokens.t().shape, 64) for state in out["encoder_states"])
         for b, source in enumerate(sources):
-            expected = torch.stack(encode(parameters, source, options_of({})))
-            torch.testing.assert_close(out["encoder_out"][0][tokens[b].ne(PAD), b], expected, **EXACT)
-
-
-def test_precomputed_embeddings_are_taken_on_either_side(tiny):
-    (sources, _) = pairs((5, 1), (2, 1))
-    for left_pad in False, True:
-        tokens = batch(sources, left_pad)
+            assert_same(encoded[tokens[b].ne(PAD), b], torch.stack(encode(parameters, source, options_of({}))))
         embedded = tiny.encoder.embed_tokens(tokens)
-        given_embedding = tiny.encoder(tokens, token_embeddings=embedded)["encoder_out"][0]
-        torch.testing.assert_close(given_embedding, tiny.encoder(tokens)["encoder_out"][0])
+        assert_same(tiny.encoder(tokens, token_embeddings=embedded)["encoder_out"][0], encoded)
 
 
 # Promise 2: no look ahead
 
 
+@torch.no_grad()
 def test_no_position_sees_a_later_one(variant):
     model, _ = variant
     (sources, targets) = pairs((5, 8))
     prev = batch(shifted(targets))
-    with torch.no_grad():
-        full = model(batch(sources), None, prev)[0]
-        for t in range(1, 8):
-            changed = prev.clone()
-            changed[:, t:] = 4 + (changed[:, t:] + 1) % 40
-            torch.testing.assert_close(model(batch(sources), None, changed)[0][:, :t], full[:, :t], **EXACT)
-            assert not torch.allclose(model(batch(sources), None, changed)[0][:, t:], full[:, t:])
+    full = model(batch(sources), None, prev)[0]
+    for t in range(1, 8):
+        changed = prev.clone()
+        changed[:, t:] = 4 + (changed[:, t:] + 1) % 40
+        scores = model(batch(sources), None, changed)[0]
+        assert_same(scores[:, :t], full[:, :t])
+        assert not torch.allclose(scores[:, t:], full[:, t:])
 
 
 def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
@@ -192,15 +180,15 @@ def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
     sources, targets = pairs((5, 4), (3, 6))
     model.zero_grad()
     model(batch(sources, left_pad=True), None, batch(shifted(targets)))[0].square().sum().backward()
-    for length, layers in (5, model.encoder.layers), (6, model.decoder.layers):
-        for name, parameter in layers.named_parameters():
-            positions = options["max_source_positions" if length == 5 else "max_target_positions"]
+    for side, length in ("source", 5), ("target", 6):
+        positions = options[f"max_{side}_positions"]
+        reached = torch.zeros(positions, positions, dtype=torch.bool)
+        reached[:length, :length] = True
+        stack, reached = (model.encoder, reached) if side == "source" else (model.decoder, reached.tril())
+        for name, parameter in stack.named_parameters():
             if re.search(r"\.mixing\.mixing\.weight(_in|_out)?$", name):
                 grad = parameter.grad.reshape(-1, positions, positions)
-                expected = torch.zeros(positions, positions, dtype=torch.bool)
-                expected[:length, :length] = True
-                expected = expected.tril() if length == 6 else expected
-                assert torch.equal(grad != 0, expected.expand_as(grad)), name
+                assert torch.equal(grad != 0, reached.expand_as(grad)), name
 
 
 # Promise 3: one step at a time equals all at once
@@ -216,7 +204,7 @@ def test_steps_equal_teacher_forcing(variant, folded, is_folded, left_pad):
     for (i, j), rows in stepped.items():
         expected = logits(model, [sources[i]], [beams[i][j]])[0]
         assert len(rows) == (4 if i == 0 else 9)
-        torch.testing.assert_close(rows, expected[: len(rows)], **EXACT)
+        assert_same(rows, expected[: len(rows)])
 
 
 def test_exchanged_beams_of_a_sentence_leave_the_encoder_s_output_alone(tiny):
@@ -241,8 +229,7 @@ def test_folding_moves_scores_by_rounding_only(variant, folded):
     model, _ = variant
     sources, targets = pairs((5, 4), (3, 6))
     for left_pad in False, True:
-        plain = logits(model, sources, targets, left_pad)
-        assert_same(logits(folded, sources, targets, left_pad), plain)
+        assert_same(logits(folded, sources, targets, left_pad), logits(model, sources, targets, left_pad))
 
 
 def test_fairseq_s_hook_folds_once():
@@ -273,15 +260,14 @@ def test_folding_a_half_precision_model_rounds_once():
 def test_too_long_is_refused_with_length_limit_and_option(side, left_pad):
     model = build(max_source_positions=10, max_target_positions=12)
     limit = 10 if side == "source" else 12
-    for length in limit, limit + 1:
-        sizes = (length, 3) if side == "source" else (3, length)
-        sources, targets = pairs(sizes, (2, 2))
-        if length == limit:
-            logits(model, sources, targets, left_pad, left_pad)
-        else:
-            message = f"{side} sentence has {length} positions.*has {limit}.*--max-{side}-positions {length}"
-            with pytest.raises(UserError, match=message):
-                logits(model, sources, targets, left_pad, left_pad)
+
+    def scores(length):
+        return logits(model, *pairs((length, 3) if side == "source" else (3, length), (2, 2)), left_pad, left_pad)
+
+    scores(limit)
+    message = f"{side} sentence has {limit + 1} positions.*has {limit}.*--max-{side}-positions {limit + 1}"
+    with pytest.raises(UserError, match=message):
+        scores(limit + 1)
 
 
 def test_too_long_is_refused_before_any_arithmetic():
@@ -290,14 +276,9 @@ def test_too_long_is_refused_before_any_arithmetic():
         parameter.data = parameter.data.new_empty(0)  # any use of it fails otherwise
     with pytest.raises(UserError, match="max-source-positions 11"):
         model.encoder(torch.full((1, 11), 5))
-    with pytest.raises(UserError, match="max-target-positions 13"):
-        model.decoder(torch.full((1, 13), 5), encoder_out=None)
-
-
-def test_steps_beyond_the_limit_are_refused(tiny):
-    memory = tiny.encoder(torch.tensor([[5, EOS]]))
-    with pytest.raises(UserError, match="--max-target-positions 65"):
-        tiny.decoder(torch.full((1, 65), 5), encoder_out=memory, incremental_state={})
+    for state in None, {}:  # all at once, in steps
+        with pytest.raises(UserError, match="max-target-positions 13"):
+            model.decoder(torch.full((1, 13), 5), encoder_out=None, incremental_state=state)
 
 
 def test_fairseq_sees_the_limits(variant):

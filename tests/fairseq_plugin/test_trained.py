@@ -18,9 +18,7 @@ from in_this_process import run
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
-from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, model_of, save_checkpoint
-from resmlp_mt.score.bleu import tokenized_bleu
-from resmlp_mt.score.generate_output import in_order, read_generate_output
+from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, model_of
 from scripts import in_process
 
 OLD = Path(__file__).parent / "old_checkpoints"
@@ -29,7 +27,6 @@ FLOATS = {np.float16: 16, np.float32: 32, np.float64: 64}
 
 @pytest.fixture
 def average(monkeypatch):
-    """Run scripts/average_checkpoints.py with these arguments."""
     return in_process("average", monkeypatch)
 
 
@@ -65,7 +62,7 @@ def test_all_that_is_no_weight_is_the_last_one_s_and_tied_embeddings_stay_tied(t
 
 def test_the_same_inputs_give_the_same_bytes(tmp_path, average):
     files = [save(tmp_path / f"checkpoint{epoch}.pt", {"w": torch.randn(7, 7)}) for epoch in (1, 2)]
-    for name in ("a.pt", "b.pt"):
+    for name in "a.pt", "b.pt", "b.pt":  # a second time over its own
         average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / name)
     average("--inputs", *files, "--output", tmp_path / "c.pt")
     assert len({(tmp_path / name).read_bytes() for name in ("a.pt", "b.pt", "c.pt")}) == 1
@@ -75,78 +72,59 @@ def test_the_last_checkpoints_by_number(tmp_path):
     names = [f"checkpoint{e}.pt" for e in (1, 2, 9, 10, 11)] + ["checkpoint_2_500.pt", "checkpoint_10_1000.pt"]
     for name in [*names, "checkpoint_best.pt", "checkpoint_last.pt", "checkpoint12.pt.tmp"]:
         (tmp_path / name).touch()
+    for arguments, expected in (
+        ((3, "epoch"), ["checkpoint9.pt", "checkpoint10.pt", "checkpoint11.pt"]),
+        ((2, "epoch", 9), ["checkpoint2.pt", "checkpoint9.pt"]),
+        ((2, "update"), ["checkpoint_2_500.pt", "checkpoint_10_1000.pt"]),
+        ((1, "update", 999), ["checkpoint_2_500.pt"]),
+    ):
+        assert last_checkpoints(tmp_path, *arguments) == [tmp_path / name for name in expected]
+    with pytest.raises(UserError, match=r"6 epoch .* there are 5"):
+        last_checkpoints(tmp_path, 6, "epoch")
 
-    def last(*args):
-        return [path.name for path in last_checkpoints(tmp_path, *args)]
 
-    assert last(3, "epoch") == ["checkpoint9.pt", "checkpoint10.pt", "checkpoint11.pt"]
-    assert last(2, "epoch", 9) == ["checkpoint2.pt", "checkpoint9.pt"]
-    assert last(2, "update") == ["checkpoint_2_500.pt", "checkpoint_10_1000.pt"]
-    assert last(1, "update", 999) == ["checkpoint_2_500.pt"]
-    with pytest.raises(UserError, match=r"6 epoch .* there are 5 \(checkpoint1.pt, .*checkpoint11.pt\)"):
-        last(6, "epoch")
+ONE, NAN = torch.ones(3), torch.tensor([1.0, float("nan"), 1.0])
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"w": torch.ones(2, 3)}, r"2.pt: b is not as in .*1.pt"),
-        ({"w": torch.ones(2, 3), "b": torch.ones(3), "c": torch.ones(1)}, r"2.pt: c is not as in .*1.pt"),
-        ({"w": torch.ones(3, 2), "b": torch.ones(3)}, r"2.pt: w is not as in .*1.pt"),
-        ({"w": torch.ones(2, 3).half(), "b": torch.ones(3)}, r"2.pt: w is not as in .*1.pt"),
-        ({"w": torch.ones(2, 3), "b": torch.tensor([1.0, float("nan"), 1.0])}, r"2.pt: b is not finite"),
+        ({"w": ONE}, r"b is not as in .*1\.pt"),
+        ({"w": ONE, "b": ONE, "c": ONE}, r"c is not as in .*1\.pt"),
+        ({"w": ONE[None], "b": ONE}, r"w is not as in .*1\.pt"),
+        ({"w": ONE.half(), "b": ONE}, r"w is not as in .*1\.pt"),
+        ({"w": ONE, "b": NAN}, "b is not finite"),
     ],
 )
 def test_models_that_do_not_average_are_refused(tmp_path, model, message):
-    first = save(tmp_path / "1.pt", {"w": torch.ones(2, 3), "b": torch.ones(3)})
-    second = save(tmp_path / "2.pt", model)
-    with pytest.raises(UserError, match=message):
-        average_checkpoints([first, second])
+    paths = [save(tmp_path / "1.pt", {"w": ONE, "b": ONE}), save(tmp_path / "2.pt", model)]
+    with pytest.raises(UserError, match=rf"2\.pt: {message}"):
+        average_checkpoints(paths)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--inputs", "weights.pt"], "weights.pt: not loaded: not a checkpoint of fairseq-train"),
         (["--inputs", "nowhere.pt"], "nowhere.pt: cannot be read: No such file"),
         (["--inputs", "good.pt", "folder/../good.pt"], "comes twice"),
         (["--inputs", "good.pt", "--output", "folder/../good.pt"], "would be written over the input"),
         (["--inputs", "."], "--inputs .: give one directory"),
-        (["--inputs", ".", "--num-epoch-checkpoints", "0"], "give 1 or more"),
-        (["--inputs", "a.pt", "b.pt", "--num-update-checkpoints", "2"], "--inputs a.pt: give one directory"),
-        (["--inputs", "a.pt", "--checkpoint-upper-bound", "2"], "--inputs a.pt: give one directory"),
+        (["--inputs", ".", "--num-epoch-checkpoints", 0], "ask for 1 or more"),
+        (["--inputs", "a.pt", "b.pt", "--num-update-checkpoints", 2], "--inputs a.pt: give one directory"),
+        (["--inputs", "a.pt", "--checkpoint-upper-bound", 2], "--inputs a.pt: give one directory"),
+        # of a training's own checkpoints none is replaced
+        (["--inputs", ".", "--num-epoch-checkpoints", 2, "--output", "checkpoint_best.pt"], "written over the input"),
+        (["--inputs", ".", "--num-epoch-checkpoints", 1, "--output", "checkpoint_1_9.pt"], "written over the input"),
     ],
 )
 def test_what_cannot_be_averaged_is_refused(tmp_path, monkeypatch, average, arguments, message):
     monkeypatch.chdir(tmp_path)
     os.mkdir("folder")
-    torch.save({"w": torch.ones(1)}, "weights.pt")
-    before = save(Path("good.pt")).read_bytes()
+    names = "good.pt", "checkpoint1.pt", "checkpoint2.pt", "checkpoint_best.pt", "checkpoint_1_9.pt"
+    before = {name: save(tmp_path / name).read_bytes() for name in names}
     with pytest.raises(UserError, match=message):
         average("--output", "out.pt", *arguments)
-    assert Path("good.pt").read_bytes() == before and not Path("out.pt").exists()
-
-
-@pytest.mark.parametrize("name", ["checkpoint1.pt", "checkpoint_1_9.pt", "checkpoint_last.pt", "checkpoint_best.pt"])
-def test_a_training_s_other_checkpoints_are_not_written_over(tmp_path, average, name):
-    for number in 2, 3:
-        save(tmp_path / f"checkpoint{number}.pt")
-    (tmp_path / name).write_text("of hours")
-    with pytest.raises(UserError, match=f"{name}: would be written over the input"):
-        average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / name)
-    assert (tmp_path / name).read_text() == "of hours"
-    for _ in range(2):  # an average is
-        average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / "checkpoint_avg.pt")
-
-
-def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UserError, match=r"out.pt: cannot be written: No space left on device"):
-        save_checkpoint({"model": torch.ones(1)}, tmp_path / "out.pt")
-    assert os.listdir(tmp_path) == []
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.pt")} == before
 
 
 def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(small, tmp_path, train, average):
@@ -156,14 +134,8 @@ def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(small,
     assert path.stat().st_size < (tmp_path / "checkpoint_last.pt").stat().st_size
 
     common = ("--path", path, "--cpu", "--results-path", tmp_path, "--num-workers", 0)
-    run(fairseq_cli.generate, small / "bin", *common, "--nbest", 2, "--required-batch-size-multiple", 1)
-    references = (small / "bin.en").read_text().splitlines()
-    hypotheses = in_order(read_generate_output([tmp_path / "generate-test.txt"], nbest=2), len(references))
-    ours = tokenized_bleu(hypotheses, references)
-    theirs = (tmp_path / "generate-test.txt").read_text().splitlines()[-1]
-    assert theirs.startswith(
-        f"Generate test with beam=5: BLEU4 = {ours['score']:.2f}, {ours['verbose_score'].split()[0]} (BP="
-    )
+    run(fairseq_cli.generate, small / "bin", *common, "--required-batch-size-multiple", 1)
+    assert (tmp_path / "generate-test.txt").read_text().count("\nH-") == 16
     with pytest.raises(AssertionError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
         train(tmp_path, "--max-update", 5, "--restore-file", path)
 

@@ -20,12 +20,9 @@ from resmlp_mt.fairseq_plugin.uncaught import explanation
     [
         (FileNotFoundError(errno.ENOENT, "No such file", "codes"), r".*No such file: 'codes': check the path"),
         (AssertionError("--sampling requires --nbest to be equal to --beam"), r"--sampling requires --nbest to be "),
-        (ImportError("\n\nPlease install nltk:\n  pip install nltk"), r"Please install nltk: pip install nltk"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), r"not enough memory.*2.00 GiB"),
         (AssertionError("200 < 200"), r"no translation was found: the model's scores are nan"),
-        (KeyError("path"), None),
         (RuntimeError("a mistake"), None),
-        (AssertionError(), None),
     ],
 )
 def test_what_is_the_user_s_is_told_in_one_line_and_a_mistake_in_the_code_is_not(error, told):
@@ -36,10 +33,8 @@ def test_what_is_the_user_s_is_told_in_one_line_and_a_mistake_in_the_code_is_not
 def test_a_program_that_uses_fairseq_keeps_its_tracebacks(monkeypatch, capsys):
     kept = []
     monkeypatch.setattr(uncaught, "_hook", lambda *error: kept.append(error))
-    error = FileNotFoundError(errno.ENOENT, "No such file", "train.en")
-    uncaught._excepthook(type(error), error, None)
-    assert len(kept) == 1
-    uncaught._excepthook(UserError, UserError("told"), None)
+    for error in FileNotFoundError(errno.ENOENT, "No such file", "train.en"), UserError("told"):
+        uncaught._excepthook(type(error), error, None)
     assert (len(kept), capsys.readouterr().err) == (1, "told\n")
 
 
