@@ -1,5 +1,6 @@
+"""Which requests are answered together."""
+
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
@@ -8,15 +9,15 @@ from resmlp_mt.serve.protocol import Request
 from resmlp_mt.serve.settings import Limits
 
 
-def batches(requests: list[Request], limits: Limits, pause: bool = False) -> list[list[str]]:
+def batches(requests, limits, pause=False):
     """The texts that are answered together, for requests that are made at once, or the last one a little later."""
-    found: list[list[str]] = []
+    found = []
 
-    def work(batch: Sequence[Request]) -> list[bytes]:
+    def work(batch):
         found.append([request.texts[0] for request in batch])
         return [request.texts[0].upper().encode() for request in batch]
 
-    async def run() -> None:
+    async def run():
         batcher = Batcher(work, limits)
         running = asyncio.create_task(batcher.run())
         tasks = [asyncio.create_task(batcher.answer(request)) for request in requests[:-1]]
@@ -30,21 +31,21 @@ def batches(requests: list[Request], limits: Limits, pause: bool = False) -> lis
     return found
 
 
-def of(text: str, **options: int) -> Request:
+def of(text, **options):
     return Request(texts=[text], options=options)
 
 
-def test_requests_of_the_same_options_are_answered_together_the_oldest_first() -> None:
+def test_requests_of_the_same_options_are_answered_together_the_oldest_first():
     asked = [of("a", beam=1), of("b", beam=2), of("c", beam=1), of("d", beam=2), of("e")]
     assert batches(asked, Limits(longest_wait=0)) == [["a", "c"], ["b", "d"], ["e"]]
 
 
-def test_no_more_than_a_size_together_but_for_one_that_is_larger() -> None:
+def test_no_more_than_a_size_together_but_for_one_that_is_larger():
     asked = [of("a"), of("aa"), of("aaa"), of("aaaaaaaaa"), of("a")]
     assert batches(asked, Limits(max_characters=5, longest_wait=0)) == [["a", "aa"], ["aaa"], ["aaaaaaaaa"], ["a"]]
 
 
 @pytest.mark.parametrize("longest_wait", [0, 200])
-def test_a_request_waits_for_others_while_nothing_is_done(longest_wait: int) -> None:
+def test_a_request_waits_for_others_while_nothing_is_done(longest_wait):
     found = batches([of("a"), of("b")], Limits(longest_wait=longest_wait), pause=True)
     assert found == ([["a", "b"]] if longest_wait else [["a"], ["b"]])
