@@ -40,17 +40,18 @@ class FakeTranslator:
         assert self.gate.wait(60)
         if ["breaks"] in texts:
             raise RuntimeError("a tensor\nis broken")
-        return [[self.translation(words, rank, options.alignment) for rank in range(options.n_best)] for words in texts]
-
-    def translation(self, words, rank, alignment):
-        weights = torch.eye(len(words), len(words) + 1).flip(0).tolist() if alignment else None
-        return Translation(" ".join(words[::-1]), -0.5 * rank, words[::-1], words, weights)
+        return [[turned(words, rank, options.alignment) for rank in range(options.n_best)] for words in texts]
 
     def mixing_rows(self, positions):
         if positions > POSITIONS:
             raise UserError(f"positions {positions}: give a number from 0 to {POSITIONS}")
         signs = torch.tensor([1.0, -1.0])[:HEADS, None, None]
         return [(signs * torch.ones(positions, positions)).tril(), None]
+
+
+def turned(words, rank, alignment):
+    weights = torch.eye(len(words), len(words) + 1).flip(0).tolist() if alignment else None
+    return Translation(" ".join(words[::-1]), -0.5 * rank, words[::-1], words, weights)
 
 
 class Client:
@@ -72,12 +73,6 @@ class Client:
             text = response.read().decode()
         values = json.loads(text) if response.headers.get_content_type() == "application/json" else None
         return SimpleNamespace(status=response.status, headers=response.headers, text=text, values=values)
-
-    def translations(self, *texts, **options):
-        """The best translations."""
-        answer = self.ask(body={"texts": texts, "options": options})
-        assert answer.status == 200, answer.text
-        return [result["translations"][0]["text"] for result in answer.values["results"]]
 
     def await_waiting(self, number):
         """Until so many requests wait for their turn."""

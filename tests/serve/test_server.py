@@ -4,7 +4,6 @@ import contextlib
 import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -30,13 +29,20 @@ def client():
 
 @contextlib.contextmanager
 def busy(limits=None):
-    """A server that is held up by a request, "a b"; ``together`` starts a function in a thread of its own."""
+    """A server that is held up by a request, "a b", and ``queue`` for another one, which waits."""
     translator = FakeTranslator()
     with ThreadPoolExecutor(12) as threads, serving(translator, limits) as (client, server):
+
+        def queue(*texts, **options):
+            before = client.ask("/health").values["waiting"]
+            answer = threads.submit(client.ask, body={"texts": texts, "options": options})
+            client.await_waiting(before + 1)
+            return answer
+
         translator.gate.clear()
         begun = threads.submit(client.ask, body={"texts": ["a b"]})
         assert translator.begun.wait(60)
-        yield SimpleNamespace(client=client, server=server, translator=translator, begun=begun, together=threads.submit)
+        yield SimpleNamespace(client=client, server=server, translator=translator, begun=begun, queue=queue)
 
 
 def best(answer):
@@ -120,11 +126,10 @@ def test_a_site_that_is_named_may_ask():
     who = Access(hosts=frozenset(["mine.example"]), origins=("https://other.example",))
     asking = {"Host": "mine.example", "Origin": "https://other.example"}
     with serving(FakeTranslator(), access=who) as (client, _):
-        answer = client.ask(body={"texts": ["a b"]}, **asking)
-        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://other.example")
         wanted = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "content-type"}
-        before = client.ask("/translate", method="OPTIONS", **asking, **wanted)
-        assert (before.status, before.headers["access-control-allow-origin"]) == (200, "https://other.example")
+        for arguments in {"body": {"texts": ["a b"]}}, {"method": "OPTIONS", **wanted}:
+            answer = client.ask(**arguments, **asking)
+            assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://other.example")
         assert client.ask("/health", Host="127.0.0.1").status == 403
 
 
@@ -158,20 +163,16 @@ def test_the_command_s_access():
 
 def test_requests_that_come_while_one_is_translated_are_translated_together():
     with busy() as held:
-        answers = []
-        for number, beam in enumerate([4, 4, 2]):
-            answers.append(held.together(held.client.translations, f"a {number}", f"b {number}", beam=beam))
-            held.client.await_waiting(number + 1)
+        answers = [held.queue(f"a {number}", f"b {number}", beam=beam) for number, beam in enumerate([4, 2, 4, 2])]
         held.translator.gate.set()
-        found = [answer.result() for answer in answers]
-    assert found == [["0 a", "0 b"], ["1 a", "1 b"], ["2 a", "2 b"]]
-    assert held.translator.batches == [["a b"], ["a 0", "b 0", "a 1", "b 1"], ["a 2", "b 2"]]
+        found = [best(answer) for answer in answers]
+    assert found == [["0 a", "0 b"], ["1 a", "1 b"], ["2 a", "2 b"], ["3 a", "3 b"]]
+    assert held.translator.batches == [["a b"], ["a 0", "b 0", "a 2", "b 2"], ["a 1", "b 1", "a 3", "b 3"]]
 
 
 def test_more_than_may_wait_are_refused_and_no_answer_in_time():
     with busy(Limits(max_waiting=1, max_seconds=1, longest_wait=0)) as held:
-        waiting = held.together(held.client.ask, body={"texts": ["b"]})
-        held.client.await_waiting(1)
+        waiting = held.queue("b")
         refused = held.client.ask(body={"texts": ["c"]})
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         assert refused.values["error"] == "1 requests are waiting: try again later"
@@ -180,7 +181,7 @@ def test_more_than_may_wait_are_refused_and_no_answer_in_time():
             assert late.values["error"].startswith("no answer after 1 seconds")
         assert held.client.ask("/health").values["waiting"] == 0
         held.translator.gate.set()
-        assert held.client.translations("d e") == ["e d"]
+        assert held.client.ask(body={"texts": ["d e"]}).status == 200
     assert held.translator.batches == [["a b"], ["d e"]]
 
 
@@ -202,24 +203,20 @@ def test_a_client_that_goes_away_costs_the_others_nothing():
         body = b'{"texts": ["of one that goes"]}'
         gone = sent(held.client.port, body, len(body))
         held.client.await_waiting(1)
-        stays = held.together(held.client.translations, "c d")
-        held.client.await_waiting(2)
+        stays = held.queue("c d")
         gone.close()
         held.client.await_waiting(1)
         sent(held.client.port, b'{"te', 99).close()
         held.translator.gate.set()
-        assert (best(held.begun), stays.result()) == (["b a"], ["d c"])
+        assert (best(held.begun), best(stays)) == (["b a"], ["d c"])
     assert held.translator.batches == [["a b"], ["c d"]]
 
 
 def test_a_fault_of_the_server_is_told_in_one_line_and_spoils_no_other_request(caplog):
     with busy() as held:
-        broken = held.together(held.client.ask, body={"texts": ["breaks"]})
-        held.client.await_waiting(1)
-        other = held.together(held.client.translations, "c d")
-        held.client.await_waiting(2)
+        broken, other = held.queue("breaks"), held.queue("c d")
         held.translator.gate.set()
-        assert (best(held.begun), other.result()) == (["b a"], ["d c"])
+        assert (best(held.begun), best(other)) == (["b a"], ["d c"])
         assert broken.result().status == 500
         assert broken.result().values == {"error": "something went wrong in the server: its log tells what"}
     assert "a tensor" in caplog.text
@@ -227,14 +224,13 @@ def test_a_fault_of_the_server_is_told_in_one_line_and_spoils_no_other_request(c
 
 def test_a_shutdown_finishes_what_has_begun():
     with busy() as held:
-        waiting = held.together(held.client.translations, "c d")
-        held.client.await_waiting(1)
+        waiting = held.queue("c d")
         held.server.should_exit = True
         with pytest.raises(OSError):  # as soon as it takes no more
             while True:
                 held.client.ask("/health")
         held.translator.gate.set()
-        assert (best(held.begun), waiting.result()) == (["b a"], ["d c"])
+        assert (best(held.begun), best(waiting)) == (["b a"], ["d c"])
 
 
 def test_the_page_takes_nothing_from_another_server(client):
@@ -248,11 +244,10 @@ def test_the_page_takes_nothing_from_another_server(client):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval", answer.text)
 
 
-def test_the_page_has_the_colors_of_the_pictures():
-    style = (Path(__file__).parents[2] / "resmlp_mt" / "serve" / "page" / "page.css").read_text()
+def test_the_page_has_the_colors_of_the_pictures(client):
+    style = client.ask("/page.css").text
     for name, color in zip(("plus", "minus"), PLAIN, strict=False):
-        numbers = ", ".join(str(int(color[at : at + 2], 16)) for at in (1, 3, 5))
-        assert f"--{name}: {numbers};" in style
+        assert f"--{name}: {', '.join(map(str, bytes.fromhex(color[1:])))};" in style
 
 
 def test_the_document_tells_what_is_asked_and_answered(client):
