@@ -17,13 +17,10 @@ def check_same(found, expected, tolerance):
 
 
 def check_same_translations(engine, pytorch, options):
-    """The translations of PyTorch's modules and their scores, of all texts together and of each alone."""
+    """The translations of PyTorch's modules, their scores and alignments, of all texts together and of each alone."""
     expected = pytorch.translate(TEXTS, **options)
     check_same(engine.translate(TEXTS, **options), expected, 1e-4)
     check_same([engine.translate(text, **options) for text in TEXTS], expected, 1e-4)
-
-
-def check_same_alignments(engine, pytorch):
     both = [each.translate(TEXTS, alignment=True) for each in (engine, pytorch)]
     for one, other in zip(*both, strict=True):
         assert len(one.alignment) == len(other.alignment) == len(one.tokens)

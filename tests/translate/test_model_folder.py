@@ -100,16 +100,16 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_folder_is_one_line(kind, folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "model")
+    model = shutil.copytree(folder, tmp_path / "model")
     broken, message = BROKEN[kind]
-    broken(tmp_path / "model")
+    broken(model)
     with pytest.raises(UserError) as error:
-        model_folder.load(tmp_path / "model")
-    assert str(error.value).startswith(str(tmp_path / "model"))
+        model_folder.load(model)
+    assert str(error.value).startswith(str(model))
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_null_is_what_is_not_said(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "model")
-    change("generation_config.json", num_beams=None, length_penalty=None)(tmp_path / "model")
-    assert not {"num_beams", "length_penalty"} & model_folder.load(tmp_path / "model")[2].keys()
+    model = shutil.copytree(folder, tmp_path / "model")
+    change("generation_config.json", num_beams=None, length_penalty=None)(model)
+    assert not {"num_beams", "length_penalty"} & model_folder.load(model)[2].keys()

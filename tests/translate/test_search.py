@@ -49,20 +49,14 @@ def by_fairseq(model, sources, options, words=40):
     generator.vocab_size = len(model.decoder.dictionary)
     tokens = batch(sources, left_pad=True)
     found = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}})
-    return [
-        [
-            SimpleNamespace(**{**one, "tokens": one["tokens"].tolist()[:-1], "score": float(one["score"])})
-            for one in each
-        ]
-        for each in found
-    ]
+    return [[SimpleNamespace(**{**one, "tokens": one["tokens"].tolist()[:-1]}) for one in each] for each in found]
 
 
 def assert_equal(found, expected, tolerance=1e-4):
     """The same hypotheses, with scores as near as that."""
     assert [[one.tokens for one in each] for each in found] == [[one.tokens for one in each] for each in expected]
     for one, other in zip(found, expected, strict=True):
-        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=tolerance)
+        assert [each.score for each in one] == pytest.approx([float(each.score) for each in other], abs=tolerance)
 
 
 def ready(seed=4, **options):
@@ -102,11 +96,13 @@ def test_same_for_every_kind_of_model(variant):
     assert_equal(search(ours, batch(sources), EOS, options), by_fairseq(model, sources, options, words))
 
 
-def test_sentences_end_at_different_steps(trained):
+def test_sentences_end_at_different_steps_and_too_long_ones_are_errors(trained):
     """What the comparisons rest on: some hypotheses end by themselves, at different lengths, others at the limit."""
     found = search(trained[1], batch(pairs(*SIZES)[0]), EOS, Options(max_len_b=30))
     lengths = {len(one.tokens) for each in found for one in each}
     assert len(lengths) > 5 and min(lengths) < 5 and max(lengths) == 30
+    with pytest.raises(ValueError, match="65 positions, but the model has 64"):
+        search(trained[1], batch(pairs((65, 1))[0]), EOS, Options())
 
 
 @pytest.mark.parametrize("words", [40, 600])
@@ -142,11 +138,6 @@ def test_nothing_follows_the_end_in_a_beam_wider_than_the_words(trained):
     found = search(ours, source, EOS, Options(beam=60, max_len_b=2), torch.tensor([[EOS, *words]]))[0]
     expected = [[word, *then] for word in words for then in ([], *([other] for other in words))]
     assert sorted(one.tokens for one in found) == sorted(expected)
-
-
-def test_too_long_a_sentence(trained):
-    with pytest.raises(ValueError, match="65 positions, but the model has 64"):
-        search(trained[1], batch(pairs((65, 1))[0]), EOS, Options())
 
 
 @pytest.mark.parametrize("beams", [1, 4])

@@ -81,14 +81,11 @@ def test_a_length_to_the_power_of_fifty_is_a_number(translator, penalty):
     assert sorted(weighed) == pytest.approx(sorted(each.score for each in plain))
 
 
-def test_so_many_translations_or_none(translator):
+def test_how_wide_the_search_is(translator, monkeypatch):
     few = {"beam": 200, "n_best": 200, "max_len_b": 1}
     with pytest.raises(UserError, match=r"n_best 200: a text has only \d+ translations of so few tokens: give"):
         translator.translate(["A man.", LONG], too_long="split", **few)
     assert len(translator.translate("A man.", **{**few, "max_len_b": 2})) == 200
-
-
-def test_the_folder_says_how_wide_the_search_is(translator, monkeypatch):
     monkeypatch.setitem(translator.generation, "num_beams", 1)
     assert translator.translate(TEXTS) == translator.translate(TEXTS, beam=1)
     assert len(translator.translate(TEXTS[0], n_best=2)) == 2  # a wider one where that is needed
@@ -116,12 +113,10 @@ def test_mistakes_are_told_before_any_work(translator, monkeypatch, texts, optio
 
 
 def test_wrong_settings(folder, tmp_path):
-    for options, message in (
-        ({"threads": 0}, "threads 0: give a whole number"),
-        ({"device": "nowhere"}, "device nowhere: "),
-    ):
-        with pytest.raises(UserError, match=message):
-            Translator(folder, **options)
+    with pytest.raises(UserError, match="threads 0: give a whole number"):
+        Translator(folder, threads=0)
+    with pytest.raises(UserError, match="device nowhere: "):
+        Translator(folder, device="nowhere")
     with pytest.raises(UserError, match="no such folder"):
         Translator(tmp_path / "none")
 
@@ -137,12 +132,10 @@ def test_too_long_a_text_is_cut_or_split(translator):
     lengths = [len(part.tokens) + 1 for part in parts]
     total = sum(part.score * length for part, length in zip(parts, lengths, strict=True))
     assert whole.score == pytest.approx(total / sum(lengths), abs=1e-5)
-    start = len(parts[0].source_tokens)
     row = whole.alignment[len(parts[0].tokens)]  # the first token of the second sentence
-    assert row[:start] == [0.0] * start
-    expected = parts[1].alignment[0]
-    assert row[start : start + len(expected) - 1] == pytest.approx(expected[:-1], abs=1e-5)
-    assert row[-1] == pytest.approx(expected[-1], abs=1e-5)
+    before, after = (sum(len(part.source_tokens) for part in some) for some in (parts[:1], parts[2:]))
+    *weights, of_end = parts[1].alignment[0]
+    assert row == pytest.approx([*before * [0.0], *weights, *after * [0.0], of_end], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +157,7 @@ def test_alignment(translator):
     for found in translator.translate(TEXTS, alignment=True):
         assert len(found.alignment) == len(found.tokens)
         for row in found.alignment:
-            assert len(row) == len(found.source_tokens) + 1
-            assert sum(row) == pytest.approx(1, abs=1e-5)
+            assert (len(row), sum(row)) == (len(found.source_tokens) + 1, pytest.approx(1, abs=1e-5))
 
 
 def test_rows_of_the_mixing(translator):
