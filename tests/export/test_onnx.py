@@ -3,9 +3,9 @@
 import pytest
 import torch
 from builders import VARIANTS, batch, build, pairs
+from translate.small_folder import make
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.text.tokenizer import TextSettings
 from resmlp_mt.translate import model_folder
 from scripts import in_process
 
@@ -28,16 +28,8 @@ def test_scores_are_pytorch_s(name, tmp_path):
     assert difference(OnnxModel(tmp_path, model, 1), model) < 1e-5
 
 
-@pytest.fixture
-def folder(model, tmp_path):
-    ours, codes = model.without_fairseq(), b"#version: 0.2\nw 1</w>\n"
-    symbols = list(model.encoder.dictionary.symbols)
-    (tmp_path / "model").mkdir()
-    model_folder.write(tmp_path / "model", ours, TextSettings("en", "de"), codes, (symbols, symbols), {})
-    return tmp_path / "model"
-
-
-def test_the_command_and_what_it_refuses(folder, monkeypatch, capsys):
+def test_the_command_and_what_it_refuses(tmp_path, monkeypatch, capsys):
+    folder = make(tmp_path / "folder")
     in_process("export-onnx", monkeypatch)(folder)
     assert "wrote" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "onnx").iterdir()) == ["decoder_step.onnx", "encoder.onnx"]
@@ -46,11 +38,13 @@ def test_the_command_and_what_it_refuses(folder, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("change", [1.0, float("nan")])
-def test_graphs_of_another_model_are_not_written(folder, monkeypatch, change):
+def test_graphs_of_another_model_are_not_written(tmp_path, monkeypatch, change):
+    folder = make(tmp_path / "folder")
+
     def of_another(place, model):
         other, _, _ = model_folder.load(folder)
         with torch.no_grad():
-            other.decoder.layers[1].mixing.mixing.weight[5:, :5] += change
+            other.decoder.layers[1].mixing.mixing.weight[:, 5:, :5] += change
         write_graphs(place, other)
 
     monkeypatch.setattr(graphs, "write_graphs", of_another)

@@ -11,9 +11,8 @@ def test_subwords_are_undone():
     cut = [subwords(line) for line in REFERENCE]
     assert undo_subwords(cut, "subword_nmt", "x") == REFERENCE
     assert undo_subwords(REFERENCE, "subword_nmt", "x") == REFERENCE
-    assert undo_subwords(["ab@@"], "subword_nmt", "x") == ["ab"]  # generation stopped inside a word
-    mark_in_text = ["Ein Ha@@ us", "▁ ist ein Zeichen", "Ja@@ wohl ."]
-    assert undo_subwords(mark_in_text, "subword_nmt", "x") == ["Ein Haus", "▁ ist ein Zeichen", "Jawohl ."]
+    lines = ["ab@@", "▁ ist ein Zeichen", "Ja@@ wohl ."]  # stopped inside a word; a mark of the other kind in text
+    assert undo_subwords(lines, "subword_nmt", "x") == ["ab", "▁ ist ein Zeichen", "Jawohl ."]
     assert undo_subwords(["▁Ein ▁Ha us .", "▁z wei", ""], "sentencepiece", "x") == ["Ein Haus.", "zwei", ""]
 
 

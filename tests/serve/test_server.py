@@ -258,14 +258,10 @@ def test_the_document_tells_what_is_asked_and_answered(client):
     def schema(holder):
         return schemas[holder["content"]["application/json"]["schema"]["$ref"].removeprefix("#/components/schemas/")]
 
-    for path, arguments, statuses in [
-        ("/translate", {"body": {"texts": ["a"]}}, {"200", "400", "403", "413", "415", "429", "503"}),
-        ("/mixing", {"path": "/mixing?position=1"}, {"200", "400", "403"}),
-        ("/health", {"path": "/health"}, {"200", "403"}),
-    ]:
+    assert whole["paths"]["/translate"]["post"]["responses"].keys() >= {"200", "400", "403", "413", "415", "429", "503"}
+    answers = {"/translate": client.ask(body={"texts": ["a"]}), "/mixing": client.ask("/mixing?position=1")}
+    for path, answer in {**answers, "/health": client.ask("/health")}.items():
         (operation,) = whole["paths"][path].values()
-        assert operation["responses"].keys() == statuses
-        answer = client.ask(**arguments)
         assert schema(operation["responses"]["200"])["properties"].keys() == answer.values.keys()
         assert schema(operation["responses"]["403"])["properties"].keys() == {"error"}
     request = schema(whole["paths"]["/translate"]["post"]["requestBody"])
