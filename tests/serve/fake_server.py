@@ -40,18 +40,17 @@ class FakeTranslator:
         assert self.gate.wait(60)
         if ["breaks"] in texts:
             raise RuntimeError("a tensor\nis broken")
-        return [[turned(words, rank, options.alignment) for rank in range(options.n_best)] for words in texts]
+        return [[self.translation(words, rank, options.alignment) for rank in range(options.n_best)] for words in texts]
+
+    def translation(self, words, rank, alignment):
+        weights = torch.eye(len(words), len(words) + 1).flip(0).tolist() if alignment else None
+        return Translation(" ".join(words[::-1]), -0.5 * rank, words[::-1], words, weights)
 
     def mixing_rows(self, positions):
         if positions > POSITIONS:
             raise UserError(f"positions {positions}: give a number from 0 to {POSITIONS}")
         signs = torch.tensor([1.0, -1.0])[:HEADS, None, None]
         return [(signs * torch.ones(positions, positions)).tril(), None]
-
-
-def turned(words, rank, alignment):
-    weights = torch.eye(len(words), len(words) + 1).flip(0).tolist() if alignment else None
-    return Translation(" ".join(words[::-1]), -0.5 * rank, words[::-1], words, weights)
 
 
 class Client:
