@@ -4,7 +4,7 @@ python examples/toy_en_de/attention_and_a.py --data DATA_BIN --transformer CHECK
 
 The picture of README: five epochs each on the demo's data (25 November 2026), --seed 1, width 128, MLP 256, 2+2 layers,
 --share-all-embeddings --dropout 0.1 --label-smoothing 0.1 --max-tokens 2048 --clip-norm 1.0, 300 updates of warm-up.
-ResMLP (resmlp_transformer_tiny) has Adagrad, rate 0.1, fixed; the Transformer, with one head in the encoder, Adam, 1e-3,
+resmlp_transformer_tiny has Adagrad, rate 0.1, fixed; the Transformer, with one head in the encoder, Adam, 1e-3,
 inverse_sqrt. Their perplexities on valid are 1.63 and 1.65.
 """
 

@@ -7,24 +7,12 @@ import pytest
 from score.generated import REFERENCE, moses_tokens, worse, write
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.score.bleu import (
-    detokenized_scores,
-    paired_bootstrap,
-    sacre_bleu,
-    split_compounds,
-    tokenized_bleu,
-)
+from resmlp_mt.score.bleu import detokenized_scores, paired_bootstrap, sacre_bleu, split_compounds, tokenized_bleu
 
 
 def sacrebleu(*args):
     command = [sys.executable, "-m", "sacrebleu", *args, "-m", "bleu", "chrf", "-w", "4"]
     return subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
-
-
-def fairseq_score(monkeypatch, capsys, system, reference):
-    monkeypatch.setattr(sys, "argv", ["fairseq-score", "-s", str(system), "-r", str(reference)])
-    fairseq_cli.score.cli_main()
-    return capsys.readouterr().out.splitlines()[-1]
 
 
 def test_detokenized_scores_are_those_of_sacrebleus_command(tmp_path):
@@ -41,9 +29,11 @@ def test_tokenized_bleu_is_that_of_fairseq_score(tmp_path, monkeypatch, capsys, 
     reference = moses_tokens(REFERENCE, escape=False)
     if split:
         system, reference = ([split_compounds(line) for line in lines] for lines in (system, reference))
-    theirs = fairseq_score(
-        monkeypatch, capsys, write(tmp_path / "sys", system), write(tmp_path / "ref", reference)
-    )  # BLEU4 = 77.45, 100.0/90.9/82.7/75.3 (BP=0.893, ratio=0.898, syslen=10872, reflen=12102)
+    files = write(tmp_path / "sys", system), write(tmp_path / "ref", reference)
+    monkeypatch.setattr(sys, "argv", ["fairseq-score", "-s", str(files[0]), "-r", str(files[1])])
+    fairseq_cli.score.cli_main()
+    # BLEU4 = 77.45, 100.0/90.9/82.7/75.3 (BP=0.893, ratio=0.898, syslen=10872, reflen=12102)
+    theirs = capsys.readouterr().out.splitlines()[-1]
     ours = tokenized_bleu(system, reference)
     assert theirs.startswith(f"BLEU4 = {ours['score']:.2f}, {ours['verbose_score'].split()[0]} (BP=")
     assert "tok:none|smooth:none" in ours["signature"]
@@ -68,14 +58,10 @@ def test_paired_bootstrap_is_that_of_sacrebleus_command(tmp_path):
         assert f" {metric['signature']}\n" in expected
 
 
-def test_a_seed_that_is_none_is_one_line(monkeypatch):
+def test_what_sacrebleu_needs_for_a_language_and_a_wrong_seed_are_told(monkeypatch):
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    with pytest.raises(UserError, match=r"^sacreBLEU for ja needs MeCab .*'sacrebleu\[ja\]'$"):
+        sacre_bleu("ja")
     monkeypatch.setenv("SACREBLEU_SEED", "much")
     with pytest.raises(UserError, match="SACREBLEU_SEED is 'much': give a whole number"):
         paired_bootstrap(REFERENCE, worse(REFERENCE), REFERENCE, "de")
-
-
-@pytest.mark.parametrize(("language", "module"), [("ja", "tokenizer_ja_mecab"), ("ko", "tokenizer_ko_mecab")])
-def test_what_sacrebleu_needs_for_a_language_is_told(monkeypatch, language, module):
-    monkeypatch.setattr(f"sacrebleu.tokenizers.{module}.MeCab", None)
-    with pytest.raises(UserError, match=rf"^sacreBLEU for {language} needs MeCab .*'sacrebleu\[{language}\]'$"):
-        sacre_bleu(language)

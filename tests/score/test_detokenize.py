@@ -7,17 +7,13 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
 
 
-def test_subword_nmt_is_undone_once_and_for_all():
+def test_subwords_are_undone():
     cut = [subwords(line) for line in REFERENCE]
-    assert any("@@ " in line for line in cut)
     assert undo_subwords(cut, "subword_nmt", "x") == REFERENCE
     assert undo_subwords(REFERENCE, "subword_nmt", "x") == REFERENCE
-    assert undo_subwords(["ab@@"], "subword_nmt", "x") == ["ab"]  # generation stopped inside a word
-
-
-def test_sentencepiece_is_undone():
-    pieces = ["▁Ein ▁Ha us .", "▁z wei", ""]
-    assert undo_subwords(pieces, "sentencepiece", "x") == ["Ein Haus.", "zwei", ""]
+    lines = ["ab@@", "▁ ist ein Zeichen", "Ja@@ wohl ."]  # stopped inside a word; a mark of the other kind in text
+    assert undo_subwords(lines, "subword_nmt", "x") == ["ab", "▁ ist ein Zeichen", "Jawohl ."]
+    assert undo_subwords(["▁Ein ▁Ha us .", "▁z wei", ""], "sentencepiece", "x") == ["Ein Haus.", "zwei", ""]
 
 
 @pytest.mark.parametrize(
@@ -33,11 +29,6 @@ def test_sentencepiece_is_undone():
 def test_subwords_of_another_kind_are_refused(lines, scheme, message):
     with pytest.raises(UserError, match=message):
         undo_subwords(lines, scheme, "gen.out")
-
-
-def test_a_mark_of_the_other_kind_in_the_text_is_text():
-    lines = ["Ein Ha@@ us", "▁ ist ein Zeichen", "Ja@@ wohl ."]
-    assert undo_subwords(lines, "subword_nmt", "x") == ["Ein Haus", "▁ ist ein Zeichen", "Jawohl ."]
 
 
 def test_words_that_run_together_are_refused():
@@ -64,11 +55,8 @@ def test_moses_tokens_of_either_kind_become_one_kind_and_the_text_again(escape, 
 
 def test_tokens_and_running_text_are_told_apart():
     text = [line for line in REFERENCE if re.search(r"\w\.$", line)]
-    tokens = moses_tokens(text)
-    check_tokenization(tokens, True, "x")
-    check_tokenization(text, False, "x")
-    with pytest.raises(UserError, match="give --tokenizer none"):
-        check_tokenization(text, True, "x")
-    with pytest.raises(UserError, match="--tokenizer moses"):
-        check_tokenization(tokens, False, "x")
+    for lines, tokenized, advice in (text, False, "--tokenizer none"), (moses_tokens(text), True, "--tokenizer moses"):
+        check_tokenization(lines, tokenized, "x")
+        with pytest.raises(UserError, match=advice):
+            check_tokenization(lines, not tokenized, "x")
     check_tokenization(["Wie bitte ?", "Non !", "Où ?"], False, "x")  # French running text

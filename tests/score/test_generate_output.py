@@ -25,45 +25,34 @@ def test_any_order_of_lines_and_shards_gives_the_order_of_the_test_set(tmp_path,
     assert in_order(read_generate_output(paths), len(texts)) == texts
 
 
+def read(tmp_path, *lines, **options):
+    return read_generate_output([write(tmp_path / "gen.out", lines)], **options)
+
+
 def test_a_run_without_target_ends_with_its_log(tmp_path):
-    path = write(tmp_path / "gen.out", ["S-0\ta", "H-0\t-1.0\tb", "D-0\t-1.0\tb", "P-0\t-1.0", TRANSLATED])
-    assert in_order(read_generate_output([path]), 1) == ["b"]
+    assert in_order(read(tmp_path, "S-0\ta", "H-0\t-1.0\tb", "D-0\t-1.0\tb", "P-0\t-1.0", TRANSLATED), 1) == ["b"]
 
 
 def test_the_first_of_an_nbest_list_is_taken(tmp_path):
     lines = [*sentence_lines(1, ["a", "b"]), *sentence_lines(0, ["c", "d"])]
-    path = write(tmp_path / "gen.out", [*lines, CLOSING])
-    assert in_order(read_generate_output([path], nbest=2), 2) == ["c", "a"]
+    assert in_order(read(tmp_path, *lines, CLOSING, nbest=2), 2) == ["c", "a"]
     with pytest.raises(UserError, match=r"gen.out:6: sentence 1 again, first seen at .*gen.out:3: .*--nbest"):
-        read_generate_output([path])
-
-
-def test_a_sentence_that_comes_back_is_no_nbest_list(tmp_path):
-    lines = [*sentence_lines(0, ["a"]), *sentence_lines(1, ["b"]), *sentence_lines(0, ["c"])]
-    with pytest.raises(UserError, match=r"gen.out:13: sentence 0 again"):
-        read_generate_output([write(tmp_path / "gen.out", [*lines, CLOSING])], nbest=3)
-
-
-def reference_lines(number, target, hypothesis, finished=None):
-    """What --score-reference prints for a sentence: its target; finished where --tokenizer or --bpe make text of it."""
-    lines = [f"S-{number}\tsource", f"T-{number}\t{target}", f"H-{number}\t-1.5\t{hypothesis}"]
-    return [*lines, *([] if finished is None else [f"D-{number}\t-1.5\t{finished}"]), f"P-{number}\t-1.5"]
+        read(tmp_path, *lines, CLOSING)
+    with pytest.raises(UserError, match=r"gen.out:19: sentence 1 again"):  # no list of the sentence before
+        read(tmp_path, *lines, *sentence_lines(1, ["c"]), CLOSING, nbest=3)
 
 
 @pytest.mark.parametrize("finished", [None, "Ein a@@ b <unk> .", "Ein ab <unk>."])
 def test_the_references_themselves_are_no_translations(tmp_path, finished):
+    """As --score-reference prints them, with a D- line where --tokenizer or --bpe make text of the hypothesis."""
     target = (finished or "Ein a@@ b <unk> .").replace("<unk>", "<<unk>>")
-    lines = reference_lines(0, target, "Ein a@@ b <unk> .", finished)
-    path = write(tmp_path / "gen.out", [*lines, *reference_lines(1, "c", "c", "c"), CLOSING])
+    lines = [f"T-0\t{target}", "H-0\t-1.5\tEin a@@ b <unk> .", *([f"D-0\t-1.5\t{finished}"] if finished else [])]
+    lines += ["T-1\tc", "H-1\t-1.5\tc", "D-1\t-1.5\tc"]
     with pytest.raises(UserError, match=r"gen.out: every hypothesis .* is its reference .*--score-reference"):
-        check_translated(read_generate_output([path]))
-    other = write(tmp_path / "other.out", [*reference_lines(2, "c", "d", "d"), CLOSING])
-    check_translated(read_generate_output([path, other]))  # a model may be right now and then
-
-
-def test_only_the_first_of_an_nbest_list_is_compared_with_its_target(tmp_path):
-    path = write(tmp_path / "gen.out", ["T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING])
-    check_translated(read_generate_output([path], nbest=2))
+        check_translated(read(tmp_path, *lines, CLOSING))
+    check_translated(read(tmp_path, *lines, "T-2\tc", "H-2\t-1.5\td", CLOSING))  # a model may be right now and then
+    nbest = ["T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING]  # the first of a list is compared alone
+    check_translated(read(tmp_path, *nbest, nbest=2))
 
 
 @pytest.mark.parametrize(
@@ -78,15 +67,12 @@ def test_only_the_first_of_an_nbest_list_is_compared_with_its_target(tmp_path):
 )
 def test_what_is_not_a_whole_run_is_refused(tmp_path, lines, message):
     with pytest.raises(UserError, match=message):
-        read_generate_output([write(tmp_path / "gen.out", lines)])
+        read(tmp_path, *lines)
 
 
 def test_missing_and_surplus_sentences_are_named(tmp_path):
-    path = write(tmp_path / "gen.out", [*sentence_lines(0, ["a"]), *sentence_lines(3, ["b"]), CLOSING])
-    hypotheses = read_generate_output([path])
-    with pytest.raises(
-        UserError, match=r"no hypothesis for sentence 1 \(line 2 of the reference\), 2 of 4 are missing"
-    ):
+    hypotheses = read(tmp_path, *sentence_lines(0, ["a"]), *sentence_lines(3, ["b"]), CLOSING)
+    with pytest.raises(UserError, match=r"no hypothesis for sentence 1 \(line 2 of .* 2 of 4 are missing"):
         in_order(hypotheses, 4)
     with pytest.raises(UserError, match=r"gen.out:8: sentence 3 .* only 3 lines"):
         in_order(hypotheses, 3)

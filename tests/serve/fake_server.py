@@ -4,16 +4,13 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.server import server_of
 from resmlp_mt.serve.settings import Access, Limits, listening
-from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translation
 
 POSITIONS = 24
@@ -23,21 +20,21 @@ HEADS = 2
 class FakeTranslator:
     """Stands for a ``Translator``."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.tokenizer = SimpleNamespace(settings=SimpleNamespace(source_language="en", target_language="de"))
         self.model = SimpleNamespace(encoder=SimpleNamespace(limit=POSITIONS))
-        self.batches: list[list[str]] = []  # what it was asked to translate, call by call
+        self.batches = []  # what it was asked to translate, call by call
         self.gate = threading.Event()  # which it waits for
         self.gate.set()
         self.begun = threading.Event()  # set when it first translates
 
-    def encode(self, text: str, too_long: str = "error") -> list[str]:
+    def encode(self, text, too_long="error"):
         words = text.split()
         if len(words) >= POSITIONS and too_long == "error":
             raise UserError(f"{len(words)} tokens, but the model takes {POSITIONS - 1}")
         return words
 
-    def translate_encoded(self, texts: Sequence[list[str]], options: Options) -> list[list[Translation]]:
+    def translate_encoded(self, texts, options):
         self.batches.append([" ".join(words) for words in texts])
         self.begun.set()
         assert self.gate.wait(60)
@@ -45,11 +42,11 @@ class FakeTranslator:
             raise RuntimeError("a tensor\nis broken")
         return [[self.translation(words, rank, options.alignment) for rank in range(options.n_best)] for words in texts]
 
-    def translation(self, words: list[str], rank: int, alignment: bool) -> Translation:
+    def translation(self, words, rank, alignment):
         weights = torch.eye(len(words), len(words) + 1).flip(0).tolist() if alignment else None
         return Translation(" ".join(words[::-1]), -0.5 * rank, words[::-1], words, weights)
 
-    def mixing_rows(self, positions: int) -> list[torch.Tensor | None]:
+    def mixing_rows(self, positions):
         if positions > POSITIONS:
             raise UserError(f"positions {positions}: give a number from 0 to {POSITIONS}")
         signs = torch.tensor([1.0, -1.0])[:HEADS, None, None]
@@ -59,18 +56,15 @@ class FakeTranslator:
 class Client:
     """Asks a server of this machine."""
 
-    def __init__(self, port: int):
+    def __init__(self, port):
         self.port = port
 
-    def ask(
-        self, path: str = "/translate", body: Any = None, method: str | None = None, **headers: str
-    ) -> SimpleNamespace:
+    def ask(self, path="/translate", body=None, method=None, **headers):
         """What comes back, for a ``body`` of bytes or values for JSON, and ``headers`` with _ instead of -."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")
         with contextlib.closing(connection):
             connection.request(method or ("GET" if body is None else "POST"), path, body, sent)
@@ -79,22 +73,14 @@ class Client:
         values = json.loads(text) if response.headers.get_content_type() == "application/json" else None
         return SimpleNamespace(status=response.status, headers=response.headers, text=text, values=values)
 
-    def translations(self, *texts: str, **options: Any) -> list[str]:
-        """The best translations."""
-        answer = self.ask(body={"texts": texts, "options": options})
-        assert answer.status == 200, answer.text
-        return [result["translations"][0]["text"] for result in answer.values["results"]]
-
-    def await_waiting(self, number: int) -> None:
+    def await_waiting(self, number):
         """Until so many requests wait for their turn."""
         while self.ask("/health").values["waiting"] != number:
             pass
 
 
 @contextlib.contextmanager
-def serving(
-    translator: Any, limits: Limits | None = None, access: Access | None = None
-) -> Iterator[tuple[Client, Any]]:
+def serving(translator, limits=None, access=None):
     """A client of a server that runs in a thread, and the server."""
     with listening("127.0.0.1", 0) as listener:
         server = server_of(translator, limits or Limits(longest_wait=0), access or Access())

@@ -1,11 +1,9 @@
 """The page in a real browser, with a translator that only pretends; skipped where there is none."""
 
 import shutil
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from serve.fake_server import HEADS, Client, FakeTranslator, serving
+from serve.fake_server import HEADS, FakeTranslator, serving
 
 from resmlp_mt.serve.settings import Access
 
@@ -19,7 +17,7 @@ TOKEN = "sixteen-letters!"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=BROWSER)
         yield browser
@@ -27,15 +25,15 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def client():
     with serving(FakeTranslator()) as (client, _):
         yield client
 
 
 @pytest.fixture
-def page(browser: Any, client: Client) -> Iterator[Any]:
+def page(browser, client):
     """The page, in an own session, whose errors fail the test."""
-    problems: list[str] = []
+    problems = []
     context = browser.new_context(viewport={"width": 360, "height": 700})
     page = context.new_page()
     page.on("pageerror", lambda error: problems.append(str(error)))
@@ -47,23 +45,23 @@ def page(browser: Any, client: Client) -> Iterator[Any]:
     assert not problems
 
 
-def translations(page: Any) -> Any:
+def translations(page):
     return page.locator(".translation > span:first-child")
 
 
-def parts(page: Any) -> Any:
+def parts(page):
     """Of the translation that is looked into."""
     return page.get_by_role("listbox", name="Translation").get_by_role("option")
 
 
-def shades(page: Any) -> list[str]:
+def shades(page):
     """The colors of the source's parts."""
     return page.locator("#attended .token").evaluate_all(
         "all => all.map(each => getComputedStyle(each).backgroundColor)"
     )
 
 
-def test_typing_translates_and_pointing_shades(page: Any) -> None:
+def test_typing_translates_and_pointing_shades(page):
     expect(page.get_by_text("en → de")).to_be_visible()
     page.get_by_label("Text").press_sequentially("two dogs\n\nrun")
     expect(translations(page)).to_have_text([*3 * ["dogs two"], *3 * ["run"]])
@@ -84,7 +82,7 @@ def test_typing_translates_and_pointing_shades(page: Any) -> None:
     expect(page.get_by_role("region", name="What makes a word")).to_be_visible()
 
 
-def test_markup_stays_text(page: Any) -> None:
+def test_markup_stays_text(page):
     page.get_by_label("Text").fill(f"{MARKUP}\n{MARKUP}")
     turned = " ".join(MARKUP.split()[::-1])
     expect(translations(page)).to_have_text(6 * [turned])
@@ -93,7 +91,7 @@ def test_markup_stays_text(page: Any) -> None:
     expect(parts(page).first).to_have_text("&amp;")
 
 
-def test_by_keyboard(page: Any) -> None:
+def test_by_keyboard(page):
     page.get_by_label("Text").focus()
     page.keyboard.insert_text("one two three")
     page.keyboard.press("Control+Enter")
@@ -112,7 +110,7 @@ def test_by_keyboard(page: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_and_can_be_read(page: Any, scheme: str) -> None:
+def test_it_fits_a_phone_and_can_be_read(page, scheme):
     page.emulate_media(color_scheme=scheme)
     page.get_by_label("Text").fill(" ".join(f"{'w' * (3 * number)}" for number in range(1, 23)))
     expect(parts(page)).to_have_count(22)
@@ -125,10 +123,10 @@ def test_it_fits_a_phone_and_can_be_read(page: Any, scheme: str) -> None:
     assert abs(lightness[0] - lightness[1]) > 400 and (lightness[0] > lightness[1]) == (scheme == "light")
 
 
-def test_an_older_answer_is_ignored(page: Any) -> None:
+def test_an_older_answer_is_ignored(page):
     page.add_init_script("AbortController.prototype.abort = () => {}")  # so that it comes
     page.reload()
-    held: list[Any] = []
+    held = []
     page.route("**/translate", lambda route: route.continue_() if held else held.append(route))
     page.get_by_label("Text").fill("the old text")
     expect(page.get_by_role("status").first).to_have_text("Translating …")
@@ -141,7 +139,7 @@ def test_an_older_answer_is_ignored(page: Any) -> None:
     expect(translations(page)).to_have_text(3 * ["one new a"])
 
 
-def test_what_went_wrong_is_told_and_goes_away(page: Any) -> None:
+def test_what_went_wrong_is_told_and_goes_away(page):
     problem = page.get_by_role("alert")
     page.route("**/translate", lambda route: route.abort(), times=1)
     page.get_by_label("Text").fill("a b")
@@ -156,13 +154,13 @@ def test_what_went_wrong_is_told_and_goes_away(page: Any) -> None:
     expect(problem).to_have_text("")
 
 
-def test_a_text_in_parts_has_no_rows(page: Any) -> None:
+def test_a_text_in_parts_has_no_rows(page):
     page.get_by_label("Text").fill(" ".join(map(str, range(30))))
     expect(parts(page)).to_have_count(30)
     expect(page.locator("#mixing")).to_be_hidden()
 
 
-def test_a_token_is_asked_for(browser: Any) -> None:
+def test_a_token_is_asked_for(browser):
     with serving(FakeTranslator(), access=Access(token=TOKEN)) as (client, _):
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{client.port}/")

@@ -3,15 +3,12 @@
 import contextlib
 import re
 import socket
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
-from serve.fake_server import POSITIONS, Client, FakeTranslator, serving
+from serve.fake_server import POSITIONS, FakeTranslator, serving
 from translate.small_folder import make
 
 from resmlp_mt import Translator
@@ -24,55 +21,51 @@ TOKEN = "sixteen-letters!"
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def client():
     with serving(FakeTranslator(), Limits(max_characters=200, max_beam=5, longest_wait=0)) as (client, _):
         yield client
 
 
-@pytest.fixture
-def together() -> Iterator[Callable[..., "Future[Any]"]]:
-    """Starts a function in a thread of its own."""
-    with ThreadPoolExecutor(12) as threads:
-        yield threads.submit
-
-
 @contextlib.contextmanager
-def busy(together: Any, limits: Limits | None = None) -> Iterator[SimpleNamespace]:
-    """A server that is held up by a request, "a b"."""
+def busy(limits=None):
+    """A server that is held up by a request, "a b", and ``queue`` for another one, which waits."""
     translator = FakeTranslator()
-    with serving(translator, limits) as (client, server):
+    with ThreadPoolExecutor(12) as threads, serving(translator, limits) as (client, server):
+
+        def queue(*texts, **options):
+            before = client.ask("/health").values["waiting"]
+            answer = threads.submit(client.ask, body={"texts": texts, "options": options})
+            client.await_waiting(before + 1)
+            return answer
+
         translator.gate.clear()
-        begun = together(client.ask, body={"texts": ["a b"]})
+        begun = threads.submit(client.ask, body={"texts": ["a b"]})
         assert translator.begun.wait(60)
-        yield SimpleNamespace(client=client, server=server, translator=translator, begun=begun)
+        yield SimpleNamespace(client=client, server=server, translator=translator, begun=begun, queue=queue)
 
 
-def best(answer: "Future[Any]") -> list[str]:
+def best(answer):
     """The best translations that a request was answered."""
     return [result["translations"][0]["text"] for result in answer.result().values["results"]]
 
 
-def test_a_translation(client: Client) -> None:
+def test_a_translation(client):
     options = {"n_best": 2, "beam": 3, "length_penalty": 1, "alignment": True, "too_long": "split"}
     answer = client.ask(body={"texts": ["two dogs", ""], "options": options})
     assert answer.status == 200
     first, second = answer.values["results"]
     assert first["source_tokens"] == ["two", "dogs"]
-    weights = [[0, 1, 0], [1, 0, 0]]
-    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], "alignment": weights}
+    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], "alignment": [[0, 1, 0], [1, 0, 0]]}
     assert first["translations"] == [best, {**best, "score": -0.5}]
     assert [each["text"] for each in second["translations"]] == ["", ""]
-    assert client.ask(body={"texts": ["Grüße 🙂"]}).values["results"][0]["translations"][0] == {
-        "text": "🙂 Grüße",
-        "score": 0.0,
-        "tokens": ["🙂", "Grüße"],
-        "alignment": None,
-    }
+    (result,) = client.ask(body={"texts": ["Grüße 🙂"]}).values["results"]
+    plain = {"text": "🙂 Grüße", "score": 0.0, "tokens": ["🙂", "Grüße"], "alignment": None}
+    assert result["translations"] == [plain]
     assert client.ask(body={"texts": []}).values == {"results": []}
     assert client.ask("/mixing?position=2").values == {"position": 2, "layers": [[[1, 1, 1], [-1, -1, -1]], None]}
 
 
-def asking(values: Any = None, **arguments: Any) -> dict[str, Any]:
+def asking(values=None, **arguments):
     return {"body": {"texts": ["a"], "options": values} if isinstance(values, dict) else values, **arguments}
 
 
@@ -116,33 +109,30 @@ BAD = [  # request, status, what the one line says
 
 
 @pytest.mark.parametrize(("arguments", "status", "message"), BAD)
-def test_a_bad_request_is_refused_in_one_line(
-    client: Client, arguments: dict[str, Any], status: int, message: str
-) -> None:
+def test_a_bad_request_is_refused_in_one_line(client, arguments, status, message):
     answer = client.ask(**arguments)
     assert (answer.status, answer.values["error"][: len(message)]) == (status, message)
     assert answer.values.keys() == {"error"} and "\n" not in answer.text
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_the_names_of_this_machine_are_its_own(client: Client) -> None:
+def test_the_names_of_this_machine_are_its_own(client):
     for host in f"127.0.0.1:{client.port}", f"localhost:{client.port}", "LOCALHOST", "[::1]:9000":
         assert client.ask("/health", Host=host, Origin=f"http://{host}").status == 200
 
 
-def test_a_site_that_is_named_may_ask() -> None:
+def test_a_site_that_is_named_may_ask():
     who = Access(hosts=frozenset(["mine.example"]), origins=("https://other.example",))
     asking = {"Host": "mine.example", "Origin": "https://other.example"}
     with serving(FakeTranslator(), access=who) as (client, _):
-        answer = client.ask(body={"texts": ["a b"]}, **asking)
-        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://other.example")
         wanted = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "content-type"}
-        before = client.ask("/translate", method="OPTIONS", **asking, **wanted)
-        assert (before.status, before.headers["access-control-allow-origin"]) == (200, "https://other.example")
+        for arguments in {"body": {"texts": ["a b"]}}, {"method": "OPTIONS", **wanted}:
+            answer = client.ask(**arguments, **asking)
+            assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://other.example")
         assert client.ask("/health", Host="127.0.0.1").status == 403
 
 
-def test_a_token() -> None:
+def test_a_token():
     with serving(FakeTranslator(), access=Access(token=TOKEN)) as (client, _):
         for header in "", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ", "Bearer \xe9":
             for arguments in {"body": {"texts": ["a b"]}}, {"path": "/mixing?position=0"}:
@@ -154,43 +144,34 @@ def test_a_token() -> None:
             assert client.ask(path).status == 200
 
 
-def test_the_command_s_access() -> None:
+def test_the_command_s_access():
     for host in "0.0.0.0", "::":
         with pytest.raises(UserError, match=f"--host {host}: can be reached from other machines: give --token"):
             access(host, None, [], [])
         assert access(host, TOKEN, [], []).token == TOKEN
-    for host in "127.0.0.1", "localhost", "::1":
-        assert access(host, None, ["[::2]", "Mine"], []).hosts >= {"127.0.0.1", "localhost", "[::1]", "[::2]", "mine"}
+    assert access("::1", None, ["[::2]", "Mine"], []).hosts >= {"127.0.0.1", "localhost", "[::1]", "[::2]", "mine"}
     for token in "", "short", "with a space in it all", "ümlaute-in-a-long-token", "a-line\nend-in-a-token":
         with pytest.raises(UserError, match="--token: give at least 16"):
             access("127.0.0.1", token, [], [])
     for name in "mine.example:8000", "http://mine.example", "::1":
         with pytest.raises(UserError, match="give a name or address without a port"):
             access("127.0.0.1", None, [name], [])
-    for origin in "https://mine.example/", "mine.example":
-        with pytest.raises(UserError, match="give a site without a path"):
-            access("127.0.0.1", None, [], [origin])
+    with pytest.raises(UserError, match="give a site without a path"):
+        access("127.0.0.1", None, [], ["https://mine.example/"])
 
 
-def test_requests_that_come_while_one_is_translated_are_translated_together(together) -> None:
-    with busy(together) as held:
-        answers = []
-        for number in range(5):
-            answers.append(together(held.client.translations, f"a {number}", f"b {number}"))
-            held.client.await_waiting(number + 1)
-        answers.append(together(held.client.translations, "of others", beam=2))
-        held.client.await_waiting(6)
+def test_requests_that_come_while_one_is_translated_are_translated_together():
+    with busy() as held:
+        answers = [held.queue(f"a {number}", f"b {number}", beam=beam) for number, beam in enumerate([4, 2, 4, 2])]
         held.translator.gate.set()
-        found = [answer.result() for answer in answers]
-    assert found == [*([f"{number} a", f"{number} b"] for number in range(5)), ["others of"]]
-    numbered = [f"{letter} {number}" for number in range(5) for letter in "ab"]
-    assert held.translator.batches == [["a b"], numbered, ["of others"]]
+        found = [best(answer) for answer in answers]
+    assert found == [["0 a", "0 b"], ["1 a", "1 b"], ["2 a", "2 b"], ["3 a", "3 b"]]
+    assert held.translator.batches == [["a b"], ["a 0", "b 0", "a 2", "b 2"], ["a 1", "b 1", "a 3", "b 3"]]
 
 
-def test_more_than_may_wait_are_refused_and_no_answer_in_time(together) -> None:
-    with busy(together, Limits(max_waiting=1, max_seconds=1, longest_wait=0)) as held:
-        waiting = together(held.client.ask, body={"texts": ["b"]})
-        held.client.await_waiting(1)
+def test_more_than_may_wait_are_refused_and_no_answer_in_time():
+    with busy(Limits(max_waiting=1, max_seconds=1, longest_wait=0)) as held:
+        waiting = held.queue("b")
         refused = held.client.ask(body={"texts": ["c"]})
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         assert refused.values["error"] == "1 requests are waiting: try again later"
@@ -199,11 +180,11 @@ def test_more_than_may_wait_are_refused_and_no_answer_in_time(together) -> None:
             assert late.values["error"].startswith("no answer after 1 seconds")
         assert held.client.ask("/health").values["waiting"] == 0
         held.translator.gate.set()
-        assert held.client.translations("d e") == ["e d"]
+        assert held.client.ask(body={"texts": ["d e"]}).status == 200
     assert held.translator.batches == [["a b"], ["d e"]]
 
 
-def sent(port: int, body: bytes, length: int) -> socket.socket:
+def sent(port, body, length):
     """A connection over which a request has gone out, or a part of it."""
     connection = socket.create_connection(("127.0.0.1", port))
     lines = "POST /translate HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {length}"
@@ -211,55 +192,47 @@ def sent(port: int, body: bytes, length: int) -> socket.socket:
     return connection
 
 
-def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+def test_a_body_that_does_not_come_is_not_waited_for():
     with serving(FakeTranslator(), Limits(max_seconds=1)) as (client, _), sent(client.port, b'{"te', 99) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 503 ")
 
 
-def test_a_client_that_goes_away_costs_the_others_nothing(together) -> None:
-    with busy(together) as held:
+def test_a_client_that_goes_away_costs_the_others_nothing():
+    with busy() as held:
         body = b'{"texts": ["of one that goes"]}'
         gone = sent(held.client.port, body, len(body))
         held.client.await_waiting(1)
-        stays = together(held.client.translations, "c d")
-        held.client.await_waiting(2)
+        stays = held.queue("c d")
         gone.close()
         held.client.await_waiting(1)
         sent(held.client.port, b'{"te', 99).close()
         held.translator.gate.set()
-        assert (best(held.begun), stays.result()) == (["b a"], ["d c"])
+        assert (best(held.begun), best(stays)) == (["b a"], ["d c"])
     assert held.translator.batches == [["a b"], ["c d"]]
 
 
-def test_a_fault_of_the_server_is_told_in_one_line_and_spoils_no_other_request(together, caplog) -> None:
-    with busy(together) as held:
-        broken = together(held.client.ask, body={"texts": ["breaks"]})
-        held.client.await_waiting(1)
-        other = together(held.client.translations, "c d")
-        held.client.await_waiting(2)
+def test_a_fault_of_the_server_is_told_in_one_line_and_spoils_no_other_request(caplog):
+    with busy() as held:
+        broken, other = held.queue("breaks"), held.queue("c d")
         held.translator.gate.set()
-        assert (best(held.begun), other.result()) == (["b a"], ["d c"])
+        assert (best(held.begun), best(other)) == (["b a"], ["d c"])
         assert broken.result().status == 500
         assert broken.result().values == {"error": "something went wrong in the server: its log tells what"}
     assert "a tensor" in caplog.text
 
 
-def test_a_shutdown_finishes_what_has_begun(together) -> None:
-    with busy(together) as held:
-        waiting = together(held.client.translations, "c d")
-        held.client.await_waiting(1)
+def test_a_shutdown_finishes_what_has_begun():
+    with busy() as held:
+        waiting = held.queue("c d")
         held.server.should_exit = True
         with pytest.raises(OSError):  # as soon as it takes no more
             while True:
                 held.client.ask("/health")
         held.translator.gate.set()
-        assert (best(held.begun), waiting.result()) == (["b a"], ["d c"])
+        assert (best(held.begun), best(waiting)) == (["b a"], ["d c"])
 
 
-PAGE = Path(__file__).parents[2] / "resmlp_mt" / "serve" / "page"
-
-
-def test_the_page_takes_nothing_from_another_server(client: Client) -> None:
+def test_the_page_takes_nothing_from_another_server(client):
     for path, kind in {"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript"}.items():
         answer = client.ask(path)
         assert (answer.status, answer.headers.get_content_type()) == (200, kind)
@@ -270,7 +243,7 @@ def test_the_page_takes_nothing_from_another_server(client: Client) -> None:
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval", answer.text)
 
 
-def test_the_page_has_the_colors_of_the_pictures() -> None:
+def test_the_page_has_the_colors_of_the_pictures():
     curves = pytest.importorskip("resmlp_mt.lab.trainings.curves")  # needs matplotlib
     style = (PAGE / "page.css").read_text()
     for name, color in zip(("plus", "minus"), curves.PLAIN, strict=False):
@@ -278,61 +251,55 @@ def test_the_page_has_the_colors_of_the_pictures() -> None:
         assert f"--{name}: {numbers};" in style
 
 
-def test_the_document_tells_what_is_asked_and_answered(client: Client) -> None:
+def test_the_document_tells_what_is_asked_and_answered(client):
     whole = client.ask("/openapi.json").values
-    assert whole["openapi"] == "3.1.0" and {"title", "version"} <= whole["info"].keys()
+    assert whole["openapi"] == "3.1.0"
     schemas = whole["components"]["schemas"]
 
-    def schema(holder: dict[str, Any]) -> dict[str, Any]:
+    def schema(holder):
         return schemas[holder["content"]["application/json"]["schema"]["$ref"].removeprefix("#/components/schemas/")]
 
-    statuses = {"/translate": {200, 400, 403, 413, 415, 429, 503}, "/mixing": {200, 400, 403}, "/health": {200, 403}}
+    assert whole["paths"]["/translate"]["post"]["responses"].keys() >= {"200", "400", "403", "413", "415", "429", "503"}
     answers = {"/translate": client.ask(body={"texts": ["a"]}), "/mixing": client.ask("/mixing?position=1")}
     for path, answer in {**answers, "/health": client.ask("/health")}.items():
         (operation,) = whole["paths"][path].values()
-        assert set(map(int, operation["responses"])) == statuses[path]
         assert schema(operation["responses"]["200"])["properties"].keys() == answer.values.keys()
         assert schema(operation["responses"]["403"])["properties"].keys() == {"error"}
     request = schema(whole["paths"]["/translate"]["post"]["requestBody"])
     options = schemas[request["properties"]["options"]["$ref"].rpartition("/")[2]]
     assert request["required"] == ["texts"] and options["properties"]["beam"]["maximum"] == 5
     assert not request["additionalProperties"] and not options["additionalProperties"] and "required" not in options
-    guarded = document(Limits(), needs_token=True)
-    assert guarded["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
-    for operation in guarded["paths"]["/translate"]["post"], guarded["paths"]["/mixing"]["get"]:
+    paths = document(Limits(), needs_token=True)["paths"]
+    for operation in paths["/translate"]["post"], paths["/mixing"]["get"]:
         assert operation["security"] == [{"token": []}] and "401" in operation["responses"]
 
 
-def test_a_model_behind_it(tmp_path: Path) -> None:
+def test_a_model_behind_it(tmp_path):
     translator = Translator(make(tmp_path / "folder"))
     texts = ["the inner thing", "in the", ""]
     with serving(translator) as (client, _):
         answer = client.ask(body={"texts": texts, "options": {"n_best": 2, "alignment": True}})
         row = client.ask("/mixing?position=3")
-        health = client.ask("/health")
+        assert client.ask("/health").values["longest_source"] == 23
     right = translator.translate(texts, n_best=2, alignment=True)
     for result, expected in zip(answer.values["results"], right, strict=True):
         assert result["source_tokens"] == expected[0].source_tokens
         for found, each in zip(result["translations"], expected, strict=True):
             assert (found["text"], found["tokens"]) == (each.text, each.tokens)
             assert found["score"] == pytest.approx(each.score, abs=1e-5)
-            if each.alignment is not None:
-                torch.testing.assert_close(
-                    torch.tensor(found["alignment"]), torch.tensor(each.alignment), atol=1e-4, rtol=0
-                )
+            assert found["alignment"] == [pytest.approx(weights, abs=1e-4) for weights in each.alignment]
     matrices = translator.mixing_rows(4)
     torch.testing.assert_close(torch.tensor(row.values["layers"]), torch.stack(matrices)[:, :, 3], atol=1e-4, rtol=0)
-    assert health.values["longest_source"] == 23
 
 
-def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head():
     with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         connection, _ = listener.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_mistakes_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_mistakes_of_the_command(monkeypatch, tmp_path):
     monkeypatch.delenv("RESMLP_MT_TOKEN", raising=False)
     serve = in_process("serve", monkeypatch)
     with listening("127.0.0.1", 0) as taken:

@@ -40,9 +40,7 @@ def test_a_folder_gives_the_model_back(name, tmp_path):
     written = write(tmp_path / "model", **KINDS[name])
     model, _, generation = model_folder.load(tmp_path / "model")
     assert model.cfg == written.cfg
-    assert model.state_dict().keys() == written.state_dict().keys()
-    for key, tensor in written.state_dict().items():
-        assert torch.equal(tensor, model.state_dict()[key])
+    torch.testing.assert_close(model.state_dict(), written.state_dict(), rtol=0, atol=0)
     source, previous = torch.tensor([[5, 6, EOS]]), torch.tensor([[EOS, 7]])
     assert torch.equal(model(source, previous), written(source, previous))
     assert generation.items() >= GENERATION.items()
@@ -64,19 +62,13 @@ def test_text_to_numbers_and_back(folder):
     assert tokenizer.decode([0, 5, 6, 1, EOS]) == "w1 w2"
 
 
-def change(name, **values):
+def change(name, part=None, **values):
+    """What gives a JSON file, or a mapping in it, other values."""
+
     def changed(folder):
-        known = json.loads((folder / name).read_text()) | values
+        known = json.loads((folder / name).read_text())
+        (known[part] if part else known).update(values)
         (folder / name).write_text(json.dumps(known))
-
-    return changed
-
-
-def sizes(**values):
-    def changed(folder):
-        known = json.loads((folder / "config.json").read_text())
-        known["sizes"].update(values)
-        (folder / "config.json").write_text(json.dumps(known))
 
     return changed
 
@@ -85,10 +77,8 @@ def cut(name, size=20):
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:size])
 
 
-NAMES = [
-    *("config.json", "generation_config.json", "tokenizer_config.json", "model.safetensors"),
-    *("source_symbols.txt", "target_symbols.txt", "subwords.model"),
-]
+NAMES = ["config.json", "generation_config.json", "tokenizer_config.json", "model.safetensors", "source_symbols.txt"]
+NAMES += ["target_symbols.txt", "subwords.model"]
 BROKEN = {
     **{f"{name} missing": (lambda folder, name=name: (folder / name).unlink(), name) for name in NAMES},
     **{f"{name} cut": (cut(name), name) for name in NAMES},
@@ -96,10 +86,13 @@ BROKEN = {
     "no mapping": (lambda folder: (folder / "config.json").write_text("[1]"), "config.json"),
     "another model": (change("config.json", model_type="bart"), "config.json: its model_type is 'bart'"),
     "no sizes": (change("config.json", sizes=None), "config.json: not the sizes of a model"),
-    "an unknown size": (sizes(depth=3), "config.json: not the sizes of a model"),
-    "more layers": (sizes(decoder_layers=3), "model.safetensors: not the model of config.json: lacks or has"),
-    "more symbols": (sizes(source_symbols=45), "model.safetensors: Error(s) in loading"),
-    "other positions": (sizes(encoder_positions="learned"), "lacks or has encoder.embed_positions.weight"),
+    "an unknown size": (change("config.json", "sizes", depth=3), "config.json: not the sizes of a model"),
+    "more layers": (
+        change("config.json", "sizes", decoder_layers=3),
+        "safetensors: not the model of config.json: lacks",
+    ),
+    "more symbols": (change("config.json", "sizes", source_symbols=45), "model.safetensors: Error(s) in loading"),
+    "other positions": (change("config.json", "sizes", encoder_positions="learned"), "lacks or has encoder.embed_pos"),
     "a tokenizer of another kind": (change("tokenizer_config.json", tokenizer="spacy"), "tokenizer is 'spacy'"),
     "a language that is none": (change("tokenizer_config.json", source_language=5), "source_language is 5"),
     "no beam": (change("generation_config.json", num_beams=0), "generation_config.json: beam 0: give"),
@@ -108,16 +101,16 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_folder_is_one_line(kind, folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "model")
+    model = shutil.copytree(folder, tmp_path / "model")
     broken, message = BROKEN[kind]
-    broken(tmp_path / "model")
+    broken(model)
     with pytest.raises(UserError) as error:
-        model_folder.load(tmp_path / "model")
-    assert str(error.value).startswith(str(tmp_path / "model"))
+        model_folder.load(model)
+    assert str(error.value).startswith(str(model))
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_null_is_what_is_not_said(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "model")
-    change("generation_config.json", num_beams=None, length_penalty=None)(tmp_path / "model")
-    assert not {"num_beams", "length_penalty"} & model_folder.load(tmp_path / "model")[2].keys()
+    model = shutil.copytree(folder, tmp_path / "model")
+    change("generation_config.json", num_beams=None, length_penalty=None)(model)
+    assert not {"num_beams", "length_penalty"} & model_folder.load(model)[2].keys()

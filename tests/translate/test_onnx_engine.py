@@ -2,10 +2,9 @@
 
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
-from translate.engines import OPTIONS, check_same_alignments, check_same_translations
+from translate.engines import GATED, OPTIONS, check_same_translations
 from translate.small_folder import make
 
 from resmlp_mt import Translator
@@ -16,27 +15,19 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 
-# With a layerscale of 1 the values of such random weights grow until rounding alone is 2e-4 of a score (seen in fp64).
-GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
-
-
 @pytest.fixture(scope="module", params=[{}, GATED], ids=["linear", "gated"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(request, tmp_path_factory):
     made = make(tmp_path_factory.mktemp("model") / "folder", **request.param)
     assert add_graphs(made) < 1e-4
     return made
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_translations_and_scores_are_those_of_pytorch_alone_and_in_batches(folder: Path, options: dict) -> None:
+def test_translations_are_those_of_pytorch_alone_and_in_batches(folder, options):
     check_same_translations(Translator(folder, engine="onnx"), Translator(folder), options)
 
 
-def test_alignments_are_those_of_pytorch(folder: Path) -> None:
-    check_same_alignments(Translator(folder, engine="onnx"), Translator(folder))
-
-
-def test_what_it_cannot_do_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_cannot_do_is_refused(folder, monkeypatch):
     with pytest.raises(UserError, match=r"^engine 'tensorflow': give one of pytorch, compiled, onnx"):
         Translator(folder, engine="tensorflow")
     with pytest.raises(UserError, match=r"^engine onnx: computes in fp32, not bf16"):
@@ -46,7 +37,7 @@ def test_what_it_cannot_do_is_refused(folder: Path, monkeypatch: pytest.MonkeyPa
         Translator(folder, engine="onnx")
 
 
-def test_graphs_that_are_not_there_broken_or_another_model_s(folder: Path, tmp_path: Path) -> None:
+def test_graphs_that_are_not_there_broken_or_another_model_s(folder, tmp_path):
     other = make(tmp_path / "other", seed=1)
     with pytest.raises(UserError, match=r"other/onnx: cannot be used: .*: write it again by resmlp-mt export onnx"):
         Translator(other, engine="onnx")

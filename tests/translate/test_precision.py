@@ -14,14 +14,11 @@ from resmlp_mt.translate.precision import (
     Int8Linear,
     PackedLinear,
     can_compile_products,
-    pack_,
 )
 
 CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
 SIZES = (5, 9), (3, 9), (7, 2)
-TYPES = [torch.float32]
-if torch.ops.mkldnn._is_mkldnn_bf16_supported():
-    TYPES.append(torch.bfloat16)
+BF16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN")
 
 
@@ -37,40 +34,24 @@ def assert_near(got, expected, share):
         assert (one.double() - other.double()).abs().max() <= share * other.double().abs().max()
 
 
-@pytest.mark.parametrize("preset", ["resmlp_transformer_tiny", "resmlp_transformer_12_wmt_en_de"])
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_scores_are_nearly_those_of_fp32(precision, preset):
-    expected, got = (logits(prepared(each, preset), *pairs(*SIZES)) for each in ("fp32", precision))
-    assert_near(got, expected, 0.05)
-    assert all((one != other).any() for one, other in zip(got, expected, strict=True))
-
-
 @pytest.mark.parametrize(
-    ("options", "mixings"),
+    ("options", "layers"),
     [
-        ({"token_mixing": "separable"}, 4 * 1),  # linear layers of four mixings
-        ({"norm": "layernorm", "mixing_heads": 4}, 0),
-        ({"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}, 4 * 3),
+        ({}, 17),  # 8 linear layers of the MLPs, 8 of attention; the projection to the vocabulary
+        ({"preset": "resmlp_transformer_12_wmt_en_de"}, 97),
+        ({"token_mixing": "separable"}, 17 + 4 * 1),  # of four mixings
+        ({"norm": "layernorm", "mixing_heads": 4}, 17),
+        ({"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}, 17 + 4 * 3),
     ],
 )
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_so_are_those_of_variants_and_a_sentence_is_alone(precision, options, mixings):
+def test_scores_are_nearly_those_of_fp32_and_a_sentence_is_alone(precision, options, layers):
     expected, model = logits(prepared("fp32", **options), *pairs(*SIZES)), prepared(precision, **options)
     for left_pad in False, True:
-        assert_near(logits(model, *pairs(*SIZES), left_pad, extra=3), expected, 0.05)
-    linear = sum(isinstance(module, BFloat16Linear | Int8Linear) for module in model.modules())
-    assert linear == 16 + mixings + 1  # 8 of the MLPs, 8 of attention; the projection to the vocabulary
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_bf16_is_the_product_of_rounded_numbers(bias):
-    torch.manual_seed(0)
-    linear, x = nn.Linear(24, 10, bias=bias), torch.randn(3, 2, 24)
-    weight, rounded = linear.weight.bfloat16().double(), x.bfloat16().double()
-    expected = rounded @ weight.t() + (linear.bias.double() if bias else 0)
-    got = BFloat16Linear(linear)(x)
-    assert got.dtype == torch.float32
-    torch.testing.assert_close(got.double(), expected, rtol=2**-7, atol=2**-7)  # the sum is rounded too
+        got = logits(model, *pairs(*SIZES), left_pad, extra=3)
+        assert_near(got, expected, 0.05)
+        assert all((one != other).any() for one, other in zip(got, expected, strict=True))
+    assert sum(isinstance(module, BFloat16Linear | Int8Linear) for module in model.modules()) == layers
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -105,38 +86,39 @@ def test_only_fp32_is_lowered(precision):
         build(inference_precision=precision).half().prepare_for_inference_(CFG)
 
 
-@needs_onednn
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("made", "dtype"),
+    [
+        (BFloat16Linear, torch.bfloat16),
+        pytest.param(PackedLinear, torch.float32, marks=needs_onednn),
+        pytest.param(
+            lambda linear: PackedLinear(BFloat16Linear(linear)),
+            torch.bfloat16,
+            marks=pytest.mark.skipif(not BF16, reason="no bf16 of oneDNN on this processor"),
+        ),
+    ],
+)
 @torch.no_grad()
-def test_packed_is_the_product(dtype, bias):
+def test_bf16_and_packed_are_the_product_of_rounded_numbers(made, dtype, bias):
     torch.manual_seed(0)
-    linear, tolerance = nn.Linear(24, 70, bias=bias), 1e-6 if dtype == torch.float32 else 2**-7
-    linear = linear if dtype == torch.float32 else BFloat16Linear(linear)
-    packed = PackedLinear(linear)
+    linear = nn.Linear(24, 70, bias=bias)
+    layer, tolerance = made(linear), 1e-6 if dtype == torch.float32 else 2**-7  # the sum is rounded too
     for shape in (0, 24), (24,), (1, 24), (5, 24), (3, 40, 24), (300, 24):
         x = torch.randn(shape)
-        weight, rounded = linear.weight.double(), x.to(dtype).double()
+        weight, rounded = linear.weight.to(dtype).double(), x.to(dtype).double()
         expected = rounded @ weight.t() + (linear.bias.double() if bias else 0)
-        got = packed(x)
+        got = layer(x)
         assert got.dtype == torch.float32
         torch.testing.assert_close(got.double(), expected, rtol=tolerance, atol=4 * tolerance)
     x = torch.randn(24, 6).t()
-    assert torch.equal(packed(x), packed(x.contiguous()))
-
-
-@needs_onednn
-def test_all_linear_layers_are_packed_but_those_named():
-    model = nn.ModuleDict({"mlp": nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2).double()), "out": nn.Linear(4, 3)})
-    pack_(model, leave=["out"])
-    kinds = [type(model["mlp"][0]), type(model["mlp"][1]), type(model["out"])]
-    assert kinds == [PackedLinear, nn.Linear, nn.Linear]
+    assert torch.equal(layer(x), layer(x.contiguous()))
 
 
 @pytest.mark.skipif(not can_compile_products(), reason="not used on this processor, where sums of 16 bits overflow")
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("size", [16, 512])
-def test_what_a_compiler_can_take_apart_is_the_same(bias: bool, size: int) -> None:
+def test_what_a_compiler_can_take_apart_is_the_same(bias, size):
     torch.manual_seed(0)
     layer = Int8Linear(nn.Linear(size, 40, bias=bias))
     x = 3 * torch.randn(5, 2, size)

@@ -1,0 +1,35 @@
+"""A model compiled in 8 bits and with a shortlist; a file of its own, so that it compiles beside test_compiled.py."""
+
+import pytest
+import torch
+from translate.engines import GATED
+from translate.small_folder import SYMBOLS, make
+from translate.test_search import assert_equal
+
+from resmlp_mt.nn.encoder_decoder import fold_
+from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translate.compiled import compiled_model
+from resmlp_mt.translate.model_folder import load
+from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.precision import lower_precision_
+from resmlp_mt.translate.search import LEAST, search
+
+
+@pytest.mark.timeout(900)
+def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache):
+    model, _, _ = load(make(tmp_path / "folder", more=LEAST, **GATED))
+    fold_(model)
+    lower_precision_(model, "int8", ("output_projection",))
+    both = compiled_model(model, "int8", shortlist=True)
+    generator = torch.Generator().manual_seed(3)
+    source = torch.randint(END + 1, len(SYMBOLS), (9, 8), generator=generator)
+    candidates = torch.randint(END + 1, len(SYMBOLS), (9, 20), generator=generator)
+    candidates[:, 0] = END
+    lengths = [8, 8, 3, 5, 1, 8, 2, 7, 4]
+    for row, length in enumerate(lengths):
+        source[row, length - 1], source[row, length:] = END, model.cfg.pad
+    alone = [
+        search(both, source[row : row + 1, :length], END, Options(), candidates[row : row + 1])[0]
+        for row, length in enumerate(lengths)
+    ]
+    assert_equal(search(both, source, END, Options(), candidates), alone, 1e-4)
