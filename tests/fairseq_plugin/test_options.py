@@ -118,10 +118,7 @@ def test_parameters_are_what_the_equations_need(name):
         ({"max_source_positions": 1}, "--max-source-positions is 1: give 2 to 65,536"),
         ({"dropout": 1.0}, "--dropout is 1.0: give a number from 0 to below 1"),
         ({"mixing_kernel": 2}, "--mixing-kernel is 2: give an odd number from 1"),
-        (
-            {"token_mixing": "attention"},
-            "--token-mixing is 'attention': give one of linear, gated, none, mlp, conv, depthwise, separable",
-        ),
+        ({"token_mixing": "attention"}, "--token-mixing is 'attention': give one of linear, gated, none"),
         ({"inference_precision": "fp8"}, "--inference-precision is 'fp8': give one of fp32, bf16, int8"),
         ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
         ({"norm": "batch"}, "--norm is 'batch': give one of affine, layernorm"),
