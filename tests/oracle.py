@@ -50,9 +50,8 @@ def linear_mixing(own, x, causal):
     """sum_s (A[t,s] + r[s-t]) x_s + b[t], for each group of channels with its own A, r and b."""
     positions, length = own["weight"].shape[-1], len(x)
     matrices, biases = own["weight"].view(-1, positions, positions), own["bias"].view(-1, positions)
-    matrices = matrices[
-        :, :length, :length
-    ]  # once: the gradient of each entry taken is as large as what it is taken of
+    # once: the gradient of each entry taken is as large as what it is taken of
+    matrices = matrices[:, :length, :length]
     heads = len(matrices)
     relative = own["relative"].view(heads, -1) if "relative" in own else torch.zeros(heads, 2 * positions)
     width = len(x[0]) // heads
