@@ -66,14 +66,6 @@ def test_a_user_s_file_in_the_way(prepare, tmp_path: Path, name: str) -> None:
     run("--overwrite")
 
 
-def test_the_public_files_where_they_would_be_replaced(prepare, tmp_path: Path) -> None:
-    run = prepare("multi30k")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "data-bin").symlink_to("../public")
-    with pytest.raises(UserError, match="would be written over the input"):
-        run("--from", tmp_path / "out" / "data-bin", "--overwrite")
-
-
 def test_other_text_is_prepared_and_told(prepare, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = prepare("tatoeba")
     (tmp_path / "public" / "test.en.gz").write_bytes(gzip.compress(b"Mary is in test.\n" * 9))
