@@ -34,8 +34,7 @@ FIRST = "test_compiled.py", "test_cluster.py", "end_to_end", "data", "fairseq_pl
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files and folders that take longest first, so that at the end no process has a long one left (test.sh).
 
-    The files of a folder from Z to A: test_generating.py and test_looking.py would both begin by waiting for the
-    trained model.
+    The files of a folder from Z to A: two that wait for the trained model would else begin together.
     """
     items.sort(key=lambda item: item.path.name, reverse=True)
     order = {name: number for number, name in enumerate(FIRST)}
