@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,9 +13,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))  # oracle.py, builders.py and others
 from forked import Commands
 
-signal.signal(
-    signal.SIGINT, signal.default_int_handler
-)  # a shell's jobs in the background ignore it, and their children
+ROOT = Path(__file__).resolve().parents[1]
+# a shell's jobs in the background ignore it, and their children
+signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(1)  # so that trainings of different tests end with the same weights
 os.environ["OMP_NUM_THREADS"] = "1"  # and those of the commands that they start
 os.fsync = os.fstat  # a process may be killed in a test, but the power stays on: nothing has to wait for the disk
@@ -36,8 +37,7 @@ FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files and folders that take longest first, so that at the end no process has a long one left (test.sh).
 
-    The files of a folder from Z to A: test_generating.py and test_looking.py would both begin by waiting for the
-    trained model.
+    The files of a folder from Z to A: two that wait for the trained model would else begin together.
     """
     items.sort(key=lambda item: item.path.name, reverse=True)
     order = {name: number for number, name in enumerate(FIRST)}
@@ -50,3 +50,14 @@ def commands_on_path(tmp_path_factory):
     commands = Commands(tmp_path_factory.mktemp("commands"))
     yield commands.environment
     commands.close()
+
+
+@pytest.fixture(scope="session")
+def run_script(commands_on_path):
+    """``bash examples/SCRIPT.sh ARGUMENTS`` with these environment variables."""
+
+    def run(script, *arguments, **variables):
+        command = ["bash", ROOT / f"examples/{script}.sh", *map(str, arguments)]
+        return subprocess.run(command, env=commands_on_path(**variables), capture_output=True, text=True, cwd=ROOT)
+
+    return run

@@ -37,14 +37,12 @@ ACTIVATIONS = {
 }
 
 
-def token_mixing(p, name, x, causal):
+def token_mixing(p, name, x, causal, kind):
     """x: T vectors. z_t = x_t + Aff( mixed_t ), where mixed is a mixture of the Aff(x_s); x itself without mixing."""
-    if not any(each.startswith(f"{name}.") for each in p):
+    if kind == "none":
         return x
     own = {each.removeprefix(f"{name}.mixing."): value for each, value in p.items()}
-    of_a = gated_mixing if "value_gate.weight" in own else linear_mixing
-    kind = of_a if "weight" in own else mlp_mixing if "weight_in" in own else convolution
-    mixed = kind(own, [norm(p, f"{name}.pre_affine", each) for each in x], causal)
+    mixed = EQUATIONS[kind](own, [norm(p, f"{name}.pre_affine", each) for each in x], causal)
     return [each + aff(p, f"{name}.post_affine", other) for each, other in zip(x, mixed, strict=True)]
 
 
@@ -52,9 +50,8 @@ def linear_mixing(own, x, causal):
     """sum_s (A[t,s] + r[s-t]) x_s + b[t], for each group of channels with its own A, r and b."""
     positions, length = own["weight"].shape[-1], len(x)
     matrices, biases = own["weight"].view(-1, positions, positions), own["bias"].view(-1, positions)
-    matrices = matrices[
-        :, :length, :length
-    ]  # once: the gradient of each entry taken is as large as what it is taken of
+    # once: the gradient of each entry taken is as large as what it is taken of
+    matrices = matrices[:, :length, :length]
     heads = len(matrices)
     relative = own["relative"].view(heads, -1) if "relative" in own else torch.zeros(heads, 2 * positions)
     width = len(x[0]) // heads
@@ -128,6 +125,16 @@ def convolution(own, x, causal):
     return out
 
 
+EQUATIONS = {
+    "none": None,
+    "linear": linear_mixing,
+    "gated": gated_mixing,
+    "mlp": mlp_mixing,
+    **dict.fromkeys(("conv", "depthwise", "separable"), convolution),
+}
+"""The mixings by what ``--token-mixing`` says; one that is missing is not held against an equation."""
+
+
 def channel_mlp(p, name, x, activation):
     out = []
     for z in x:
@@ -179,7 +186,7 @@ def embed(p, side, sentence, options):
 def encode(p, source, options):
     x = embed(p, "encoder", source, options)
     for i in range(layers_of(p, "encoder")):
-        x = token_mixing(p, f"encoder.layers.{i}.mixing", x, causal=False)
+        x = token_mixing(p, f"encoder.layers.{i}.mixing", x, False, options["token_mixing"])
         x = channel_mlp(p, f"encoder.layers.{i}.mlp", x, options["activation_fn"])
     return [norm(p, "encoder.layer_norm", each) for each in x]
 
@@ -202,7 +209,7 @@ def translate_scores(p, source, target, options):
     memory = encode(p, source, options)
     x = embed(p, "decoder", target, options)
     for i in range(layers_of(p, "decoder")):
-        x = token_mixing(p, f"decoder.layers.{i}.mixing", x, causal=True)
+        x = token_mixing(p, f"decoder.layers.{i}.mixing", x, True, options["token_mixing"])
         x = cross_attention(p, f"decoder.layers.{i}.cross_attention", x, memory, options["decoder_attention_heads"])
         x = channel_mlp(p, f"decoder.layers.{i}.mlp", x, options["activation_fn"])
     return torch.stack([p["decoder.output_projection.weight"] @ norm(p, "decoder.layer_norm", each) for each in x])

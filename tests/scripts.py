@@ -1,5 +1,6 @@
 """The project's commands, run in the test's own process, where fairseq is imported already."""
 
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -28,3 +29,18 @@ def printed(name, monkeypatch, capsys):
         return capsys.readouterr().out
 
     return call
+
+
+def loaded(example):
+    """The module that a file of the examples is."""
+    spec = importlib.util.spec_from_file_location(Path(example).stem, SCRIPTS.parent / "examples" / example)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def options_of(words):
+    """By option of a command line, its value, or "" where it has none; the last one of a kind counts."""
+    values = [*words[1:], "--"]
+    pairs = zip(words, values, strict=True)
+    return {word: "" if value.startswith("--") else value for word, value in pairs if word.startswith("--")}

@@ -42,12 +42,9 @@ print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.mod
     [
         ("average", ["--inputs", "x", "--output", ""], "--output"),
         ("plot", ["x.pt", "--out", ""], "--out"),
-        ("ablate", ["x.yaml", "--work", ""], "--work"),
         ("ablate", ["x.yaml", "--out", ""], "--out"),
         ("export onnx", [""], "FOLDER"),
         ("distill", ["x", "--data", "", "--source-lang", "en", "--target-lang", "de", "--out", "x"], "--data"),
-        ("benchmark-corpora", ["--from", ""], "--from"),
-        ("benchmark-corpora", ["--from", "x", "--json", ""], "--json"),
         ("prepare-text", ["--train", "a", "b", "--out", ""], "--out"),
     ],
 )

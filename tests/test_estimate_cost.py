@@ -57,12 +57,6 @@ def test_what_cannot_be_estimated_is_refused(estimate_cost):
         estimate_cost("--utilization", "1.5")
 
 
-def test_it_can_be_started_anywhere_and_a_pair_counts_once(estimate_cost, monkeypatch, tmp_path):
-    here = estimate_cost("en-fr")
-    monkeypatch.chdir(tmp_path)
-    assert estimate_cost("en-fr", "en-fr") == here
-
-
 def test_without_the_recipes_they_are_named(estimate_cost, monkeypatch, tmp_path):
     monkeypatch.setattr(cost, "ROOT", tmp_path)
     with pytest.raises(UserError, match=r"train\.sh: no such file: the recipes are in the checkout"):

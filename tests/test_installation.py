@@ -34,12 +34,10 @@ def stub(path: Path, body: str) -> Path:
     return path
 
 
-def set_up(
-    checkout: Path, *arguments: str, here: PathLike = "/", **environment: str
-) -> subprocess.CompletedProcess[str]:
+def set_up(checkout: Path, here: PathLike = "/", **environment: str) -> subprocess.CompletedProcess[str]:
     own = "PYTHON", "VENV", "RESMLP_TORCH_PIP_ARGS"
     kept = {name: value for name, value in os.environ.items() if name not in own}
-    command = ["/bin/bash", str(checkout / "scripts" / "setup.sh"), *arguments]
+    command = ["/bin/bash", str(checkout / "scripts" / "setup.sh")]
     options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 250}
     return subprocess.run(command, env={**kept, **environment}, cwd=here, **options)
 
@@ -50,11 +48,6 @@ def the_error(result: subprocess.CompletedProcess[str]) -> str:
     lines = result.stderr.splitlines()
     assert [line for line in lines if line.startswith("set-up: error: ")] == lines[-1:], result.stderr
     return lines[-1]
-
-
-def test_it_takes_no_arguments(checkout: Path) -> None:
-    assert "takes no arguments, not --upgrade" in the_error(set_up(checkout, "--upgrade"))
-    assert not (checkout / ".venv").exists()
 
 
 FAKE_PYTHON = r"""
@@ -128,17 +121,8 @@ def test_killed_set_up_goes_on(checkout: Path, fake: dict[str, str]) -> None:
     assert result.returncode == 0 and "making" not in result.stderr
 
 
-CONFLICT = """\
-The conflict is caused by:
-    The user requested torch==2.13.0{0}
-    The user requested (constraint) torch==2.13.0{1}
-ERROR: ResolutionImpossible: for help visit pip's documentation"""
-
-
-@pytest.mark.parametrize(
-    "says", ["ERROR: No matching distribution found for torch==2.13.0+cpu", CONFLICT.format("+cpu", "+cu130")]
-)
-def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str], says: str) -> None:
+def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str]) -> None:
+    says = "ERROR: No matching distribution found for torch==2.13.0+cpu"
     result = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="+cpu", FAKE_PIP_SAYS=says)
     assert result.returncode == 0, result.stderr
     assert "RESMLP_TORCH_PIP_ARGS" in result.stderr and "several GB" in result.stderr
@@ -169,23 +153,9 @@ def test_refusals(checkout: Path, fake: dict[str, str], environment: dict[str, s
     assert not (checkout / ".venv" / ".ready").exists()
 
 
-@pytest.mark.parametrize(
-    ("at", "says", "expected"),
-    [
-        ("torch", "NewConnectionError('...'): Network is unreachable", "no network, or pip's package source does not"),
-        ("torch", CONFLICT.format("", "+cu130"), "pip's settings forbid what is asked for (torch==2.13.0+cu130): see"),
-        ("fairseq", "OSError: [Errno 28] No space left on device", "the disk is full"),
-        (
-            "fairseq",
-            "No matching distribution found for fairseq-fixed",
-            "pip finds no fairseq-fixed: check the network",
-        ),
-    ],
-)
-def test_what_pip_says_is_told_in_a_line(
-    checkout: Path, fake: dict[str, str], at: str, says: str, expected: str
-) -> None:
-    assert expected in the_error(set_up(checkout, **fake, FAKE_PIP_FAILS_AT=at, FAKE_PIP_SAYS=says))
+def test_what_pip_says_is_told_in_a_line(checkout: Path, fake: dict[str, str]) -> None:
+    says = "OSError: [Errno 28] No space left on device"
+    assert "the disk is full" in the_error(set_up(checkout, **fake, FAKE_PIP_FAILS_AT="fairseq", FAKE_PIP_SAYS=says))
     assert not (checkout / ".venv" / ".ready").exists()
 
 

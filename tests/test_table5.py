@@ -66,16 +66,12 @@ def test_markdown_and_json(table5, tmp_path):
     folder = write(tmp_path / "transformer", scores())
     assert "| Transformer (base) | 27.3 | 26.6 | 25.9 | 38.1 |  |  |" in table5(folder, "--markdown").splitlines()
     result = json.loads(table5(folder, "--json"))
-    assert list(result) == ["lstm", "convs2s", "transformer", "resmlp6", "resmlp12", "gated6", "gated12"]
-    assert result["gated6"]["En-De"] == {"paper": None, "measured": None}
     assert result["transformer"]["En-De"]["paper"] == 27.3
     assert result["transformer"]["En-De"]["measured"]["tokenized_bleu"] == 26.55
     assert result["transformer"]["En-Fr"] == {"paper": 38.1, "measured": None}
 
 
-@pytest.mark.parametrize(
-    "result", ["null", "{", scores("cs"), scores(split=None), {**scores(), "scores": {"compound_split_bleu": {}}}]
-)
+@pytest.mark.parametrize("result", ["{", scores("cs"), scores(split=None)])
 def test_files_that_are_no_scores_are_refused(table5, tmp_path, result):
     with pytest.raises(UserError, match=r"^\S+/test\.json: no scores of table 5 .*: run evaluate\.sh again$"):
         table5(write(tmp_path / "resmlp6", result))

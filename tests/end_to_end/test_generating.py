@@ -1,7 +1,6 @@
 """fairseq-generate: one model, one set of sentences, many ways."""
 
 import math
-import shutil
 import statistics
 
 import pytest
@@ -9,8 +8,8 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq_commands import VALID
 
-from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from scripts import printed
 
 N_BEST = ("--nbest", 3, "--lenpen", 0.6, "--print-alignment", "--batch-size", 32)
 
@@ -95,25 +94,6 @@ def test_the_score_of_a_reference_is_that_of_teacher_forcing_and_an_ensemble_ave
         assert both[number] == pytest.approx(average, abs=1e-3)
 
 
-def test_prefixes_are_kept_and_lengths_are_bounded(generate):
-    done = generate("--prefix-size", 2, "--max-len-a", 0, "--max-len-b", 4)
-    lengths = []
-    for number, ((text, _),) in hypotheses(done).items():
-        assert text.split()[:2] == done.lines("T")[number][0][0].split()[:2]
-        lengths.append(len(text.split()))
-    assert max(lengths) == 4
-
-
-def test_raw_text_with_unknown_words_to_be_replaced(generate, baseline, corpus, data_bin, tmp_path):
-    # fairseq 0.12 takes a bare --replace-unk for the name of an alignment dictionary (an empty name means none), and
-    # stumbles over any <unk> in a hypothesis, whatever the model: here are none
-    for side in "de", "en":
-        shutil.copy(data_bin / f"dict.{side}.txt", tmp_path)
-        shutil.copy(corpus / f"valid.bpe.{side}", tmp_path / f"valid.de-en.{side}")
-    done = generate(*N_BEST, "--dataset-impl", "raw", "--replace-unk", "", "--unkpen", 100, data=tmp_path)
-    assert_same(hypotheses(done), hypotheses(baseline))
-
-
 def test_a_model_trained_with_layer_drop_generates_with_fewer_layers(train, generate, tmp_path):
     assert train(tmp_path, "--max-update", 3, "--encoder-layerdrop", 0.5, "--decoder-layerdrop", 0.5).status == 0
     path = tmp_path / "checkpoint_last.pt"
@@ -123,16 +103,27 @@ def test_a_model_trained_with_layer_drop_generates_with_fewer_layers(train, gene
     assert len(hypotheses(generate("--model-overrides", keep, "--max-len-b", 9, path=path))) == VALID
 
 
-def test_adaptive_softmax_whose_cutoff_is_never_evaluated(train, generate, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_adaptive_softmax(train, generate, tmp_path):
     options = ("--adaptive-softmax-cutoff", "8,16", "--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp")
     assert train(tmp_path, "--max-update", 3, *options).status == 0
-    path = tmp_path / "checkpoint_last.pt"
-    assert len(hypotheses(generate("--max-len-b", 9, path=path))) == VALID
+    assert len(hypotheses(generate("--max-len-b", 9, path=tmp_path / "checkpoint_last.pt"))) == VALID
 
-    state = load_checkpoint(path)
-    state["cfg"]["model"].adaptive_softmax_cutoff = "open('smuggled', 'w') and [8, 16]"
-    torch.save(state, "smuggling.pt")
-    with pytest.raises(UserError, match=r"--adaptive-softmax-cutoff is .*: give whole numbers"):
-        checkpoint_utils.load_model_ensemble(["smuggling.pt"])
-    assert not (tmp_path / "smuggled").exists()
+
+def test_a_pruned_checkpoint_translates_and_is_zero_where_it_says(generate, trained, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("resmlp_mt.lab.analysis.pictures.png", lambda figure: b"")  # which takes most of the time
+    path = trained[0] / "checkpoint_best.pt"
+    out = printed("plot", monkeypatch, capsys)(path, "--out", tmp_path, "--prune", "0.1", "1")
+    shown = {side: int(out.split(f"{side}: positions 1 to ")[1].split()[0]) for side in ("encoder", "decoder")}
+    found = {
+        file: generate("--max-len-b", 9, path=file).lines("H")
+        for file in (path, tmp_path / "pruned-0.1.pt", tmp_path / "pruned-1.pt")
+    }
+    assert all(len(each) == VALID for each in found.values())
+    assert found[tmp_path / "pruned-1.pt"] != found[path]  # a bag of words
+    whole, pruned = (load_checkpoint(file)["model"] for file in (path, tmp_path / "pruned-1.pt"))
+    for key in whole:
+        if key.endswith("mixing.mixing.weight"):
+            length = shown[key.split(".")[0]]
+            whole[key][:length, :length] = 0
+        assert torch.equal(pruned[key], whole[key])

@@ -79,55 +79,28 @@ def test_a_killed_training_run_again_ends_like_an_unbroken_one(train, unbroken, 
     resumed = load_checkpoint(tmp_path / "checkpoint_last.pt")
     assert resumed["optimizer_history"][-1]["num_updates"] == UPDATES
     torch.testing.assert_close(resumed["model"], unbroken["model"], **EXACT)
-    optimizer, expected = resumed["last_optimizer_state"], unbroken["last_optimizer_state"]
-    torch.testing.assert_close(optimizer["state"], expected["state"], **EXACT)
-    assert optimizer["param_groups"] == expected["param_groups"]
+    torch.testing.assert_close(resumed["last_optimizer_state"], unbroken["last_optimizer_state"], **EXACT)
     assert resumed["optimizer_history"][-1] == unbroken["optimizer_history"][-1]
     assert resumed["extra_state"]["train_iterator"] == unbroken["extra_state"]["train_iterator"]
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def in_two_processes(data_bin, save_dir, *options):
-    """Train in two processes, to their end; what they printed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = (
-        "train", *training(data_bin, save_dir), *options, "--ddp-backend", "legacy_ddp",
-        "--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn",
-        "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-rank",
-    )  # fmt: skip
-    ranks = [start(save_dir.parent / f"{rank}.log", *command, rank) for rank in range(2)]
-    finished = [rank.finish() for rank in ranks]
-    assert [done.status for done in finished] == [0, 0], finished
-    return [done.output for done in finished]
-
-
-def test_two_processes_give_the_gradients_of_one(train, data_bin, tmp_path):
-    # one step of plain gradient descent, so that the weights show the gradient; 16 sentences: 2 x 8, or 16 at once
-    options = (
-        "--train-subset", "valid", "--disable-validation", "--max-update", 1, "--optimizer", "sgd", "--lr", 1.0,
-        "--clip-norm", 0, "--dropout", 0,
-    )  # fmt: skip
-    for name, size in ("whole", 16), ("half", 8):
-        done = train(tmp_path / name, *options, "--batch-size", size)
-        assert done.status == 0, done.output
-    in_two_processes(data_bin, tmp_path / "two", *options, "--batch-size", 8)
-    whole, half, two = (
-        load_checkpoint(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "half", "two")
-    )
-    torch.testing.assert_close(two, whole, rtol=1e-4, atol=1e-5)
-    for side in "encoder", "decoder":  # the test would see a gradient of one half only
-        name = f"{side}.layers.0.mixing.mixing.weight"
-        assert not torch.allclose(half[name], whole[name], rtol=1e-4, atol=1e-5)
-
-
 def test_two_processes_go_on_with_a_training(data_bin, tmp_path):
-    options = ("--train-subset", "valid", "--disable-validation", "--batch-size", 8)
-    in_two_processes(data_bin, tmp_path / "two", *options, "--max-update", 1)
-    outputs = in_two_processes(data_bin, tmp_path / "two", *options, "--max-update", 2)
-    assert "Loaded checkpoint" in outputs[0]
-    assert load_checkpoint(tmp_path / "two" / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 2
+    for updates in 1, 2:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = (
+            "train", *training(data_bin, tmp_path), "--train-subset", "valid", "--disable-validation",
+            "--batch-size", 8, "--max-update", updates, "--ddp-backend", "legacy_ddp",
+            "--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn",
+            "--distributed-init-method", f"tcp://127.0.0.1:{port}", "--distributed-rank",
+        )  # fmt: skip
+        ranks = [start(tmp_path / f"{rank}.log", *command, rank) for rank in range(2)]
+        finished = [rank.finish() for rank in ranks]
+        assert [done.status for done in finished] == [0, 0], finished
+    assert "Loaded checkpoint" in finished[0].output
+    assert load_checkpoint(tmp_path / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 2
 
 
 def test_sentences_beyond_the_positions_are_dropped_before_training_and_refused_in_validation(train, tmp_path):

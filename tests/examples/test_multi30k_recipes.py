@@ -8,6 +8,7 @@ import pytest
 
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.lab.ablations.recipe import read_recipe
+from scripts import options_of
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
@@ -19,39 +20,28 @@ TINY = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def run(commands_on_path):
-    """``bash examples/SCRIPT.sh ARGUMENTS`` with these environment variables."""
-
-    def run_script(script, *arguments, **variables):
-        command = ["bash", f"examples/{script}.sh", *map(str, arguments)]
-        return subprocess.run(command, cwd=ROOT, env=commands_on_path(**variables), capture_output=True, text=True)
-
-    return run_script
-
-
 @pytest.fixture(scope="module")
-def work(run, tmp_path_factory):
+def work(run_script, tmp_path_factory):
     """What examples/multi30k leaves: data, references, and a trained model, which here is the teacher."""
     folder = tmp_path_factory.mktemp("work")
     prepare(folder, "en", "de", train=("train", TRAIN, 0), valid=("val", 8, 1), test=("test_2016_flickr", 16, 2))
-    done = run("multi30k/train", "resmlp", folder, "--", *TINY)
+    done = run_script("multi30k/train", "resmlp", folder, "--", *TINY)
     assert done.returncode == 0, done.stdout
     return folder
 
 
-def test_from_the_teacher_to_the_score(run, work):
+def test_from_the_teacher_to_the_score(run_script, work):
     teacher = work / "resmlp" / "checkpoint_last.pt"
-    done = run("distillation/translate", work, TEACHER=teacher, BEAM=2)
+    done = run_script("distillation/translate", work, TEACHER=teacher, BEAM=2)
     assert done.returncode == 0, done.stderr
     assert f"data-bin.distilled: {TRAIN} pairs" in done.stdout
     assert f"data-bin.both: {2 * TRAIN} pairs" in done.stdout
-    again = run("distillation/translate", work, TEACHER=teacher, BEAM=2)
+    again = run_script("distillation/translate", work, TEACHER=teacher, BEAM=2)
     assert (again.returncode, again.stdout) == (0, "")
 
     students = {"distilled": TRAIN, "both": 2 * TRAIN, "shallow": TRAIN, "shallow-transformer": TRAIN}
     for student, pairs in students.items():
-        done = run("distillation/train", student, work, "--", *TINY)
+        done = run_script("distillation/train", student, work, "--", *TINY)
         assert done.returncode == 0, done.stdout
         data = "both" if student == "both" else "distilled"
         assert f"data-bin.{data} train en-de {pairs} examples" in done.stdout
@@ -61,7 +51,7 @@ def test_from_the_teacher_to_the_score(run, work):
         assert sorted(layers) == ["decoder0", *(f"encoder{number}" for number in range(6))]
         assert any("self_attn" in name for name in weights) is attends
     (work / "resmlp" / "test.lenpen1.txt").write_text((work / "distillation" / "train.txt").read_text())
-    done = run("distillation/evaluate", "both", work)
+    done = run_script("distillation/evaluate", "both", work)
     assert done.returncode == 1  # what was put there is no translation of the test set
     assert "sacreBLEU" in done.stdout
     assert "give the reference of the test set that was translated" in done.stderr
@@ -75,19 +65,9 @@ def test_the_gated_model_is_trained_as_in_its_comparison(commands_on_path, work,
     env["PATH"] = f"{tmp_path}:{env['PATH']}"
     command = ["bash", "examples/multi30k/train.sh", "gated", str(work)]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
-    given = options(done.stdout.splitlines())
-    wanted = options(read_recipe(ROOT / "examples/ablations/gated.yaml").training_options("gated", 1))
+    given = options_of(done.stdout.splitlines())
+    wanted = options_of(read_recipe(ROOT / "examples/ablations/gated.yaml").training_options("gated", 1))
     # the script leaves the library to the machine, keeps more epochs, and its log is for people
     for other in "--cpu-matmul", "--keep-last-epochs", "--log-format", "--log-interval":
         del wanted[other]
     assert {name: given.get(name) for name in wanted} == wanted
-
-
-def options(words):
-    """By option, its value, or "" where it has none; the last one counts."""
-    values = [*words[1:], "--"]
-    return {
-        word: "" if value.startswith("--") else value
-        for word, value in zip(words, values, strict=True)
-        if word.startswith("--")
-    }

@@ -1,18 +1,14 @@
 """examples/benchmarks/operators.py: every operator at both sizes, with its limit beside it."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import torch
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "benchmarks" / "operators.py"
+from scripts import loaded
 
 
 def test_every_operator_has_a_time_and_a_limit_at_both_sizes(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("operators_script", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = loaded("benchmarks/operators.py")
     done = []
 
     def seconds(work):

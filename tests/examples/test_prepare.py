@@ -1,7 +1,6 @@
 """Preparing Multi30k and Tatoeba from files that stand for the public ones."""
 
 import gzip
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -13,8 +12,7 @@ from resmlp_mt.common.files import checksum
 from resmlp_mt.data.pipeline import CorpusRecipe
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+from scripts import loaded
 
 
 @pytest.fixture
@@ -22,9 +20,7 @@ def prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The ``prepare.py`` of an example, run on small files in ``tmp_path / "public"`` with the right sums."""
 
     def of(example: str):
-        spec = importlib.util.spec_from_file_location("prepare", EXAMPLES / example / "prepare.py")
-        script = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(script)
+        script = loaded(f"{example}/prepare.py")
         (tmp_path / "public").mkdir()
         for name in script.SHA256:
             path = tmp_path / "public" / name
@@ -68,14 +64,6 @@ def test_a_user_s_file_in_the_way(prepare, tmp_path: Path, name: str) -> None:
         run()
     assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
     run("--overwrite")
-
-
-def test_the_public_files_where_they_would_be_replaced(prepare, tmp_path: Path) -> None:
-    run = prepare("multi30k")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "data-bin").symlink_to("../public")
-    with pytest.raises(UserError, match="would be written over the input"):
-        run("--from", tmp_path / "out" / "data-bin", "--overwrite")
 
 
 def test_other_text_is_prepared_and_told(prepare, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

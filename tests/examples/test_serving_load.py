@@ -1,6 +1,5 @@
 """examples/serving/load.py at a server that is right, and at one that is not."""
 
-import importlib.util
 import json
 import sys
 from collections.abc import Callable
@@ -10,8 +9,7 @@ import pytest
 from serve.fake_server import FakeTranslator, serving
 
 from resmlp_mt.translate.translator import Translation
-
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "serving" / "load.py"
+from scripts import loaded
 
 
 class Fickle(FakeTranslator):
@@ -24,9 +22,7 @@ class Fickle(FakeTranslator):
 @pytest.fixture
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeTranslator], list[dict]]:
     """Run the script; its figures."""
-    spec = importlib.util.spec_from_file_location("serving_load", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = loaded("serving/load.py")
     (tmp_path / "text").write_text("".join(f"sentence {number} of it\n" for number in range(50)))
 
     def run(translator: FakeTranslator) -> list[dict]:

@@ -16,12 +16,11 @@ sys.path.insert(0, str(FOLDER))
 
 import make_corpus  # noqa: E402
 import word_for_word  # noqa: E402
-from grammar import Clause, NounPhrase, Phrase, german_prepositional, pronoun_for, relative_pronoun, tidy  # noqa: E402
-from lexicon import MODALS, NOUNS, PRONOUNS, VERBS, Words, adjective, noun, number, verb  # noqa: E402
+from grammar import Clause, NounPhrase, Phrase, pronoun_for, relative_pronoun, tidy  # noqa: E402
+from lexicon import MODALS, NOUNS, PRONOUNS, VERBS, adjective, noun, verb  # noqa: E402
 from sentences import KINDS, Sampler  # noqa: E402
 
 SIZES = {"train": 2500, "valid": 40, "test": 60}
-FILES = ("train.en", "train.de", "valid.en", "valid.de", "test.en", "test.de", "held_out.tsv")
 MODAL = {modal.auxiliary or modal.en_s or modal.en_past: modal for modal in MODALS}
 
 
@@ -49,12 +48,8 @@ def test_statements() -> None:
     states("I did not buy the coat today.", "Ich habe heute den Mantel nicht gekauft.", clause)
     clause = Clause(verb("aufmachen"), phrase("boy"), "progressive", direct=WINDOW)
     states("The boy is opening the window.", "Der Junge macht das Fenster auf.", clause)
-    clause = Clause(verb("anrufen"), phrase("woman"), modal=MODAL["wants"], direct=phrase("boy", "this"))
-    states("The woman wants to call this boy.", "Die Frau will diesen Jungen anrufen.", clause)
     clause = Clause(verb("ankommen"), phrase("train", plural=True), "past", time=today())
     states("The trains arrived today.", "Die Züge sind heute angekommen.", clause)
-    clause = Clause(verb("zuhören"), PRONOUNS["he"], direct=PRONOUNS["she"], negated=True)
-    states("He does not listen to her.", "Er hört ihr nicht zu.", clause)
     clause = Clause(verb("geben"), phrase("mother", "my"), indirect=phrase("neighbour", "a"), direct=phrase("key"))
     states("My mother gives a neighbour the key.", "Meine Mutter gibt einem Nachbarn den Schlüssel.", clause)
     clause = Clause(verb("kaufen"), PRONOUNS["she"], direct=phrase("book", "bare", "old", plural=True, number=23))
@@ -63,13 +58,6 @@ def test_statements() -> None:
     states("I wash the teacher's new car.", "Ich wasche das neue Auto des Lehrers.", clause)
     clause = Clause(verb("warten"), PRONOUNS["you"], "progressive", direct=phrase("bus"), negated=True)
     states("You are not waiting for the bus.", "Sie warten nicht auf den Bus.", clause)
-    clause = Clause(verb("lesen"), PRONOUNS["he"], modal=MODAL["likes"], direct=phrase("newspaper"))
-    states("He likes to read the newspaper.", "Er liest gern die Zeitung.", clause)
-    clause = Clause(verb("schlafen"), phrase("dog"), adverb=Words("often", "oft"))
-    states("The dog often sleeps.", "Der Hund schläft oft.", clause)
-    older = Phrase("older than he", "älter als er")
-    clause = Clause(verb("sein"), phrase("car", "this"), "past", goal=older, negated=True)
-    states("This car was not older than he.", "Dieses Auto war nicht älter als er.", clause)
 
 
 def test_whatever_comes_first_the_verb_is_second() -> None:
@@ -81,9 +69,6 @@ def test_whatever_comes_first_the_verb_is_second() -> None:
 
 
 def test_questions() -> None:
-    clause = Clause(verb("einladen"), phrase("girl"), direct=PRONOUNS["who"])
-    assert tidy(clause.english("direct", question=True), "?") == "Who does the girl invite?"
-    assert tidy(clause.german(front="direct"), "?") == "Wen lädt das Mädchen ein?"
     clause = Clause(verb("danken"), phrase("girl"), "past", direct=PRONOUNS["who"])
     assert tidy(clause.english("direct", question=True), "?") == "Who did the girl thank?"
     assert tidy(clause.german(front="direct"), "?") == "Wem hat das Mädchen gedankt?"
@@ -92,29 +77,20 @@ def test_questions() -> None:
     assert tidy(clause.german("first"), "?") == "Kaufen Sie heute ein?"
 
 
-def test_the_verb_ends_a_subordinate_clause() -> None:
+def test_the_verb_ends_a_subordinate_clause_and_an_infinitive() -> None:
     open_door = partial(Clause, verb("aufmachen"), phrase("girl"), direct=phrase("door"))
-    assert open_door().german("final") == "das Mädchen die Tür aufmacht"
     assert open_door("past").german("final") == "das Mädchen die Tür aufgemacht hat"
     assert open_door(modal=MODAL["must"]).german("final") == "das Mädchen die Tür aufmachen muss"
     assert open_door(negated=True).german("final") == "das Mädchen die Tür nicht aufmacht"
-
-
-def test_infinitives_and_requests() -> None:
-    clause = Clause(verb("anrufen"), PRONOUNS["you"], direct=phrase("woman", quality="young"))
-    assert clause.german("zu") == "die junge Frau anzurufen"
-    assert tidy(f"bitte {clause.german('first')}", ".") == "Bitte rufen Sie die junge Frau an."
-    assert Clause(verb("lesen"), PRONOUNS["I"], direct=phrase("book")).german("zu") == "das Buch zu lesen"
+    assert open_door().german("zu") == "die Tür aufzumachen"
 
 
 def test_relative_pronouns_agree() -> None:
     children = phrase("child", plural=True)
     for antecedent, gap, action, german in (
         (phrase("man"), "subject", "schlafen", "der Mann, der schläft,"),
-        (phrase("woman"), "direct", "helfen", "die Frau, der ich helfe,"),
         (phrase("letter"), "direct", "lesen", "der Brief, den ich lese,"),
         (children, "direct", "helfen", "die Kinder, denen ich helfe,"),
-        (children, "subject", "einschlafen", "die Kinder, die einschlafen,"),
     ):
         pronoun = relative_pronoun(antecedent)
         parts = {"subject": pronoun} if gap == "subject" else {"subject": PRONOUNS["I"], "direct": pronoun}
@@ -123,36 +99,16 @@ def test_relative_pronouns_agree() -> None:
         assert related.german() == german
 
 
-def test_an_article_contracts_with_its_preposition_and_nothing_else_does() -> None:
-    for name, preposition, case, german in (
-        ("garden", "in", "dat", "im Garten"),
-        ("museum", "in", "acc", "ins Museum"),
-        ("station", "an", "dat", "am Bahnhof"),
-        ("school", "zu", "dat", "zur Schule"),
-        ("table", "auf", "acc", "auf den Tisch"),
-    ):
-        assert german_prepositional(preposition, phrase(name), case) == german
-        assert german_prepositional(preposition, phrase(name, "this"), case).startswith(f"{preposition} dies")
-
-
-def test_adjective_endings() -> None:
+def test_endings_of_adjectives_and_nouns() -> None:
     for determiner, case, german in (
         ("the", "nom", "der alte Tisch"),
-        ("the", "dat", "dem alten Tisch"),
         ("a", "nom", "ein alter Tisch"),
-        ("a", "acc", "einen alten Tisch"),
         ("your", "dat", "Ihrem alten Tisch"),
-        ("every", "nom", "jeder alte Tisch"),
         ("no", "acc", "keinen alten Tisch"),
     ):
         assert phrase("table", determiner, "old").german(case) == german
-
-
-def test_plurals_and_genitives() -> None:
     assert phrase("house", "bare", "old", plural=True).german("dat") == "alten Häusern"
     assert phrase("car", "many", "expensive", plural=True).german("acc") == "viele teure Autos"
-    assert phrase("car", "my", "broken", plural=True).german("dat") == "meinen kaputten Autos"
-    assert phrase("dog", owner=phrase("brother", "my")).german() == "der Hund meines Bruders"
     assert phrase("dog", owner=phrase("neighbour")).german("dat") == "dem Hund des Nachbarn"
     assert phrase("apple", "a", "old").english() == "an old apple"
 
@@ -160,23 +116,12 @@ def test_plurals_and_genitives() -> None:
 def test_it_takes_the_gender_of_what_it_stands_for() -> None:
     found = {name: pronoun_for(phrase(name)) for name in ("apple", "soup", "egg", "girl", "sister")}
     assert [pronoun.acc if pronoun else None for pronoun in found.values()] == ["ihn", "sie", "es", None, "sie"]
-    assert found["apple"].en == "it"
-    assert found["sister"].en == "she"
 
 
-def test_numbers() -> None:
-    numbers = {1: ("one", "eins"), 17: ("seventeen", "siebzehn"), 76: ("seventy-six", "sechsundsiebzig")}
-    for value, words in {**numbers, 21: ("twenty-one", "einundzwanzig"), 30: ("thirty", "dreißig")}.items():
-        assert number(value) == Words(*words)
-
-
-def test_clock() -> None:
+def test_the_clock() -> None:
     sampler = Sampler(random.Random(0))
     clocks = {words.en: words.de for words in (sampler.clock() for _ in range(3000))}
-    assert clocks["half past seven"] == "halb acht"
-    assert clocks["a quarter to one"] == "Viertel vor eins"
-    assert clocks["one o'clock"] == "ein Uhr"
-    assert clocks["ten past one"] == "zehn nach eins"
+    assert (clocks["half past seven"], clocks["one o'clock"]) == ("halb acht", "ein Uhr")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -224,8 +169,8 @@ def test_same_seed_same_bytes_of_the_sizes_asked_for(made: Path, tmp_path: Path)
     for split, count in SIZES.items():
         assert len(lines(made / f"{split}.en")) == len(lines(made / f"{split}.de")) == count
     make_corpus.write(tmp_path, make_corpus.corpus(SIZES, seed=5))
-    for name in FILES:
-        assert (tmp_path / name).read_bytes() == (made / name).read_bytes()
+    for path in made.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
     few = {**SIZES, "train": 100, "valid": 0, "test": 0}
     assert make_corpus.corpus(few, seed=5) != make_corpus.corpus(few, seed=6)
 
@@ -248,11 +193,8 @@ def test_the_test_is_unseen(made: Path) -> None:
 def test_the_check_finds_a_broken_promise(made: Path, tmp_path: Path) -> None:
     for name, first_line, message in (
         ("train.en", lines(made / "test.en")[:1], r"train\.en:1: has the held-out pair"),
-        ("test.en", ["The zebra sleeps."], r"test\.en:1: has no held-out pair"),
         ("test.de", lines(made / "train.de")[3:4], r"test\.en:1: it or its translation occurs in train"),
         ("test.de", ["Das Zebra schläft."], r"test\.en:1: 'zebra' is not in training"),
-        ("test.de", [], "must be aligned"),
-        ("held_out.tsv", ["buy"], r"held_out\.tsv:1: not two columns"),
     ):
         shutil.copytree(made, tmp_path, dirs_exist_ok=True)
         changed = [*first_line, *lines(made / name)[1:]]
@@ -261,18 +203,15 @@ def test_the_check_finds_a_broken_promise(made: Path, tmp_path: Path) -> None:
             make_corpus.check_unseen(tmp_path)
 
 
-def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_done_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"--test 5: .*more --train sentences"):
         make_corpus.main(["--out", str(tmp_path / "few"), "--train", "3", "--test", "5"])
     assert not (tmp_path / "few").exists()
     with pytest.raises(UserError, match=r"held_out\.tsv: no such file"):
         make_corpus.main(["--check", str(tmp_path)])
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be written"):
-        make_corpus.main(["--out", str(tmp_path / "file"), "--train", "5", "--valid", "0", "--test", "0"])
-    with pytest.raises(SystemExit):
-        make_corpus.main(["--out", "x", "--train", "many"])
-    assert "'many' is not a number of sentences" in capsys.readouterr().err
+    monkeypatch.setattr(make_corpus, "KINDS", {"time_of_day": 1})
+    with pytest.raises(UserError, match=r"--train 5000: no new sentence after \d+: ask for fewer"):
+        make_corpus.corpus({"train": 5000, "valid": 0, "test": 0}, 1)
 
 
 def test_other_files_of_those_names_are_not_written_over(tmp_path: Path) -> None:
@@ -287,12 +226,6 @@ def test_other_files_of_those_names_are_not_written_over(tmp_path: Path) -> None
     make_corpus.main([*few, "--overwrite"])
 
 
-def test_an_exhausted_grammar_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(make_corpus, "KINDS", {"time_of_day": 1})
-    with pytest.raises(UserError, match=r"--train 5000: no new sentence after \d+: ask for fewer"):
-        make_corpus.corpus({"train": 5000, "valid": 0, "test": 0}, 1)
-
-
 def test_word_for_word(tmp_path: Path) -> None:
     (tmp_path / "train.en").write_text("The man sleeps.\nThe man laughs.\nA man sleeps.\n")
     (tmp_path / "train.de").write_text("Der Mann schläft.\nDer Mann lacht.\nEin Mann schläft.\n", encoding="utf-8")
@@ -300,13 +233,6 @@ def test_word_for_word(tmp_path: Path) -> None:
     names = ["--train", str(tmp_path / "train"), "--input", str(tmp_path / "test.en")]
     word_for_word.main([*names, "--output", str(tmp_path / "out.de")])
     assert (tmp_path / "out.de").read_text(encoding="utf-8") == "Ein Mann lacht, der zebra schläft.\n"
-    for name in "train.en", "train.de", "./test.en":
-        before = (tmp_path / name).read_bytes()
-        with pytest.raises(UserError, match="would be written over the input"):
-            word_for_word.main([*names, "--output", str(tmp_path / name)])
-        assert (tmp_path / name).read_bytes() == before
-    (tmp_path / "train.en").write_text("")
-    (tmp_path / "train.de").write_text("")
-    with pytest.raises(UserError, match="no sentences to learn from"):
-        word_for_word.main([*names, "--output", str(tmp_path / "none.de")])
-    assert not (tmp_path / "none.de").exists()
+    with pytest.raises(UserError, match="would be written over the input"):
+        word_for_word.main([*names, "--output", str(tmp_path / "train.de")])
+    assert (tmp_path / "train.de").read_text(encoding="utf-8").startswith("Der Mann")

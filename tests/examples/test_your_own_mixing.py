@@ -2,6 +2,7 @@
 
 import json
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 import fairseq_cli.generate
@@ -92,13 +93,9 @@ def test_a_name_that_is_taken_is_refused():
 
 def test_without_its_code_a_checkpoint_is_refused(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(TOKEN_MIXINGS, "window")
+    plot = partial(printed("plot", monkeypatch, capsys), trained / "checkpoint_last.pt", "--out", tmp_path / "out")
     with pytest.raises(UserError, match=r"checkpoint_last\.pt: --token-mixing is 'window': give one of .*--user-dir"):
-        printed("plot", monkeypatch, capsys)(trained / "checkpoint_last.pt", "--out", tmp_path / "out")
-    monkeypatch.setitem(TOKEN_MIXINGS, "window", TokenMixing)  # for the fixture's end
-
-
-def test_a_user_dir_that_is_none_is_refused(trained, tmp_path, monkeypatch, capsys):
+        plot()
     with pytest.raises(UserError, match="--user-dir nowhere: no such folder"):
-        printed("plot", monkeypatch, capsys)(
-            trained / "checkpoint_last.pt", "--out", tmp_path / "out", "--user-dir", "nowhere"
-        )
+        plot("--user-dir", "nowhere")
+    monkeypatch.setitem(TOKEN_MIXINGS, "window", TokenMixing)  # for the fixture's end

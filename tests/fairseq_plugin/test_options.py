@@ -69,6 +69,7 @@ def test_the_command_line_wins_and_none_means_missing():
         ({"max_source_positions": 1}, "--max-source-positions is 1: give 2 to 65,536"),
         ({"dropout": 1.0}, "--dropout is 1.0: give a number from 0 to below 1"),
         ({"mixing_kernel": 2}, "--mixing-kernel is 2: give an odd number from 1"),
+        ({"token_mixing": "attention"}, "--token-mixing is 'attention': give one of linear, gated, none"),
         ({"inference_precision": "fp8"}, "--inference-precision is 'fp8': give one of fp32, bf16, int8"),
         ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
         ({"share_all_embeddings": True, "decoder_output_dim": 8}, "shared embeddings need --decoder-output-dim 8 to"),

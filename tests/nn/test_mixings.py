@@ -13,7 +13,8 @@ from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.nn.positions import zero_padding
 
 KINDS = [*(kind for kind in TOKEN_MIXINGS if kind != "none"), "linear with a head", "gated with a band"]
-OF_A = "linear", "linear with a head", "gated", "gated with a band"
+OF_ALL_POSITIONS = "linear", "linear with a head", "gated", "gated with a band", "mlp"
+CONVOLUTIONS = "conv", "depthwise", "separable"
 DIM = 4
 
 
@@ -34,16 +35,14 @@ def random(*shape):
     return torch.randn(*shape, DIM, dtype=torch.double)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*OF_ALL_POSITIONS, *CONVOLUTIONS])
 def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones_too(kind):
     for causal in False, True:
         x = random(6, 1).requires_grad_()
         (grad,) = torch.autograd.grad(made(kind, causal)(x)[2].sum(), x)
         read = grad.abs().sum((1, 2)).nonzero().flatten().tolist()
-        if kind in (*OF_A, "mlp"):
-            assert read == ([0, 1, 2] if causal else [0, 1, 2, 3, 4, 5])
-        else:
-            assert read == ([0, 1, 2] if causal else [1, 2, 3])
+        wider = [1, 2, 3] if kind in CONVOLUTIONS else [0, 1, 2, 3, 4, 5]
+        assert read == ([0, 1, 2] if causal else wider)
 
 
 @settings(max_examples=30, deadline=None)
@@ -79,7 +78,7 @@ def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
     left = mixing.fold_(pre, post)
     folded = left[1](mixing(zero_padding(left[0](x), padding), padding))
     assert torch.allclose(zero_padding(folded, padding), expected)  # what stands at padding is never read
-    assert (left[0] is pre) == (left[1] is post) == (kind not in OF_A)
+    assert (left[0] is pre) == (left[1] is post) == (type(mixing).fold_ is Mixing.fold_)
 
 
 def test_a_kind_of_its_own_needs_no_more_than_forward():

@@ -243,9 +243,9 @@ def test_the_page_takes_nothing_from_another_server(client):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval", answer.text)
 
 
-def test_the_page_has_the_colors_of_the_pictures():
+def test_the_page_has_the_colors_of_the_pictures(client):
     curves = pytest.importorskip("resmlp_mt.lab.trainings.curves")  # needs matplotlib
-    style = (PAGE / "page.css").read_text()
+    style = client.ask("/page.css").text
     for name, color in zip(("plus", "minus"), curves.PLAIN, strict=False):
         numbers = ", ".join(str(int(color[at : at + 2], 16)) for at in (1, 3, 5))
         assert f"--{name}: {numbers};" in style
