@@ -4,8 +4,8 @@ import importlib.util
 import math
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -53,7 +53,12 @@ class FairseqEngine:
         """Untrained models never end a sentence where a trained one would, so they are told the length."""
         size = self._batch_size
         if length is not None:
-            self._force(length)
+            if length > self.generator.max_len:
+                raise UserError(
+                    f"{self._name}: {length} subwords, but the model has {self.generator.max_len} positions: give "
+                    f"shorter sentences, or an untrained model max_source_positions and max_target_positions"
+                )
+            self.generator.max_len_a, self.generator.min_len, self.generator.max_len_b = 0, length - 1, length - 1
             size = len(sentences)
         order = sorted(range(len(sentences)), key=lambda number: len(sentences[number]))
         found: dict[int, list[str]] = {}
@@ -61,22 +66,13 @@ class FairseqEngine:
             found |= self._search({number: sentences[number] for number in order[start : start + size]})
         return [found[number] for number in range(len(sentences))]
 
-    def _force(self, length: int) -> None:
-        """Let every translation have this many subwords: not fewer, and not more."""
-        if length > self.generator.max_len:
-            raise UserError(
-                f"{self._name}: {length} subwords, but the model has {self.generator.max_len} positions: give "
-                f"shorter sentences, or an untrained model max_source_positions and max_target_positions"
-            )
-        self.generator.max_len_a, self.generator.min_len, self.generator.max_len_b = 0, length - 1, length - 1
-
     def _search(self, sentences: Mapping[int, list[str]]) -> dict[int, list[str]]:
         dictionary, target = self.task.source_dictionary, self.task.target_dictionary
-        sources = {
-            number: torch.tensor([*map(dictionary.index, words), dictionary.eos()])
-            for number, words in sentences.items()
-        }
-        sample = batch({number: (each, each) for number, each in sources.items()}, dictionary)
+        pairs = {}
+        for number, words in sentences.items():
+            source = torch.tensor([*map(dictionary.index, words), dictionary.eos()])
+            pairs[number] = source, source
+        sample = batch(pairs, dictionary)
         if self._device == "cuda":
             sample = utils.move_to_cuda(sample)
         with matmul(self._library):
@@ -116,9 +112,13 @@ def builder(source: Source, folder: str, baseline: str = "") -> Callable[[], Any
             process.submit(convert, original, folder, system.overrides.get("vmap")).result()
         except (TypeError, ValueError) as error:
             raise UserError(f"{system.name}, of {original.system.name}: {str(error).splitlines()[0]}") from error
-    converted = f"{folder}/converted"
     return partial(
-        CTranslate2Engine, converted, conditions.device, conditions.threads, conditions.beam, system.overrides
+        CTranslate2Engine,
+        f"{folder}/converted",
+        conditions.device,
+        conditions.threads,
+        conditions.beam,
+        system.overrides,
     )
 
 
@@ -139,7 +139,7 @@ class Piece:
         return self.length * len(self.sources)
 
     @staticmethod
-    def of(sentences: Sequence[Tensor], dictionary: Dictionary, length: int) -> "Piece":
+    def of(sentences: Iterable[Tensor], dictionary: Dictionary, length: int) -> "Piece":
         """Of sentences in numbers that end with ``</s>``."""
         return Piece([[dictionary[number] for number in each[:-1].tolist()] for each in sentences], length)
 
@@ -161,9 +161,9 @@ def real_pieces(task: TranslationTask, split: str, count: int, batch_size: int) 
     pieces = []
     for start in range(0, len(pairs), batch_size):
         part = pairs[start : start + batch_size]
-        references = [pair["target"] if pair["target"] is not None else pair["source"] for pair in part]
-        length = round(sum(map(len, references)) / len(references))
-        pieces.append(Piece.of([pair["source"] for pair in part], task.source_dictionary, max(2, length)))
+        references = [pair["source"] if pair["target"] is None else pair["target"] for pair in part]
+        length = max(2, round(sum(map(len, references)) / len(references)))
+        pieces.append(Piece.of((pair["source"] for pair in part), task.source_dictionary, length))
     return pieces
 
 
@@ -172,47 +172,41 @@ def generate(comparison: Comparison, data: str | None = None, split: str = "test
 
     Sentences are random, or those of the folder ``data``; then the shapes' numbers of sentences count alone.
     """
-
-    def source_of(name: str) -> Source:
-        return Source(System(name), comparison.size, comparison.conditions, data)
-
-    def profile(name: str) -> dict[str, float]:
-        return engines[name].operations([(last.sources, last.length)], comparison.conditions.device)
+    sources = {each.name: Source(each, comparison.size, comparison.conditions, data) for each in comparison.systems}
+    task, device = sources[comparison.baseline].task(), comparison.conditions.device
+    builds: dict[str, Callable[[], Any]] = {}
+    engines: dict[str, EngineProcess] = {}
 
     def seconds(number: int, name: str) -> float:
-        piece = pieces[number]
-        return engines[name].translate(piece.sources, piece.length)[1]
+        return engines[name].translate(pieces[number].sources, pieces[number].length)[1]
 
-    task = source_of(comparison.baseline).task()
+    def profile(name: str) -> dict[str, float]:
+        return engines[name].operations([(pieces[-1].sources, pieces[-1].length)], device)
+
     with ExitStack() as stack:
-        builds: dict[str, Callable[[], Any]] = {}
-        engines: dict[str, EngineProcess] = {}
-        for system in comparison.systems:
+        for name, source in sources.items():
             folder = stack.enter_context(tempfile.TemporaryDirectory())
-            build = builds[system.name] = builder(source_of(system.name), folder, comparison.baseline)
-            engines[system.name] = EngineProcess(build, start_of(build))
-            stack.callback(engines[system.name].close)
+            build = builds[name] = builder(source, folder, comparison.baseline)
+            engines[name] = stack.enter_context(closing(EngineProcess(build, start_of(build))))
+        theirs = engines[comparison.baseline].formula
         formulas = {
-            system.name: engines[comparison.baseline if system.is_ctranslate2 else system.name].formula
-            for system in comparison.systems
+            name: theirs if source.system.is_ctranslate2 else engines[name].formula for name, source in sources.items()
         }
         for shape in comparison.shapes:
             if data is None:
                 piece = random_piece(shape, comparison.padding, task.source_dictionary)
                 pieces = [piece] * math.ceil(comparison.sentences / shape.sentences)
+                label, length = str(shape), float(shape.length)
             else:
                 pieces = real_pieces(task, split, max(comparison.sentences, shape.sentences), shape.sentences)
-            tokens, last = [piece.tokens for piece in pieces], pieces[-1]
-            label, length = str(shape), float(shape.length)
-            if data is not None:
-                sentences = sum(len(piece.sources) for piece in pieces)
-                label, length = f"{sentences} by {shape.sentences}", sum(tokens) / sentences
+                count = sum(len(piece.sources) for piece in pieces)
+                label, length = f"{count} by {shape.sentences}", sum(piece.tokens for piece in pieces) / count
             yield from compare(
                 comparison,
-                Workload(label, length, shape.sentences, tokens),
+                Workload(label, length, shape.sentences, [piece.tokens for piece in pieces]),
                 {name: partial(seconds, name=name) for name in engines},
                 {name: flops_per_token(comparison, formula, pieces) for name, formula in formulas.items()},
-                peaks(comparison, builds, last),
+                peaks(comparison, builds, pieces[-1]),
                 profile,
             )
 
@@ -222,14 +216,14 @@ def peaks(comparison: Comparison, builds: Mapping[str, Any], piece: Piece) -> di
     if not comparison.memory:
         return {}
     tiny = partial(FairseqEngine, Source(System("transformer"), TINY, comparison.conditions))
-    by_fairseq: Callable[[], object] = partial(translate_alone, tiny, Piece([[]], 2))
-    by_ctranslate2 = partial(importlib.import_module, "ctranslate2")
+    rehearsals: dict[str, Callable[[], object]] = {
+        "forkserver": partial(translate_alone, tiny, Piece([[]], 2)),
+        "spawn": partial(importlib.import_module, "ctranslate2"),
+    }
     found = {}
     for name, build in builds.items():
-        start = start_of(build)
-        rehearsal = by_fairseq if start == "forkserver" else by_ctranslate2
-        work = partial(translate_alone, build, piece)
-        found[name] = peak(work, rehearsal, comparison.conditions.device, start)
+        start, work = start_of(build), partial(translate_alone, build, piece)
+        found[name] = peak(work, rehearsals[start], comparison.conditions.device, start)
     return found
 
 

@@ -8,8 +8,8 @@ import pytest
 from translate.small_folder import make
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks import real_text
-from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, table
+from resmlp_mt.lab.benchmarks import real_text, report
+from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, tables_of
 from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
 from resmlp_mt.translate.translator import Translator
 from scripts import in_process
@@ -44,8 +44,6 @@ def engines():
 
 def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path):
     pytest.importorskip("matplotlib")
-    from resmlp_mt.lab.benchmarks.plots import draw_frontier
-
     corpora = [Corpus("one", LINES, ["A B", "C D E", "F"]), Corpus("two", LINES * 2)]
     rows = compare(engines, corpora, "de", rounds=2)
     there, back = ["plain", "quick"], ["quick", "plain"]
@@ -57,10 +55,10 @@ def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path
     assert (quick.tokens, quick.latency, quick.first, quick.memory, quick.size) == (4, (0.5, 0.5), 0.25, 10, 20)
     assert (quick.same, quick.sentences, last.sentences) == (3, 3, 6)
     assert plain.scores["chrf2"]["score"] == 100 and last.scores is None
-    cells = table(rows)
+    [cells] = tables_of(rows)
     assert {len(line) for line in cells} == {len(cells[0])}
     assert cells[2][:4] == ["one", "quick", "2 [2 - 2]", "2.00 [2.00 - 2.00]"]
-    draw_frontier(rows, tmp_path / "picture.png")
+    real_text.draw(rows, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -68,13 +66,11 @@ def test_the_line_of_the_frontier_promises_nothing_that_no_engine_reaches(engine
     pytest.importorskip("matplotlib")
     from matplotlib.cbook import STEP_LOOKUP_MAP
 
-    from resmlp_mt.lab.benchmarks import plots
-
-    assert plots.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
+    assert report.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
     kept = []
-    monkeypatch.setattr(plots, "save", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(report, "save", lambda figure, path: kept.append(figure))
     rows = compare(engines, [Corpus("one", LINES, LINES)], "de", rounds=1)
-    plots.draw_frontier([replace(row, scores={"sacrebleu": {"score": 9 / row.rate.median}}) for row in rows], tmp_path)
+    real_text.draw([replace(row, scores={"sacrebleu": {"score": 9 / row.rate.median}}) for row in rows], tmp_path)
     *points, line = kept[0].axes[0].lines
     reached = [(point.get_xdata()[0], point.get_ydata()[0]) for point in points]
     corners = zip(*STEP_LOOKUP_MAP[line.get_drawstyle()](*line.get_data()), strict=True)

@@ -42,10 +42,10 @@ def test_a_table_has_a_column_for_what_was_measured():
 
 def test_profiles_show_what_takes_most(monkeypatch):
     monkeypatch.setattr(report, "MOST", 2)
-    assert report.profiles(SECTION) == []
+    assert report.tables_of(SECTION)[1:] == []
     ours, theirs = {"mm": 0.5, "add": 0.1, "cat": 0.01}, {"softmax": 0.3, "mm": 0.2}
     rows = [replace(row, operations=spent) for row, spent in zip(ROWS[:2], (ours, theirs), strict=True)]
-    assert report.profiles(replace(SECTION, rows=rows)) == [
+    assert report.tables_of(replace(SECTION, rows=rows))[1:] == [
         [
             ["8x1: ms in", "new", "old"],
             ["mm", "500.0", "200.0"],
@@ -74,7 +74,7 @@ def test_texts_have_all_of_it():
 
 def test_pictures_show_the_cost_of_a_token_beside_what_flops_predict(tmp_path):
     pytest.importorskip("matplotlib")
-    from resmlp_mt.lab.benchmarks.plots import by_length, draw
+    from resmlp_mt.lab.benchmarks.report import by_length, draw
 
     for by in "length", "sentences":
         draw(replace(SECTION, by=by), tmp_path / "deep" / f"{by}.png")
