@@ -16,10 +16,9 @@ from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import quiet
-from resmlp_mt.lab.benchmarks.generation import generate
 from resmlp_mt.lab.benchmarks.measuring import Measurement
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, System
-from resmlp_mt.lab.benchmarks.training import train, train_together
+from resmlp_mt.lab.benchmarks.workloads import generate, train, train_together
 
 SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vocabulary=4000)}
 """The paper's, with a smaller vocabulary; Multi30k's."""

@@ -22,10 +22,10 @@ from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, FolderEngine
-from resmlp_mt.lab.benchmarks.generation import builder
 from resmlp_mt.lab.benchmarks.measuring import Spread, Times, bracketed, latency, measure, per_second, speed_ratio
 from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
+from resmlp_mt.lab.benchmarks.workloads import builder
 from resmlp_mt.lab.machine import describe, now
 from resmlp_mt.score.bleu import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
