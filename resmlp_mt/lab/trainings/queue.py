@@ -198,9 +198,10 @@ class TrainingFolder:
             return
         changed = f"other data than {self.data} has now"
         if before["data"] == self.sums:
-            then, now = (" ".join(["", *words]).split(" --")[1:] for words in (before["options"], self.options))
-            gone, new = [each for each in then if each not in now], [each for each in now if each not in then]
-            changed = f"other options (--{' --'.join(gone)}, now --{' --'.join(new)})"
+            then, now = _by_name(before["options"]), _by_name(self.options)
+            different = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+            was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
+            changed = f"other options ({was}, now {now_is})"
         raise UserError(
             f"{self.folder}: trained with {changed}: --retrain {self.name} trains it again, another --out keeps both"
         )
@@ -241,6 +242,12 @@ class TrainingFolder:
         for path in output, log:  # what a kill has left
             path.unlink(missing_ok=True)
         run(["fairseq_cli.generate", self.data, "--user-dir", USER_DIR, *words], output, log, held, stop)
+
+
+def _by_name(options: list[str]) -> dict[str, str]:
+    """Each option with its values; the last one of a kind counts."""
+    found = " ".join(options).replace(" --", "\n--").split("\n")
+    return {each.split()[0]: each for each in found}
 
 
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
