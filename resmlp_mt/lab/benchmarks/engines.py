@@ -59,9 +59,9 @@ class FolderEngine:
     def __init__(self, folder: str, threads: int, beam: int, options: dict[str, Any]):
         from resmlp_mt.translate.translator import Translator
 
-        own = {name: options[name] for name in ("precision", "engine") if name in options}
-        self._translator = Translator(folder, threads=threads, **own)
-        self._options = {"beam": beam, **{name: value for name, value in options.items() if name not in own}}
+        given = dict(options)
+        own = {name: given.pop(name) for name in ("precision", "engine") if name in given}
+        self._translator, self._options = Translator(folder, threads=threads, **own), {"beam": beam, **given}
 
     def translate(self, sentences: Sequence[str], length: int | None = None) -> list[str]:
         return [each.text for each in self._translator.translate(sentences, **self._options)]

@@ -28,7 +28,6 @@ class Spread:
 
 
 def bracketed(spread: Spread, digits: int = 0) -> str:
-    """``median [low - high]``"""
     return f"{spread.median:,.{digits}f} [{spread.low:,.{digits}f} - {spread.high:,.{digits}f}]"
 
 
@@ -57,7 +56,7 @@ def timed(work: Callable[[int], object]) -> Callable[[int], float]:
 def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int, warmup: int) -> dict[str, Times]:
     """Let every system do the same pieces of work, in turns, after rounds that do not count.
 
-    ``work`` has for each system what does piece number n, and returns the seconds that this took.
+    ``work`` does piece number n and returns the seconds that this took.
     """
     names = list(work)
     for _, piece, name in turns(names, pieces, warmup):
@@ -69,7 +68,7 @@ def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int
 
 
 def per_second(amount: float, times: Times) -> Spread:
-    """Amounts of work a second over the rounds; ``amount`` is that of all pieces together."""
+    """Work a second over the rounds; ``amount`` is that of all pieces together."""
     return Spread.of([amount / sum(pieces) for pieces in times])
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, read_lines, write_json
+from resmlp_mt.common.files import atomic_write, read_parallel, write_json
 from resmlp_mt.common.tables import facts, markdown_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
@@ -64,14 +64,10 @@ class Row:
 
 
 class TextEngine:
-    """An engine that translates text in a process of its own.
+    """An engine that translates text in a process of its own; ``folder`` is an empty one, for what is converted.
 
-    For an engine of subwords text is split, and translations are joined, in this process, and that time counts.
-
-    Args:
-        source: its system is ``model.pt``, fairseq's own search; ``ctranslate2/model.pt``, the same Transformer
-            converted for CTranslate2; or a folder of ``resmlp-mt export``; each with ``:option=value,...``
-        folder: an empty one, for what is converted
+    The source's system is ``model.pt``, in fairseq's own search, ``ctranslate2/model.pt``, or a folder of ``resmlp-mt
+    export``. For an engine of subwords text is split, and translations are joined, in this process: that time counts.
     """
 
     def __init__(self, source: Source, folder: str):
@@ -79,12 +75,12 @@ class TextEngine:
         self.name, path = system.name, Path(system.arch.removeprefix("ctranslate2/"))
         if not path.exists():
             raise UserError(f"{self.name}: no such checkpoint or folder")
-        self._tokenizer = None if path.is_dir() else tokenizer_of(source)
+        self._tokenizer: Tokenizer | None = None
         self._build: Callable[[], Any]
         if path.is_dir():
             self._build = partial(FolderEngine, str(path), conditions.threads, conditions.beam, system.overrides)
         else:
-            self._build = builder(source, folder)
+            self._tokenizer, self._build = tokenizer_of(source), builder(source, folder)
         place = Path(folder, "converted") if system.is_ctranslate2 else path
         self.size = sum(file.stat().st_size for file in (place, *place.rglob("*")) if file.is_file())
         self.process = self._start()
@@ -136,8 +132,8 @@ def compare(
 ) -> list[Row]:
     """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns.
 
-    A round before that does not count. The first engine is what the others are compared with. In the end ``profile``
-    also finds where the time goes; CTranslate2's is all outside of PyTorch. ``language`` is that of the translations.
+    The first engine is what the others are compared with. ``profile`` also finds where the time goes; CTranslate2's is
+    all outside of PyTorch. ``language`` is that of the translations.
     """
     first = {engine.name: engine.first_sentence(corpora[0].lines[0]) for engine in engines}
     rows = []
@@ -232,15 +228,10 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 def read_corpus(text: str) -> Corpus:
     """``SOURCE`` or ``SOURCE:REFERENCE``, which have as many lines."""
     source, _, reference = text.partition(":")
-    lines = list(read_lines(source))
-    references = list(read_lines(reference)) if reference else None
-    if not lines:
+    sides = [list(side) for side in zip(*read_parallel([source, *filter(None, [reference])]), strict=True)]
+    if not sides:
         raise UserError(f"{source}: is empty")
-    if references is not None and len(references) != len(lines):
-        raise UserError(
-            f"{source} has {len(lines):,} lines, {reference} {len(references):,}: give files that are aligned"
-        )
-    return Corpus(Path(source).name, lines, references)
+    return Corpus(Path(source).name, sides[0], sides[1] if reference else None)
 
 
 def run(args: argparse.Namespace) -> None:

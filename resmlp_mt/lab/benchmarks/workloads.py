@@ -44,13 +44,10 @@ class Training:
     def __init__(self, system: System, comparison: Comparison, arguments: Sequence[str] = ()):
         comparison.conditions.apply()
         self.config = system.config(comparison.size, comparison.conditions, arguments)
-        self.dictionary, self._padding = made_up_dictionary(comparison.size.vocabulary), comparison.padding
+        self.dictionary = made_up_dictionary(comparison.size.vocabulary)
         task = TranslationTask(self.config.task, self.dictionary, self.dictionary)
         model, criterion = build_model(self.config, task), task.build_criterion(self.config.criterion)
         self.trainer, self._library = Trainer(self.config, task, model, criterion), system.library
-
-    def batch(self, shape: Shape) -> dict[str, Any]:
-        return shape.random_batch(self._padding, self.dictionary)
 
     def step(self, batch: dict[str, Any], _: int = 0) -> None:
         """Train on a batch."""
@@ -74,7 +71,7 @@ def train(comparison: Comparison) -> Iterator[Measurement]:
         peaks = {}
         for system in comparison.systems if comparison.memory else ():
             peaks[system.name] = peak(partial(two_steps, comparison, system, shape), rehearsal, device)
-        batch = trainings[comparison.baseline].batch(shape)
+        batch = shape.random_batch(comparison.padding, trainings[comparison.baseline].dictionary)
         tokens = batch["ntokens"]
         steps = {name: partial(training.step, batch) for name, training in trainings.items()}
         yield from compare(
@@ -90,7 +87,7 @@ def train(comparison: Comparison) -> Iterator[Measurement]:
 def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
     """The second step has the optimizer's state beside the activations from its beginning."""
     training = Training(system, comparison)
-    batch = training.batch(shape)
+    batch = shape.random_batch(comparison.padding, training.dictionary)
     for _ in range(2):
         training.step(batch)
 
@@ -98,8 +95,7 @@ def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
 def train_together(comparison: Comparison, processes: int) -> Iterator[Measurement]:
     """Time the training of every system by one process and by several, each with batches of its own.
 
-    Every round starts processes afresh. The ratio is that of several to one, of the same system; as many processes as
-    there are at best.
+    Every round starts processes afresh. The ratio is that of several to one, of the same system.
     """
     for shape in comparison.shapes:
         tokens = shape.random_batch(comparison.padding, made_up_dictionary(comparison.size.vocabulary))["ntokens"]
@@ -144,7 +140,7 @@ def _steps(comparison: Comparison, system: System, shape: Shape, processes: int,
             torch.cuda.set_device(rank)
         distributed_init(system.config(comparison.size, comparison.conditions, arguments))
     training = Training(system, comparison, arguments)
-    step = timed(partial(training.step, training.batch(shape)))
+    step = timed(partial(training.step, shape.random_batch(comparison.padding, training.dictionary)))
     for number in range(max(1, comparison.warmup)):  # the first step also connects the processes
         step(number)
     return sum(map(step, range(STEPS)))

@@ -68,7 +68,7 @@ def ctranslate2(monkeypatch, tmp_path):
         "class Result:\n"
         "    hypotheses = [[name for name in ('torch', 'fairseq') if name in sys.modules]]\n"
         "class Translator:\n"
-        "    def __init__(self, folder, device, intra_threads, compute_type='float32'):\n"
+        "    def __init__(self, folder, device, intra_threads, compute_type):\n"
         "        self.options = [folder, device, intra_threads, compute_type]\n"
         "    def translate_batch(self, sentences, **options):\n"
         "        self.options.append(options)\n"
@@ -176,8 +176,7 @@ def test_every_system_has_a_peak(monkeypatch):
         return next(peaks)
 
     monkeypatch.setattr(workloads, "peak", peak)
-    comparison = Comparison(
-        (System("resmlp_transformer"), System("transformer")), (Shape(4, 2),), size=SIZE, rounds=1, sentences=2
-    )
+    systems = System("resmlp_transformer"), System("transformer")
+    comparison = Comparison(systems, (Shape(4, 2),), size=SIZE, rounds=1, sentences=2)
     assert [row.memory for row in workloads.train(comparison)] == [100, 50]
     assert [row.memory for row in workloads.generate(comparison)] == [30, 20]
