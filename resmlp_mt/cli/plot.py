@@ -85,8 +85,7 @@ def _plot(args: argparse.Namespace) -> None:
 
 def _plot_training(args: argparse.Namespace) -> None:
     _check_matplotlib("plot-training")
-    from resmlp_mt.lab.trainings.curves import draw_curves
-    from resmlp_mt.lab.trainings.log import read_curves
+    from resmlp_mt.lab.trainings.log import draw_curves, read_curves
 
     check_can_be_written(args.out)
     check_outputs([args.out], args.logs)

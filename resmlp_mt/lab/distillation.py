@@ -1,7 +1,4 @@
-"""Sequence-level knowledge distillation (Kim and Rush 2016): a teacher's translations instead of the references.
-
-The student then trains on what the teacher would say, which is simpler and more regular than what people wrote.
-"""
+"""Sequence-level knowledge distillation (Kim and Rush 2016): a teacher's translations instead of the references."""
 
 import contextlib
 import os
@@ -62,24 +59,20 @@ class DataBin:
 
 @dataclass(frozen=True)
 class Distilled:
-    """What was written."""
+    """What was written: pairs in all; translations that are the reference; the teacher's ``<unk>``; empty ones."""
 
-    pairs: int  # in all: the teacher's and, if they are kept, the original ones
-    same: int  # translations that are the reference
-    unknown: int  # subwords of the teacher's that are <unk>
-    empty: int  # translations without a word
+    pairs: int
+    same: int
+    unknown: int
+    empty: int
 
 
 def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_original: bool = False) -> Distilled:
-    """Make binarized data whose training targets are a teacher's.
+    """Make binarized data whose training targets are a teacher's, in the new folder ``out``.
 
-    Dictionaries, sources, ``valid`` and ``test`` are copied byte for byte. With the original pairs kept, they follow
-    the teacher's in ``train``. (A second part, ``train1``, fairseq would take only with ``--upsample-primary 1``.)
-
-    Args:
-        generated: what fairseq-generate printed for ``--gen-subset train``, one file a shard
-        data: what it translated
-        out: the new folder, which appears whole or not at all
+    ``generated`` is what fairseq-generate printed for ``--gen-subset train``, one file a shard. Dictionaries, sources,
+    ``valid`` and ``test`` are copied byte for byte. The original pairs, if kept, follow the teacher's in ``train``. (A
+    second part, ``train1``, fairseq would take only with ``--upsample-primary 1``.)
     """
     check_outputs([out], [data.folder, *generated])
     if os.path.lexists(out):
@@ -143,16 +136,15 @@ def _add_translations(
     """Add the teacher's targets; count those that are the reference, unknown subwords, and empty ones."""
     same = unknown = empty = 0
     for sentence, (text, reference) in enumerate(zip(hypotheses, references, strict=True)):
-        numbers = dictionary.encode_line(text, add_if_not_exist=False)
-        words = text.split()
-        for word, number in zip(words, numbers.tolist(), strict=False):
-            if number == dictionary.unk():
-                if word != dictionary.unk_string():
-                    raise UserError(
-                        f"sentence {sentence}: '{word}' is not in the data's dictionary: generate with a model of this "
-                        "dictionary, without --post-process"
-                    )
-                unknown += 1
+        numbers, words = dictionary.encode_line(text, add_if_not_exist=False), text.split()
+        lost = [word for word, number in zip(words, numbers.tolist(), strict=False) if number == dictionary.unk()]
+        for word in lost:
+            if word != dictionary.unk_string():
+                raise UserError(
+                    f"sentence {sentence}: '{word}' is not in the data's dictionary: generate with a model of this "
+                    "dictionary, without --post-process"
+                )
+        unknown += len(lost)
         empty += not words
         same += torch.equal(numbers.long(), reference.long())
         side.add_item(numbers)

@@ -11,7 +11,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs, write_json
 from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.ablations.table import Table, make_table
-from resmlp_mt.lab.trainings.log import read_curves
+from resmlp_mt.lab.trainings.log import draw_curves, read_curves
 from resmlp_mt.lab.trainings.queue import check_places, known, train_all
 from resmlp_mt.score.bleu import sacre_bleu
 
@@ -22,7 +22,6 @@ def save(table: Table, rows: list[RowFolder], out: Path) -> None:
     markdown, as_json, *drawn = rows[0].recipe.table_files
     if importlib.util.find_spec("matplotlib"):
         from resmlp_mt.lab.ablations.plots import draw
-        from resmlp_mt.lab.trainings.curves import draw_curves
 
         pictures = drawn
         draw(table, out / pictures[0])

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from resmlp_mt.common import matmul
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, write_json
+from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import quiet
-from resmlp_mt.lab.benchmarks.generation import generate
 from resmlp_mt.lab.benchmarks.measuring import Measurement
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, System
-from resmlp_mt.lab.benchmarks.training import train, train_together
+from resmlp_mt.lab.benchmarks.workloads import generate, train, train_together
 
 SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vocabulary=4000)}
 """The paper's, with a smaller vocabulary; Multi30k's."""
@@ -68,8 +67,7 @@ QUICK = (
 """A minute on two cores."""
 
 
-def has_ctranslate2() -> bool:
-    return importlib.util.find_spec("ctranslate2") is not None
+HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 
 
 def comparisons(args: argparse.Namespace) -> list[Comparison]:
@@ -92,9 +90,9 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     workers = comparison.kind == "workers"
     sizes = {name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given}
     threads = args.threads or (1 if workers else len(os.sched_getaffinity(0)))
-    systems = tuple(map(System, args.system)) if args.system else comparison.systems
-    if not args.system and not has_ctranslate2():
-        systems = tuple(system for system in systems if not system.is_ctranslate2)
+    systems = tuple(map(System, args.system or ())) or tuple(
+        system for system in comparison.systems if HAS_CTRANSLATE2 or not system.is_ctranslate2
+    )
     return replace(
         comparison,
         systems=systems,
@@ -109,28 +107,28 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
 
 def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Section:
     """The section to fill."""
-    generation = comparison.kind == "generation"
-    names = {comparison.baseline if system.is_ctranslate2 else system.name for system in comparison.systems}
-    size = {} if all(System(name).is_checkpoint for name in names) else asdict(comparison.size)
-    settings = {
-        **{name: str(value) for name, value in size.items()},
-        "dtype": "fp16" if comparison.conditions.fp16 else "fp32",
+    generation, conditions = comparison.kind == "generation", comparison.conditions
+    settings = {name: str(value) for name, value in asdict(comparison.size).items()}
+    if all(system.is_checkpoint or system.is_ctranslate2 for system in comparison.systems):
+        settings = {}
+    settings |= {
+        "dtype": "fp16" if conditions.fp16 else "fp32",
         "padding": f"{comparison.padding:.0%}",
         "rounds": str(comparison.rounds),
     }
-    if generation and args.data:  # the text has its own
-        settings = {name: value for name, value in settings.items() if name not in ("vocabulary", "padding")}
     if generation:
-        settings |= {"beam": str(comparison.conditions.beam), "sentences": str(args.data or "random")}
-    described = machine.describe(comparison.conditions.device, comparison.conditions.threads)
-    baseline = "one process" if comparison.kind == "workers" else comparison.baseline
-    section = report.Section(comparison.title, comparison.kind, comparison.by, baseline, settings, described)
-    if generation and not args.system and not has_ctranslate2():
-        section.notes.append("CTranslate2 is not installed, and not compared.")
+        settings |= {"beam": str(conditions.beam), "sentences": str(args.data or "random")}
+        if args.data:  # the text has its own
+            settings = {name: value for name, value in settings.items() if name not in ("vocabulary", "padding")}
+    notes = []
+    if generation and not args.system and not HAS_CTRANSLATE2:
+        notes.append("CTranslate2 is not installed, and not compared.")
     if any(system.library == "onednn" for system in comparison.systems):
         arithmetic = "fp32" if matmul.exact() else "bfloat16"
-        section.notes.append(f"fp32 products are BLAS's; where a name ends in @onednn, oneDNN's, here in {arithmetic}.")
-    return section
+        notes.append(f"fp32 products are BLAS's; where a name ends in @onednn, oneDNN's, here in {arithmetic}.")
+    baseline = "one process" if comparison.kind == "workers" else comparison.baseline
+    described = machine.describe(conditions.device, conditions.threads)
+    return report.Section(comparison.title, comparison.kind, comparison.by, baseline, settings, described, notes)
 
 
 def picture_of(title: str, args: argparse.Namespace) -> Path:
@@ -138,14 +136,13 @@ def picture_of(title: str, args: argparse.Namespace) -> Path:
     return Path(args.plots) / f"{title.lower().replace(',', '').replace(' ', '-')}.png"
 
 
-def check_files(chosen: list[Comparison], args: argparse.Namespace) -> None:
+def check(chosen: list[Comparison], args: argparse.Namespace) -> None:
     """See that what is to be written can be, over nothing that is read, and that checkpoints have their data."""
     outputs = [path for path in (args.json, args.markdown) if path is not None]
     outputs += [picture_of(each.title, args) for each in chosen if args.plots]
-    for path in outputs:
-        check_can_be_written(path)
     checkpoints = [system.arch for each in chosen for system in each.systems if system.is_checkpoint]
-    check_outputs(outputs, [*checkpoints, *(Path(args.data).glob("*") if args.data else ())])
+    inputs = [*checkpoints, *(args.data.glob("*") if args.data else ())]
+    report.check_files(outputs, inputs, "--plots" if args.plots else None)
     if checkpoints and not args.data and any(each.kind == "generation" for each in chosen):
         raise UserError(f"{checkpoints[0]}: give --data, the folder that fairseq-preprocess made for its training")
 
@@ -161,29 +158,22 @@ def measured(comparison: Comparison, args: argparse.Namespace) -> Iterator[Measu
 
 def save(run: report.Run, args: argparse.Namespace) -> None:
     """Write the files that the options ask for."""
-    pictures = []
-    if args.plots:
-        from resmlp_mt.lab.benchmarks.plots import draw
-
-        for section in run.sections:
-            path = picture_of(section.title, args)
-            draw(section, path)
-            pictures.append(os.path.relpath(path, Path(args.markdown or ".").parent))
+    paths = [picture_of(section.title, args) for section in run.sections if args.plots]
+    for section, path in zip(run.sections, paths, strict=False):
+        report.draw(section, path)
     if args.json:
         write_json(args.json, asdict(run))
     if args.markdown:
         with atomic_write(args.markdown) as stream:
-            stream.write(report.as_markdown(run, pictures))
+            stream.write(report.as_markdown(run, [os.path.relpath(each, Path(args.markdown).parent) for each in paths]))
 
 
 def run(args: argparse.Namespace) -> None:
     """Measure what the options ask for, and write it down."""
     quiet()
-    if args.plots and not importlib.util.find_spec("matplotlib"):
-        raise UserError("--plots needs matplotlib: pip install matplotlib")
     run = report.Run(shlex.join(["resmlp-mt", "benchmark", *sys.argv[1:]]), machine.now(), [])
     chosen = comparisons(args)
-    check_files(chosen, args)
+    check(chosen, args)
     for comparison in chosen:
         comparison.conditions.apply()
         title, section = comparison.title, section_of(comparison, args)

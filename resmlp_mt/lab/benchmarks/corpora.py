@@ -52,18 +52,17 @@ def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) ->
     result: dict[str, Any] = {"machine": machine.describe(threads=1), "commit": machine.commit(), "date": machine.now()}
     result |= {"pairs": pairs, "symbols": symbols, "jobs": jobs, "plain": [], "ours": []}
     with tempfile.TemporaryDirectory() as temporary:
-        folders = {chain: Path(temporary, chain) for chain in CHAINS}
         text = Path(temporary, "text")
         for name, theirs in SETS.items():
             lines = list(read_parallel([multi30k / f"{theirs}.{lang}.gz" for lang in ("en", "de")]))
+            taken = list(islice(cycle(lines), pairs)) if name == "train" else lines
             for side, lang in enumerate(("en", "de")):
                 with atomic_write(text / f"{name}.{lang}") as file:
-                    taken = islice(cycle(lines), pairs) if name == "train" else lines
                     file.writelines(f"{pair[side]}\n" for pair in taken)
         variables = {"TEXT": text, "SYMBOLS": symbols, "JOBS": jobs, "UNESCAPE": UNESCAPE}
         for number, _, chain in turns(list(CHAINS), 1, rounds):
             print(f"round {number + 1} of {rounds}: {chain}", file=sys.stderr, flush=True)
-            folder = folders[chain]
+            folder = Path(temporary, chain)
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             parts = {part: _measured(command, folder, variables) for part, command in CHAINS[chain].items()}
@@ -72,8 +71,8 @@ def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) ->
             if chain == "ours":
                 seconds |= _seconds_of_parts(folder)
             result[chain].append({"seconds": seconds, "cpu": sum(cpu.values()), "memory": max(memory.values())})
-            if all(path.exists() for path in folders.values()):
-                _check_same(folders["plain"], folders["ours"])
+            if all(result[chain] for chain in CHAINS):
+                _check_same(Path(temporary, "plain"), Path(temporary, "ours"))
     return result
 
 

@@ -1,7 +1,7 @@
 """Engines that need no fairseq, and processes in which an engine is alone: its time, its memory, its operations.
 
 An engine translates sentences, ``translate(sentences, length=None)``: all in one batch if it is told how many subwords
-each translation has, ``</s>`` included, and otherwise in batches of 64. For fairseq (``generation.FairseqEngine``) and
+each translation has, ``</s>`` included, and otherwise in batches of 64. For fairseq (``workloads.FairseqEngine``) and
 CTranslate2 a sentence is a list of subwords; a model's folder translates text.
 
 This module imports nothing large, so that a process holds what its own engine loads, and nothing else.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 BATCH = 64  # sentences that are translated at a time
-PRELOADED = ["resmlp_mt.lab.benchmarks.training", "resmlp_mt.lab.benchmarks.generation"]  # in a forkserver's process
+PRELOADED = ["resmlp_mt.lab.benchmarks.workloads"]  # in a forkserver's process
 OUTSIDE = "outside of operations"
 
 Batch = tuple[Sequence[Any], int | None]
@@ -30,10 +30,8 @@ Batch = tuple[Sequence[Any], int | None]
 class CTranslate2Engine:
     """A converted Transformer in CTranslate2.
 
-    Args:
-        options: of ``ctranslate2.Translator`` (``compute_type``; ``inter_threads``, workers with ``intra_threads``
-            each, one with all threads unless given), and of its ``translate_batch``: ``max_batch_size``,
-            ``batch_type``; ``vmap``: only words of that file, which the converter had, are a translation's
+    ``options`` are those of ``ctranslate2.Translator`` (``inter_threads`` are workers with ``intra_threads`` each), and
+    of its ``translate_batch``; with ``vmap`` only words of that file, which the converter had, are a translation's.
     """
 
     def __init__(self, converted: str, device: str, threads: int, beam: int, options: dict[str, Any]):
@@ -55,30 +53,26 @@ class CTranslate2Engine:
 class FolderEngine:
     """A folder of ``resmlp-mt export`` in ``Translator``, from text to text.
 
-    Args:
-        options: ``precision``, ``engine``, and fields of ``translate.options.Options`` such as ``batch_tokens``
+    ``options`` are ``precision``, ``engine``, and fields of ``translate.options.Options`` such as ``batch_tokens``.
     """
 
     def __init__(self, folder: str, threads: int, beam: int, options: dict[str, Any]):
         from resmlp_mt.translate.translator import Translator
 
-        own = {name: options[name] for name in ("precision", "engine") if name in options}
-        self._translator = Translator(folder, threads=threads, **own)
-        self._options = {"beam": beam, **{name: value for name, value in options.items() if name not in own}}
+        given = dict(options)
+        own = {name: given.pop(name) for name in ("precision", "engine") if name in given}
+        self._translator, self._options = Translator(folder, threads=threads, **own), {"beam": beam, **given}
 
     def translate(self, sentences: Sequence[str], length: int | None = None) -> list[str]:
         return [each.text for each in self._translator.translate(sentences, **self._options)]
 
 
 class EngineProcess:
-    """An engine alone in a process of its own; ``build`` makes it there, and can be pickled.
-
-    ``formula`` is that of the engine's FLOPs, if it has one; ``start`` is as for ``new_processes``.
-    """
+    """An engine alone in a process of its own; ``build`` makes it there, and can be pickled."""
 
     def __init__(self, build: Callable[[], Any], start: str = "spawn"):
         self._process = new_processes(1, start)
-        self.formula = self._process.submit(_build, build).result()
+        self.formula = self._process.submit(_build, build).result()  # of its FLOPs, if there is one
 
     def translate(self, sentences: Sequence[Any], length: int | None = None) -> tuple[list[Any], float]:
         """Translations as the engine gives them, and the seconds that they took."""
@@ -123,10 +117,9 @@ def _operations(batches: Sequence[Batch], device: str) -> dict[str, float]:
 
 
 def operations(work: Callable[[], object], device: str) -> dict[str, float]:
-    """Seconds by PyTorch operation, those that it calls not counted, most first.
+    """Seconds by PyTorch operation, those that it calls not counted, most first; on CUDA the GPU's alone.
 
-    On the CPU with what is spent outside of any, in Python and in the profiler itself, so that all adds up to the time
-    that the work took; on CUDA the GPU's time alone.
+    On the CPU also what is spent outside of any, in Python and in the profiler itself, so that all adds up.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -163,10 +156,9 @@ def new_processes(count: int, start: str = "forkserver") -> ProcessPoolExecutor:
 
 
 def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str, start: str = "forkserver") -> int:
-    """Bytes that ``work`` takes at most in a new process, what it builds included; both functions can be pickled.
+    """Bytes by which ``work`` makes a new process grow at most; ``rehearsal`` loads the libraries before that counts.
 
-    On the CPU by how much the process's resident memory grows at its peak, on CUDA by what PyTorch's allocator hands
-    out at most. ``rehearsal`` loads the libraries before the growth counts.
+    Both can be pickled. On CUDA it is what PyTorch's allocator hands out at most.
     """
     with new_processes(1, start) as process:
         return process.submit(_peak, work, rehearsal, device).result()

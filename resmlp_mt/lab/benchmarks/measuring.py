@@ -28,15 +28,13 @@ class Spread:
 
 
 def bracketed(spread: Spread, digits: int = 0) -> str:
-    """``median [low - high]``"""
     return f"{spread.median:,.{digits}f} [{spread.low:,.{digits}f} - {spread.high:,.{digits}f}]"
 
 
 def turns(names: Sequence[Name], pieces: int, rounds: int) -> Iterator[tuple[int, int, Name]]:
     """Whose turn it is: (round, piece, name), every name once a piece before the next piece begins.
 
-    Every other round goes through the names backwards, so that nobody always runs behind the same one, or on a machine
-    that slows down always later.
+    Every other round goes through the names backwards, so that nobody always runs behind the same one.
     """
     for number in range(rounds):
         for piece in range(pieces):
@@ -58,7 +56,7 @@ def timed(work: Callable[[int], object]) -> Callable[[int], float]:
 def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int, warmup: int) -> dict[str, Times]:
     """Let every system do the same pieces of work, in turns, after rounds that do not count.
 
-    ``work`` has for each system what does piece number n, and returns the seconds that this took.
+    ``work`` does piece number n and returns the seconds that this took.
     """
     names = list(work)
     for _, piece, name in turns(names, pieces, warmup):
@@ -70,7 +68,7 @@ def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int
 
 
 def per_second(amount: float, times: Times) -> Spread:
-    """Amounts of work a second over the rounds; ``amount`` is that of all pieces together."""
+    """Work a second over the rounds; ``amount`` is that of all pieces together."""
     return Spread.of([amount / sum(pieces) for pieces in times])
 
 
@@ -125,7 +123,7 @@ def compare(
     work: Mapping[str, Callable[[int], float]],
     flops: Mapping[str, float | None],
     peaks: Mapping[str, int],
-    profile: Callable[[str], dict[str, float]],
+    operations: Mapping[str, Callable[[], dict[str, float]]],
 ) -> list[Measurement]:
     """Time the systems on a workload.
 
@@ -133,7 +131,7 @@ def compare(
         work: as for ``measure``
         flops: a token, by system, None where no formula is known
         peaks: by system, bytes; missing where nobody looked
-        profile: where the time goes of a system's last piece; called if the comparison asks for it
+        operations: where the time of a system's last piece goes; called if the comparison asks for it
     """
     tokens = workload.tokens
     times = measure(work, len(tokens), comparison.rounds, comparison.warmup)
@@ -155,7 +153,7 @@ def compare(
                 memory=peaks.get(name),
                 latency=latency(seconds) if workload.sentences == 1 else None,
                 seconds=seconds,
-                operations=profile(name) if comparison.profile else None,
+                operations=operations[name]() if comparison.profile else None,
             )
         )
     return rows

@@ -1,14 +1,13 @@
 """Translating real text, from text to text, by engines that take turns: speed, quality, latency, memory, size."""
 
 import argparse
-import importlib.util
 import os
 import shlex
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,15 +16,16 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, read_lines, write_json
-from resmlp_mt.common.tables import facts, markdown_table, text_table
+from resmlp_mt.common.files import atomic_write, read_parallel, write_json
+from resmlp_mt.common.tables import facts, markdown_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
+from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, FolderEngine
-from resmlp_mt.lab.benchmarks.generation import builder
-from resmlp_mt.lab.benchmarks.measuring import Spread, bracketed, latency, measure, per_second, speed_ratio
-from resmlp_mt.lab.benchmarks.report import Cells, cells, milliseconds, profile_table
+from resmlp_mt.lab.benchmarks.measuring import Spread, Times, bracketed, latency, measure, per_second, speed_ratio
+from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
+from resmlp_mt.lab.benchmarks.workloads import builder
 from resmlp_mt.lab.machine import describe, now
 from resmlp_mt.score.bleu import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
@@ -64,28 +64,25 @@ class Row:
 
 
 class TextEngine:
-    """An engine that translates text in a process of its own.
+    """An engine that translates text in a process of its own; ``folder`` is an empty one, for what is converted.
 
-    For an engine of subwords text is split, and translations are joined, in this process, and that time counts.
-
-    Args:
-        source: its system is ``model.pt``, fairseq's own search; ``ctranslate2/model.pt``, the same Transformer
-            converted for CTranslate2; or a folder of ``resmlp-mt export``; each with ``:option=value,...``
-        folder: an empty one, for what is converted
+    The source's system is ``model.pt``, in fairseq's own search, ``ctranslate2/model.pt``, or a folder of ``resmlp-mt
+    export``. For an engine of subwords text is split, and translations are joined, in this process: that time counts.
     """
 
     def __init__(self, source: Source, folder: str):
         system, conditions = source.system, source.conditions
-        self.name, path = system.name, system.arch.removeprefix("ctranslate2/")
-        if not os.path.exists(path):
+        self.name, path = system.name, Path(system.arch.removeprefix("ctranslate2/"))
+        if not path.exists():
             raise UserError(f"{self.name}: no such checkpoint or folder")
         self._tokenizer: Tokenizer | None = None
         self._build: Callable[[], Any]
-        if os.path.isdir(path):
-            self._build = partial(FolderEngine, path, conditions.threads, conditions.beam, system.overrides)
+        if path.is_dir():
+            self._build = partial(FolderEngine, str(path), conditions.threads, conditions.beam, system.overrides)
         else:
             self._tokenizer, self._build = tokenizer_of(source), builder(source, folder)
-        self.size = bytes_on_disk(Path(folder, "converted") if system.is_ctranslate2 else Path(path))
+        place = Path(folder, "converted") if system.is_ctranslate2 else path
+        self.size = sum(file.stat().st_size for file in (place, *place.rglob("*")) if file.is_file())
         self.process = self._start()
 
     def _start(self) -> EngineProcess:
@@ -97,11 +94,9 @@ class TextEngine:
     def first_sentence(self, line: str) -> float:
         """Seconds from the start of another process until it has translated a sentence."""
         start = time.perf_counter()
-        process = self._start()
-        process.translate(self._prepared([line]))
-        seconds = time.perf_counter() - start
-        process.close()
-        return seconds
+        with closing(self._start()) as process:
+            process.translate(self._prepared([line]))
+            return time.perf_counter() - start
 
     def translate(self, lines: Sequence[str]) -> tuple[list[str], float]:
         """Translations, and the seconds that they took from text to text, without the way between processes."""
@@ -132,59 +127,60 @@ def tokenizer_of(source: Source) -> Tokenizer:
     return Tokenizer(raw.settings(*map(str, source.languages)), raw.folder / raw.learned, *symbols)
 
 
-def bytes_on_disk(place: Path) -> int:
-    """Of a file, or of all files of a folder."""
-    return sum(file.stat().st_size for file in (place, *place.rglob("*")) if file.is_file())
-
-
 def compare(
     engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: str, rounds: int, profile: bool = False
 ) -> list[Row]:
     """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns.
 
-    A round before that does not count. The first engine is what the others are compared with. In the end ``profile``
-    also finds where the time goes; CTranslate2's is all outside of PyTorch. ``language`` is that of the translations.
+    The first engine is what the others are compared with. ``profile`` also finds where the time goes; CTranslate2's is
+    all outside of PyTorch. ``language`` is that of the translations.
     """
     first = {engine.name: engine.first_sentence(corpora[0].lines[0]) for engine in engines}
     rows = []
     for corpus in corpora:
-        lines, found = corpus.lines, dict[str, list[list[str]]]()
-
-        def whole(_: int, engine: TextEngine, corpus: Corpus = corpus, found: Any = found) -> float:
-            translations, seconds = engine.translate(corpus.lines)
-            found.setdefault(engine.name, []).append(translations)
-            return seconds
-
-        def alone(number: int, engine: TextEngine, corpus: Corpus = corpus) -> float:
-            return engine.translate([corpus.lines[number]])[1]
-
-        times = measure({engine.name: partial(whole, engine=engine) for engine in engines}, 1, rounds, warmup=1)
-        count = min(ALONE, len(lines))
-        singly = measure({engine.name: partial(alone, engine=engine) for engine in engines}, count, rounds, warmup=1)
+        lines, count = corpus.lines, len(corpus.lines)
+        found, times = translate_in_turns(engines, [lines], rounds)
+        _, singly = translate_in_turns(engines, [[line] for line in lines[:ALONE]], rounds)
         together, apart = PROFILED.values()
         batches = [lines[:together]], [[line] for line in lines[:apart]]
         for engine in engines:
-            seconds, best = times[engine.name], found[engine.name][-1]
+            name, seconds = engine.name, times[engine.name]
+            best = found[name][-1]
             scored = corpus.references and detokenized_scores(best, corpus.references, language)
             rows.append(
                 Row(
-                    engine=engine.name,
+                    engine=name,
                     corpus=corpus.name,
-                    sentences=len(best),
-                    rate=per_second(len(best), seconds),
+                    sentences=count,
+                    rate=per_second(count, seconds),
                     ratio=speed_ratio(seconds, times[engines[0].name]),
                     tokens=sum(len(line.split()) for line in best) / float(np.median(seconds)),
                     scores=scored or None,
-                    latency=latency(singly[engine.name]),
-                    first=first[engine.name],
+                    latency=latency(singly[name]),
+                    first=first[name],
                     memory=engine.process.peak(),
                     size=engine.size,
-                    same=sum(len(set(each)) == 1 for each in zip(*found[engine.name], strict=True)),
+                    same=sum(len(set(each)) == 1 for each in zip(*found[name], strict=True)),
                     seconds=[each for (each,) in seconds],
                     operations=tuple(map(engine.operations, batches)) if profile else None,
                 )
             )
     return rows
+
+
+def translate_in_turns(
+    engines: Sequence[TextEngine], batches: Sequence[Sequence[str]], rounds: int
+) -> tuple[dict[str, list[list[str]]], dict[str, Times]]:
+    """All translations of each engine, and its times."""
+    found: dict[str, list[list[str]]] = {engine.name: [] for engine in engines}
+
+    def seconds(number: int, engine: TextEngine) -> float:
+        translations, taken = engine.translate(batches[number])
+        found[engine.name].append(translations)
+        return taken
+
+    work = {engine.name: partial(seconds, engine=engine) for engine in engines}
+    return found, measure(work, len(batches), rounds, warmup=1)
 
 
 def table(rows: Sequence[Row]) -> Cells:
@@ -207,33 +203,35 @@ def table(rows: Sequence[Row]) -> Cells:
         "peak MB": lambda row: f"{row.memory / 1e6:,.0f}",
         "MB on disk": lambda row: f"{row.size / 1e6:,.0f}",
     }
-    return cells(rows, columns)
+    return report.cells(rows, columns)
 
 
-def profiles(rows: Sequence[Row]) -> list[Cells]:
-    """Where the time goes: for each corpus a table of sentences together, and of single ones."""
-    tables = []
-    for corpus in dict.fromkeys(row.corpus for row in rows):
-        spent = {row.engine: row.operations for row in rows if row.corpus == corpus and row.operations}
-        for number, (how, count) in enumerate(PROFILED.items()):
-            if spent:
-                of_each = {name: both[number] for name, both in spent.items()}
-                tables.append(profile_table(f"{corpus}, {count} sentences {how}", of_each))
-    return tables
+def tables_of(rows: Sequence[Row]) -> list[Cells]:
+    """The figures, and, if that was asked for, where the time of sentences together and of single ones goes."""
+    spent = [
+        (f"{row.corpus}, {count} sentences {how}", row.engine, operations)
+        for row in rows
+        for (how, count), operations in zip(PROFILED.items(), row.operations or (), strict=False)
+    ]
+    return [table(rows), *report.profiles(spent)]
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """BLEU against speed, for the texts that have references; there must be one."""
+    texts: dict[str, dict[str, tuple[float, float]]] = {}
+    for row in rows:
+        if row.scores:
+            texts.setdefault(row.corpus, {})[row.engine] = row.rate.median, row.scores["sacrebleu"]["score"]
+    report.draw_frontier(texts, path)
 
 
 def read_corpus(text: str) -> Corpus:
     """``SOURCE`` or ``SOURCE:REFERENCE``, which have as many lines."""
     source, _, reference = text.partition(":")
-    lines = list(read_lines(source))
-    references = list(read_lines(reference)) if reference else None
-    if not lines:
+    sides = [list(side) for side in zip(*read_parallel([source, *filter(None, [reference])]), strict=True)]
+    if not sides:
         raise UserError(f"{source}: is empty")
-    if references is not None and len(references) != len(lines):
-        raise UserError(
-            f"{source} has {len(lines):,} lines, {reference} {len(references):,}: give files that are aligned"
-        )
-    return Corpus(Path(source).name, lines, references)
+    return Corpus(Path(source).name, sides[0], sides[1] if reference else None)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -242,19 +240,20 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("an --engine is given twice")
     corpora = [read_corpus(text) for text in args.text]
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
-    check_outputs(outputs, [args.data, *(path for text in args.text for path in text.split(":"))])
-    for path in outputs:
-        check_can_be_written(path)
+    inputs = [args.data, *(path for text in args.text for path in text.split(":"))]
+    report.check_files(outputs, inputs, "--plot" if args.plot else None)
     if any(corpus.references for corpus in corpora):
         sacre_bleu(args.languages[1])  # a missing package is found now, not after the translations
-    elif args.plot is not None:
+    elif args.plot:
         raise UserError("--plot: is of BLEU: give --text SOURCE:REFERENCE")
-    if args.plot is not None and not importlib.util.find_spec("matplotlib"):
-        raise UserError("--plot needs matplotlib: pip install matplotlib")
-    settings = {"data": str(args.data), "languages": args.languages, "threads": args.threads, "beam": args.beam}
     conditions = Conditions(threads=args.threads, beam=args.beam)
-    command = shlex.join(["resmlp-mt", "benchmark", "translate", *sys.argv[1:]])
-    date, machine = now(), describe(threads=args.threads)
+    settings = {name: getattr(args, name) for name in ("languages", "threads", "beam", "rounds")}
+    about: dict[str, Any] = {
+        "command": shlex.join(["resmlp-mt", "benchmark", "translate", *sys.argv[1:]]),
+        "date": now(),
+        "machine": describe(threads=args.threads),
+        "settings": {"data": str(args.data), **settings},
+    }
     os.environ["OMP_NUM_THREADS"] = str(args.threads)  # of the processes that are started now
     with ExitStack() as stack:
         engines = []
@@ -263,16 +262,14 @@ def run(args: argparse.Namespace) -> None:
             engines.append(TextEngine(source, stack.enter_context(tempfile.TemporaryDirectory())))
             stack.callback(engines[-1].process.close)
         rows = compare(engines, corpora, args.languages[1], args.rounds, args.profile)
-    tables = [table(rows), *profiles(rows)]
-    print("\n\n".join([text_table(tables[0], left=2), *map(text_table, tables[1:])]))
-    if args.json is not None:
-        about = {"command": command, "date": date, "machine": machine, "settings": {**settings, "rounds": args.rounds}}
+    tables = tables_of(rows)
+    print(report.tables_as_text(tables))
+    if args.json:
         write_json(args.json, {**about, "rows": [asdict(row) for row in rows]})
-    if args.markdown is not None:
+    if args.markdown:
         with atomic_write(args.markdown) as stream:
             shown = "\n\n".join(map(markdown_table, tables))
-            stream.write(f"Made on {date} by\n\n    {command}\n\n{facts(machine)}.\n\n{shown}\n")
-    if args.plot is not None:
-        from resmlp_mt.lab.benchmarks.plots import draw_frontier
-
-        draw_frontier(rows, args.plot)
+            made = f"Made on {about['date']} by\n\n    {about['command']}\n\n{facts(about['machine'])}."
+            stream.write(f"{made}\n\n{shown}\n")
+    if args.plot:
+        draw(rows, args.plot)

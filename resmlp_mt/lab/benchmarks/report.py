@@ -1,11 +1,18 @@
-"""What was measured, as tables for the terminal, as Markdown, and as what becomes JSON."""
+"""What was measured, as tables for the terminal, as Markdown, and as pictures; those need matplotlib."""
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib.util
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
+from resmlp_mt.common.colors import colors_of
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs
 from resmlp_mt.common.tables import facts, markdown_table, text_table
-from resmlp_mt.lab.benchmarks.measuring import Measurement, bracketed
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread, bracketed
 
 EXPLANATION = """\
 Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a
@@ -43,10 +50,24 @@ class Run:
     sections: list[Section]
 
 
+def check_files(outputs: Sequence[Path | str], inputs: Iterable[Path | str], pictures: str | None) -> None:
+    """See before long work that outputs can be written, over no input; ``pictures`` is the option that asks for any."""
+    check_outputs(outputs, inputs)
+    for path in outputs:
+        check_can_be_written(path)
+    if pictures and not importlib.util.find_spec("matplotlib"):
+        raise UserError(f"{pictures} needs matplotlib: pip install matplotlib")
+
+
 def cells(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> Cells:
     """A header and a line a row; columns that would be empty are left out."""
     filled = [[name, *map(show, rows)] for name, show in columns.items()]
     return [list(line) for line in zip(*(column for column in filled if any(column[1:])), strict=True)]
+
+
+def shown(value: float | None, digits: int = 0) -> str:
+    """A number; nothing where none was measured."""
+    return "" if value is None else f"{value:,.{digits}f}"
 
 
 def milliseconds(latency: tuple[float, float] | None, number: int) -> str:
@@ -57,54 +78,62 @@ def table(section: Section) -> Cells:
     """The figures of a section."""
     theirs = {row.workload: row.memory for row in section.rows if row.system == section.baseline}
 
-    def memory_ratio(row: Measurement) -> str:
+    def memory_ratio(row: Measurement) -> float | None:
         baseline = theirs.get(row.workload)
-        return f"{row.memory / baseline:.2f}" if row.memory and baseline else ""
+        return row.memory / baseline if row.memory and baseline else None
 
     columns: dict[str, Callable[[Measurement], str]] = {
         "length x sentences": lambda row: row.workload,
         "system": lambda row: row.system,
         "tokens/s": lambda row: bracketed(row.rate),
         f"times as fast as {section.baseline}": lambda row: bracketed(row.ratio, 2),
-        "FLOPs alone": lambda row: "" if row.flop_ratio is None else f"{row.flop_ratio:.2f}",
+        "FLOPs alone": lambda row: shown(row.flop_ratio, 2),
         "sentences/s": lambda row: f"{row.rate.median / row.length:.2f}" if section.kind == "generation" else "",
         "p50 ms": lambda row: milliseconds(row.latency, 0),
         "p99 ms": lambda row: milliseconds(row.latency, 1),
-        "peak MB": lambda row: "" if row.memory is None else f"{row.memory / 1e6:,.0f}",
-        f"of {section.baseline}'s": memory_ratio,
-        "kB a token": lambda row: "" if row.memory_per_token is None else f"{row.memory_per_token / 1e3:,.0f}",
+        "peak MB": lambda row: shown(row.memory and row.memory / 1e6),
+        f"of {section.baseline}'s": lambda row: shown(memory_ratio(row), 2),
+        "kB a token": lambda row: shown(row.memory_per_token and row.memory_per_token / 1e3),
     }
     return cells(section.rows, columns)
 
 
-def profile_table(title: str, spent: Mapping[str, Mapping[str, float]]) -> Cells:
-    """A header and a line for each of the operations that take most; ``spent`` has their seconds by system."""
-    everything = {name for each in spent.values() for name in each}
-    names = sorted(everything, key=lambda name: (-max(each.get(name, 0.0) for each in spent.values()), name))
-    lines = {name: [each.get(name, 0.0) for each in spent.values()] for name in names[:MOST]}
-    lines["all others"] = [sum(each.get(name, 0.0) for name in names[MOST:]) for each in spent.values()]
-    lines["together"] = [sum(each.values()) for each in spent.values()]
-    return [
-        [f"{title}: ms in", *spent],
-        *([name, *(f"{1e3 * seconds:,.1f}" for seconds in each)] for name, each in lines.items()),
-    ]
+def profiles(spent: Iterable[tuple[str, str, Mapping[str, float]]]) -> list[Cells]:
+    """Where the time goes, a table a title; ``spent`` has titles, systems, and their seconds by operation."""
+    tables: dict[str, dict[str, Mapping[str, float]]] = {}
+    for title, system, operations in spent:
+        tables.setdefault(title, {})[system] = operations
+    return [_profile(title, systems) for title, systems in tables.items()]
 
 
-def profiles(section: Section) -> list[Cells]:
-    """Where each system's time goes, a table a workload."""
-    tables = []
-    for workload in dict.fromkeys(row.workload for row in section.rows):
-        spent = {row.system: row.operations for row in section.rows if row.workload == workload and row.operations}
-        if spent:
-            tables.append(profile_table(workload, spent))
-    return tables
+def _profile(title: str, spent: Mapping[str, Mapping[str, float]]) -> Cells:
+    """A header, and a line for each of the operations that take most."""
+    each = spent.values()
+    most = {name: max(one.get(name, 0.0) for one in each) for name in itertools.chain(*each)}
+    names = sorted(most, key=lambda name: (-most[name], name))
+    lines = {name: [one.get(name, 0.0) for one in each] for name in names[:MOST]}
+    lines["all others"] = [sum(one.get(name, 0.0) for name in names[MOST:]) for one in each]
+    lines["together"] = [sum(one.values()) for one in each]
+    body = [[name, *(f"{1e3 * seconds:,.1f}" for seconds in line)] for name, line in lines.items()]
+    return [[f"{title}: ms in", *spent], *body]
+
+
+def tables_of(section: Section) -> list[Cells]:
+    """The figures, and where the time goes if that was asked for."""
+    spent = [(row.workload, row.system, row.operations) for row in section.rows if row.operations]
+    return [table(section), *profiles(spent)]
 
 
 def as_text(section: Section) -> str:
     """For the terminal."""
-    parts = [text_table(table(section), left=2), *map(text_table, profiles(section))]
     head = [section.title, facts(section.settings), facts(section.machine), *section.notes]
-    return "\n\n".join(["\n".join(head), *parts])
+    return "\n".join(head) + "\n\n" + tables_as_text(tables_of(section))
+
+
+def tables_as_text(tables: Sequence[Cells]) -> str:
+    """The names of workload and system are at the left of the first, those of operations at the left of the others."""
+    first, *others = tables
+    return "\n\n".join([text_table(first, left=2), *map(text_table, others)])
 
 
 def as_markdown(run: Run, pictures: Sequence[str]) -> str:
@@ -112,7 +141,148 @@ def as_markdown(run: Run, pictures: Sequence[str]) -> str:
     parts = ["# Benchmarks", f"Made on {run.date} by", f"    {run.command}", EXPLANATION]
     for number, section in enumerate(run.sections):
         parts += [f"## {section.title}", f"{facts(section.settings)}.", f"On {facts(section.machine)}."]
-        parts += [*section.notes, *map(markdown_table, (table(section), *profiles(section)))]
+        parts += [*section.notes, *map(markdown_table, tables_of(section))]
         if pictures:
             parts.append(f"![{section.title}]({pictures[number]})")
     return "\n\n".join(parts) + "\n"
+
+
+def new_figure(width: float, height: float) -> Any:
+    from matplotlib.figure import Figure  # installed where pictures are asked for
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Any, path: Path) -> None:
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format="png", dpi=120)
+
+
+def draw(section: Section, path: Path) -> None:
+    """Draw a section: lines over lengths, or bars beside each other."""
+    figure = by_length(section) if section.by == "length" else by_sentences(section)
+    figure.suptitle(section.title)
+    save(figure, path)
+
+
+def legend(figure: Any, axis: Any, title: str) -> None:
+    """The names below all panels, since they can be long, and what the marks mean."""
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small", title=title)
+
+
+def by_length(section: Section) -> Any:
+    """Speed over the baseline's, and what a token costs in time and in memory, against length."""
+    first = {row.system: row for row in sorted(section.rows, key=lambda row: -row.length)}  # the shortest of each
+
+    def time_per_token(row: Measurement) -> Spread:
+        return Spread(1e6 / row.rate.median, 1e6 / row.rate.high, 1e6 / row.rate.low)  # the quickest quarter is lowest
+
+    def predicted_time(row: Measurement) -> float | None:
+        shortest = first[row.system]
+        return 1e6 / shortest.rate.median * row.flops / shortest.flops if row.flops and shortest.flops else None
+
+    # a title, a figure of a row, what FLOPs predict for it
+    panels: list[
+        tuple[str, Callable[[Measurement], Spread | float | None], Callable[[Measurement], float | None] | None]
+    ] = [
+        (f"times as fast as {section.baseline}", lambda row: row.ratio, lambda row: row.flop_ratio),
+        ("time a token (microseconds)", time_per_token, predicted_time),
+        ("peak memory a token (kB)", lambda row: row.memory_per_token and row.memory_per_token / 1e3, None),
+        ("peak memory (MB)", lambda row: row.memory and row.memory / 1e6, None),
+    ]
+    panels = [panel for panel in panels if any(map(panel[1], section.rows))]
+    shades = colors_of(row.system for row in section.rows)
+    deep = math.ceil(len(panels) / 2)
+    figure = new_figure(13, 4.5 * deep)
+    axes = figure.subplots(deep, 2)
+    lengths = sorted({row.length for row in section.rows})
+    for axis, (title, value_of, predicted) in zip(axes.flat, panels, strict=True):
+        for (name, color), marker in zip(shades.items(), itertools.cycle("osD^vP*X")):
+            rows = sorted((row for row in section.rows if row.system == name), key=lambda row: row.length)
+            values = {row.length: value for row in rows if (value := value_of(row))}
+            spreads = [value if isinstance(value, Spread) else Spread.of([value]) for value in values.values()]
+            axis.errorbar(
+                list(values), [spread.median for spread in spreads], whiskers(spreads), capsize=2, elinewidth=1,
+                markersize=5, color=color, marker=marker, label=name,
+            )  # fmt: skip
+            if predicted:
+                axis.plot([row.length for row in rows], list(map(predicted, rows)), "--", color=color, linewidth=1)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(lengths, map(str, lengths))
+        axis.set_xticks([], minor=True)
+        plain_log(axis)
+        axis.set(xlabel="length (subwords, logarithmic)", ylabel=f"{title}, logarithmic")
+        axis.grid(alpha=0.3)
+    legend(figure, axes.flat[0], "whiskers: quartiles of the rounds; dashed: what FLOPs alone predict")
+    return figure
+
+
+def whiskers(spreads: list[Spread]) -> list[list[float]]:
+    """How far the quartiles are below and above the medians."""
+    return [[each.median - each.low for each in spreads], [each.high - each.median for each in spreads]]
+
+
+def plain_log(axis: Any) -> None:
+    """A logarithmic axis with numbers as people write them, more of them where the range is small."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    steps: list[float] = [1, 2, 3, 5] if high > 12 * low else [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, *range(3, 10)]
+    if high < 1.7 * low:
+        steps = [tenths / 10 for tenths in range(10, 100)]
+    axis.yaxis.set_major_locator(LogLocator(subs=steps))
+    axis.yaxis.set_major_formatter("{x:,g}")
+    axis.set_yticks([], minor=True)
+
+
+def by_sentences(section: Section) -> Any:
+    """Speed over the baseline's and tokens a second as bars, quartiles as whiskers; black ticks what FLOPs predict."""
+    workloads = list(dict.fromkeys(row.workload for row in section.rows))
+    figure = new_figure(13, 5)
+    ratios, rates = figure.subplots(1, 2)
+    shades = colors_of(row.system for row in section.rows)
+    width = 0.8 / len(shades)
+    for place, (name, color) in enumerate(shades.items()):
+        rows = [row for row in section.rows if row.system == name]
+        left = [workloads.index(row.workload) - 0.4 + (place + 0.5) * width for row in rows]
+        for axis, spreads in (ratios, [row.ratio for row in rows]), (rates, [row.rate for row in rows]):
+            medians = [spread.median for spread in spreads]
+            axis.bar(left, medians, 0.92 * width, yerr=whiskers(spreads), color=color, capsize=2, label=name)
+        for x, row in zip(left, rows, strict=True):
+            if row.flop_ratio:
+                ratios.hlines(row.flop_ratio, x - width / 2, x + width / 2, color="black", linewidth=2)
+            above = {"xytext": (0, 4), "textcoords": "offset points", "ha": "center", "rotation": 90}
+            top = max(row.ratio.high, row.flop_ratio or 0)
+            ratios.annotate(f"{row.ratio.median:.2f}", (x, top), fontsize="small", **above)
+    ratios.margins(y=0.2)
+    for axis, label in (ratios, f"times as fast as {section.baseline}"), (rates, "target tokens a second"):
+        axis.set_xticks(range(len(workloads)), workloads)
+        axis.set(xlabel="length (subwords) x sentences of a batch", ylabel=label)
+    legend(figure, ratios, "whiskers: quartiles of the rounds; black lines: what FLOPs alone predict")
+    return figure
+
+
+def frontier(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points (speed, quality) that no other point equals or beats in both, the fastest first."""
+    best: list[tuple[float, float]] = []
+    for point in sorted(set(points), reverse=True):
+        if not best or point[1] > best[-1][1]:
+            best.append(point)
+    return best
+
+
+def draw_frontier(texts: Mapping[str, Mapping[str, tuple[float, float]]], path: Path) -> None:
+    """BLEU against speed, a panel a text; ``texts`` has the speed and BLEU of each engine."""
+    figure = new_figure(6.5 * len(texts), 5.5)
+    colors = colors_of(itertools.chain(*texts.values()))
+    for axis, (text, points) in zip(figure.subplots(1, len(texts), squeeze=False)[0], texts.items(), strict=True):
+        for name, point in points.items():
+            axis.plot(*point, "o", color=colors[name], label=name)
+        best = zip(*frontier(points.values()), strict=True)
+        axis.step(*best, where="post", color="0.6", zorder=0, label="best so far")
+        axis.set(xlabel="sentences/s", ylabel="sacreBLEU", title=text)
+        axis.set_xlim(left=0)
+        axis.grid(alpha=0.3)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", fontsize="small")
+    save(figure, path)

@@ -1,6 +1,7 @@
 """What is compared: fairseq architectures of equal width, depth and vocabulary, and the batches that they get."""
 
 import ast
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,6 @@ from resmlp_mt.common.matmul import LIBRARIES
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis.flops import TranslationModel, of_options
 from resmlp_mt.lab.models import build_model, training_args
-
-LARGEST = 1 << 22  # tokens of a batch; more are a slip of the hand
 
 _BOTH_SIDES = (
     "encoder_embed_dim={size.width},decoder_embed_dim={size.width}"
@@ -49,7 +48,7 @@ SIZE_OPTIONS = {
 
 @dataclass(frozen=True)
 class Size:
-    """What all systems have in common: channels, MLP channels, layers a side, attention heads, dictionary entries."""
+    """Of all systems: channels, MLP channels, layers a side, attention heads, dictionary entries."""
 
     width: int = 512
     mlp: int = 2048
@@ -85,7 +84,7 @@ class Conditions:
         torch.set_num_threads(self.threads)
 
 
-@dataclass(frozen=True)
+@dataclass
 class System:
     """``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train.
 
@@ -96,22 +95,14 @@ class System:
     name: str
 
     def __post_init__(self) -> None:
+        place, _, options = self.name.partition(":")
+        found = re.fullmatch(r"(.*)@([a-z0-9]+)", place)
+        self.arch, self.library = (
+            found.groups() if found else (place, "blas")
+        )  # the library of fp32 products on the CPU
+        self.options = split_options(options)
         if self.library not in LIBRARIES:
             raise UserError(f"{self.name}: no library {self.library} for products: give one of {', '.join(LIBRARIES)}")
-
-    @property
-    def arch(self) -> str:
-        return self.name.partition(":")[0].removesuffix(f"@{self.library}")
-
-    @property
-    def library(self) -> str:
-        """Of fp32 products on the CPU, one of LIBRARIES."""
-        found = re.search(r"@([a-z0-9]+)$", self.name.partition(":")[0])
-        return found[1] if found else "blas"
-
-    @property
-    def options(self) -> list[str]:
-        return split_options(self.name.partition(":")[2])
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -155,10 +146,10 @@ def as_argument(option: str) -> str:
 def as_override(option: str) -> tuple[str, Any]:
     """``layerscale-init=0.1`` is ``("layerscale_init", 0.1)``; a flag is True, what is no Python is a string."""
     name, equals, value = option.removeprefix("--").partition("=")
-    try:
-        return name.replace("-", "_"), ast.literal_eval(value) if equals else True
-    except (ValueError, SyntaxError):
-        return name.replace("-", "_"), value
+    given: Any = value if equals else True
+    with contextlib.suppress(ValueError, SyntaxError):
+        given = ast.literal_eval(value)
+    return name.replace("-", "_"), given
 
 
 @dataclass(frozen=True)
@@ -217,10 +208,7 @@ class Shape:
         found = re.fullmatch("([0-9]{1,5})x([0-9]{1,6})", text)
         if not (found and int(found[1]) > 1 and int(found[2]) > 0):
             raise UserError(f"{text!r}: no shape: give LENGTHxSENTENCES, such as 24x32, with a length of 2 or more")
-        shape = Shape(int(found[1]), int(found[2]))
-        if shape.length * shape.sentences > LARGEST:
-            raise UserError(f"{text}: {shape.length * shape.sentences:,} tokens: give a batch of {LARGEST:,} at most")
-        return shape
+        return Shape(int(found[1]), int(found[2]))
 
     def random_sentences(self, padding: float, dictionary: Dictionary, seed: int) -> list[Tensor]:
         """Random sentences with ``</s>``, longest first; less than half of their batch, ``padding``, is padding."""

@@ -37,10 +37,7 @@ class Stopped(Exception):
 
 
 def locked(folder: Path) -> IO[str]:
-    """Open a folder for one run at a time.
-
-    The lock is held as long as anybody has the file open: also by a command that has outlived its killed parent.
-    """
+    """Open a folder for one run at a time: also a command that has outlived its killed parent keeps the lock."""
     return lock_folder(folder, f"{folder}: another run, or a training left over from one, works here: let it end")
 
 
@@ -54,8 +51,7 @@ def run(
 ) -> None:
     """Run ``python -m MODULE ARGUMENTS`` to its end, or until ``stop``; ``output`` and ``log`` get stdout and stderr.
 
-    The command keeps ``held``, a locked file, open. ``tell`` gets its processor time in seconds now and then and at
-    the end.
+    The command keeps the lock ``held``. ``tell`` gets its processor time in seconds now and then and at the end.
     """
     with open(output, "ab") as out, open(log, "ab") as err:
         process = subprocess.Popen(
@@ -117,7 +113,6 @@ class TrainingFolder:
 
     @property
     def label(self) -> str:
-        """What the training is called."""
         return self.name
 
     @property
@@ -145,7 +140,6 @@ class TrainingFolder:
 
     @property
     def log(self) -> Path:
-        """What fairseq-train printed."""
         return self.folder / "train.log"
 
     @property
@@ -178,13 +172,17 @@ class TrainingFolder:
         """
         with contextlib.closing(locked(self.folder)) as held:
             try:
-                self._check_folder()
-                if anew:
-                    for path in self.folder.iterdir():
-                        if path.is_dir():
-                            shutil.rmtree(path)
-                        elif path.name != ".lock":
-                            path.unlink()
+                # fairseq-train would go on from any checkpoints
+                if not self.state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
+                    raise UserError(
+                        f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose "
+                        "another --out"
+                    )
+                for path in self.folder.iterdir() if anew else ():
+                    if path.is_dir():
+                        shutil.rmtree(path)
+                    elif path.name != ".lock":
+                        path.unlink()
                 self._check_training()
                 if not self.is_trained:
                     self._train(held, stop, about)
@@ -192,13 +190,6 @@ class TrainingFolder:
                     self.after(held, stop)
             except OSError as error:
                 raise UserError(f"{error.filename or self.folder}: {error.strerror or error}") from error
-
-    def _check_folder(self) -> None:
-        """Refuse a folder with other files: fairseq-train would go on from any checkpoints in it."""
-        if not self.state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
-            raise UserError(
-                f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose another --out"
-            )
 
     def _check_training(self) -> None:
         """Refuse to go on with a training of other options or data."""
@@ -237,9 +228,8 @@ class TrainingFolder:
         except UserError:
             if not self.ended_by_itself():
                 raise
-        state.values["trained"] = {
-            "on": datetime.date.today().isoformat(), "the models' code": code_digest(), **about,
-        }  # fmt: skip
+        today = datetime.date.today().isoformat()
+        state.values["trained"] = {"on": today, "the models' code": code_digest(), **about}
         state.save()
 
     def ended_by_itself(self) -> bool:
@@ -256,14 +246,8 @@ class TrainingFolder:
 
 def _by_name(options: list[str]) -> dict[str, str]:
     """Each option with its values; the last one of a kind counts."""
-    found: dict[str, str] = {}
-    name = ""
-    for word in options:
-        if word.startswith("--"):
-            name = found[word] = word
-        else:
-            name = found[name.split()[0]] = f"{name} {word}"
-    return found
+    found = " ".join(options).replace(" --", "\n--").split("\n")
+    return {each.split()[0]: each for each in found}
 
 
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
@@ -291,10 +275,7 @@ def duration(seconds: float) -> str:
 
 
 def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], jobs: int) -> float | None:
-    """About how many seconds trainings will take, several at a time; None where nothing tells.
-
-    ``seconds`` are those that trainings took, by name; one without takes their mean.
-    """
+    """About how many seconds trainings will take, by those of others, by name, and their mean; None without any."""
     if not seconds:
         return None
     usual = statistics.mean(seconds.values())
@@ -304,15 +285,9 @@ def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], j
 def train_all(
     trainings: Sequence[TrainingFolder], jobs: int, anew: frozenset[str], planned: Mapping[str, float]
 ) -> list[str]:
-    """Finish trainings in their order and tell of each as it ends, and of how long the others take.
+    """Finish trainings in their order, ``jobs`` at a time, and tell of each as it ends; returns labels of the failed.
 
-    Args:
-        jobs: how many at a time, each of one thread
-        anew: the names of those that are trained again
-        planned: processor seconds of a training, by name, as far as known before
-
-    Returns:
-        the labels of those that failed
+    Those named by ``anew`` are trained again. ``planned`` are processor seconds, by name, as far as known before.
     """
 
     def end(number: int, frame: Any) -> None:

@@ -83,8 +83,8 @@ def _over_base(path: Path, above: list[Path]) -> DictConfig:
         raise UserError(f"{path}: not a mapping of settings: see examples/ablations")
     if "base" not in settings:
         return settings
-    base, above = path.parent / str(settings["base"]), [*above, path]
-    if any(base.resolve() == each.resolve() for each in above):
+    base, above = path.parent / str(settings["base"]), [*above, path.resolve()]
+    if base.resolve() in above:
         raise UserError(f"{path}: base: {settings['base']} has this file as a base: name another")
     return DictConfig(OmegaConf.merge(_over_base(base, above), settings))
 

@@ -8,8 +8,8 @@ import pytest
 from translate.small_folder import make
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks import real_text
-from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, table
+from resmlp_mt.lab.benchmarks import real_text, report
+from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, tables_of
 from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
 from resmlp_mt.translate.translator import Translator
 from scripts import in_process
@@ -44,8 +44,6 @@ def engines():
 
 def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path):
     pytest.importorskip("matplotlib")
-    from resmlp_mt.lab.benchmarks.plots import draw_frontier
-
     corpora = [Corpus("one", LINES, ["A B", "C D E", "F"]), Corpus("two", LINES * 2)]
     rows = compare(engines, corpora, "de", rounds=2)
     there, back = ["plain", "quick"], ["quick", "plain"]
@@ -57,10 +55,9 @@ def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path
     assert (quick.tokens, quick.latency, quick.first, quick.memory, quick.size) == (4, (0.5, 0.5), 0.25, 10, 20)
     assert (quick.same, quick.sentences, last.sentences) == (3, 3, 6)
     assert plain.scores["chrf2"]["score"] == 100 and last.scores is None
-    cells = table(rows)
-    assert {len(line) for line in cells} == {len(cells[0])}
+    [cells] = tables_of(rows)
     assert cells[2][:4] == ["one", "quick", "2 [2 - 2]", "2.00 [2.00 - 2.00]"]
-    draw_frontier(rows, tmp_path / "picture.png")
+    real_text.draw(rows, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -68,13 +65,11 @@ def test_the_line_of_the_frontier_promises_nothing_that_no_engine_reaches(engine
     pytest.importorskip("matplotlib")
     from matplotlib.cbook import STEP_LOOKUP_MAP
 
-    from resmlp_mt.lab.benchmarks import plots
-
-    assert plots.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
+    assert report.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
     kept = []
-    monkeypatch.setattr(plots, "save", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(report, "save", lambda figure, path: kept.append(figure))
     rows = compare(engines, [Corpus("one", LINES, LINES)], "de", rounds=1)
-    plots.draw_frontier([replace(row, scores={"sacrebleu": {"score": 9 / row.rate.median}}) for row in rows], tmp_path)
+    real_text.draw([replace(row, scores={"sacrebleu": {"score": 9 / row.rate.median}}) for row in rows], tmp_path)
     *points, line = kept[0].axes[0].lines
     reached = [(point.get_xdata()[0], point.get_ydata()[0]) for point in points]
     corners = zip(*STEP_LOOKUP_MAP[line.get_drawstyle()](*line.get_data()), strict=True)
@@ -92,6 +87,8 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
     spent = engine.operations([texts, texts])
     assert spent["aten::topk"] > 0 and spent["outside of operations"] > 0
     engine.process.close()
+    with pytest.raises(UserError, match="nothing:a=1: no such checkpoint or folder"):
+        TextEngine(Source(System("nothing:a=1")), str(tmp_path))
 
 
 def test_engines_of_subwords_get_and_give_them():
@@ -100,11 +97,6 @@ def test_engines_of_subwords_get_and_give_them():
     engine.process = Mock(translate=lambda sentences: ([each[::-1] or ["hallucinated"] for each in sentences], 2.0))
     found, seconds = engine.translate(["a b", "c", ""])
     assert found == ["b a", "c", ""] and seconds >= 2
-
-
-def test_a_name_of_nothing_is_refused(tmp_path):
-    with pytest.raises(UserError, match="nothing:a=1: no such checkpoint or folder"):
-        TextEngine(Source(System("nothing:a=1")), str(tmp_path))
 
 
 def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
@@ -133,5 +125,5 @@ def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
     with pytest.raises(UserError, match="an --engine is given twice"):
         run(*common, *text, "--engine", "quick")
     (tmp_path / "in.de").write_text("A B\n")
-    with pytest.raises(UserError, match=r"in.en has 2 lines, .* 1: give files that are aligned"):
+    with pytest.raises(UserError, match=r"in.de ends after line 1 but .*in.en goes on"):
         run(*common, *text)

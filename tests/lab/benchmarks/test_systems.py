@@ -6,7 +6,7 @@ import torch
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, System, as_override, split_options
-from resmlp_mt.lab.benchmarks.training import Training
+from resmlp_mt.lab.benchmarks.workloads import Training
 
 SIZE = Size(width=16, mlp=24, layers=4, heads=2, vocabulary=40)
 

@@ -12,11 +12,17 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.analysis.flops import Transformer
-from resmlp_mt.lab.benchmarks import engines, generation, training
+from resmlp_mt.lab.benchmarks import engines, workloads
 from resmlp_mt.lab.benchmarks.engines import CTranslate2Engine, EngineProcess
-from resmlp_mt.lab.benchmarks.generation import FairseqEngine, builder, flops_per_token, random_piece, real_pieces
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, Source, System
-from resmlp_mt.lab.benchmarks.training import Training
+from resmlp_mt.lab.benchmarks.workloads import (
+    FairseqEngine,
+    Training,
+    builder,
+    flops_per_token,
+    random_piece,
+    real_pieces,
+)
 
 SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
 NAMES = ["transformer", "resmlp_transformer", "lightconv", "fconv", "lstm"]
@@ -31,21 +37,24 @@ def lengths(translations):
     return [len(each) for each in translations]
 
 
+def random_of(engine, shape, padding=0.2):
+    """Random sentences in the words of an engine's dictionary."""
+    return random_piece(shape, padding, engine.task.source_dictionary)[0]
+
+
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("sentences", [1, 3])
-def test_outputs_are_as_long_as_told(name, sentences):
+@pytest.mark.parametrize("count", [1, 3])
+def test_outputs_are_as_long_as_told(name, count):
     engine = FairseqEngine(source(name))
     for length in 2, 9, 5:
-        piece = random_piece(Shape(length, sentences), 0.2, engine.task.source_dictionary)
-        translations = engine.translate(piece.sources, length)
-        assert lengths(translations) == [length] * sentences
-        assert all(each.index("</s>") == length - 1 for each in translations)
+        translations = engine.translate(random_of(engine, Shape(length, count)), length)
+        assert [(len(each), each.index("</s>")) for each in translations] == [(length, length - 1)] * count
 
 
 def test_batches_do_not_change_order_or_translations():
     engine = FairseqEngine(source("resmlp_transformer", conditions=Conditions(beam=2)))
     engine.generator.max_len_b = 6
-    sentences = random_piece(Shape(9, 5), 0.4, engine.task.source_dictionary).sources[::-1]
+    sentences = random_of(engine, Shape(9, 5), 0.4)[::-1]
     alone = [engine.translate([each])[0] for each in sentences]
     engine._batch_size = 2
     assert engine.translate(sentences[2:] + sentences[:2]) == alone[2:] + alone[:2]
@@ -59,7 +68,7 @@ def ctranslate2(monkeypatch, tmp_path):
         "class Result:\n"
         "    hypotheses = [[name for name in ('torch', 'fairseq') if name in sys.modules]]\n"
         "class Translator:\n"
-        "    def __init__(self, folder, device, intra_threads, compute_type='float32'):\n"
+        "    def __init__(self, folder, device, intra_threads, compute_type):\n"
         "        self.options = [folder, device, intra_threads, compute_type]\n"
         "    def translate_batch(self, sentences, **options):\n"
         "        self.options.append(options)\n"
@@ -72,7 +81,7 @@ def ctranslate2(monkeypatch, tmp_path):
 
 def test_the_process_of_ctranslate2_loads_nothing_else(ctranslate2):
     build = partial(CTranslate2Engine, "folder", "cpu", 1, 4, {"compute_type": "int8"})
-    assert generation.start_of(build) == "spawn"
+    assert workloads.start_of(build) == "spawn"
     process = EngineProcess(build)
     assert process.translate([["a", "b"], []])[0] == [[], []]
     assert process.operations([([["a"]], None)]).keys() == {"outside of operations"}
@@ -94,8 +103,8 @@ def test_ctranslate2_is_the_same_transformer(kind, tmp_path):
     pytest.importorskip("ctranslate2")
     ours = FairseqEngine(source("transformer"))
     theirs = EngineProcess(builder(source(f"ctranslate2:compute_type={kind}"), str(tmp_path), "transformer"))
-    piece = random_piece(Shape(6, 4), 0.2, ours.task.source_dictionary)
-    expected, found = ours.translate(piece.sources, 6), theirs.translate(piece.sources, 6)[0]
+    sentences = random_of(ours, Shape(6, 4))
+    expected, found = ours.translate(sentences, 6), theirs.translate(sentences, 6)[0]
     assert lengths(found) == [6] * 4
     if kind == "float32":  # the last word is </s> for fairseq; before it, that can still change which beam wins
         assert sum(a[:4] == b[:4] for a, b in zip(expected, found, strict=True)) >= 3
@@ -113,19 +122,19 @@ def test_a_checkpoint_is_a_system(tmp_path):
     trainer.consolidate_optimizer()
     trainer.save_checkpoint(str(checkpoint), {"train_iterator": {"epoch": 1}})
     same = FairseqEngine(source(str(checkpoint)))
-    piece = random_piece(Shape(6, 3), 0.2, same.task.source_dictionary)
-    assert lengths(same.translate(piece.sources, 6)) == [6] * 3
+    sentences = random_of(same, Shape(6, 3))
+    assert lengths(same.translate(sentences, 6)) == [6] * 3
     assert same.formula == Transformer(40, 16, 16, 2, 2)
     with pytest.raises(UserError, match="6 subwords, but the model has 5 positions"):
-        FairseqEngine(source(f"{checkpoint}:max_target_positions=5")).translate(piece.sources, 6)
+        FairseqEngine(source(f"{checkpoint}:max_target_positions=5")).translate(sentences, 6)
 
 
 def test_real_sentences_are_batched_by_length(data_bin):
-    engine = FairseqEngine(source("resmlp_transformer", data=str(data_bin)))
-    pieces = real_pieces(engine.task, "test", count=5, batch_size=2)
-    assert [lengths(piece.sources) for piece in pieces] == [[3, 4], [5, 6], [7]]
-    assert [piece.length for piece in pieces] == [6, 8, 9]  # the references' means with </s>, 5.5, 7.5 and 9
-    assert [len(piece.sources) for piece in real_pieces(engine.task, "test", count=3, batch_size=4)] == [3]
+    task = source("resmlp_transformer", data=str(data_bin)).task()
+    pieces = real_pieces(task, "test", count=5, batch_size=2)
+    assert [lengths(sentences) for sentences, _ in pieces] == [[3, 4], [5, 6], [7]]
+    assert [length for _, length in pieces] == [6, 8, 9]  # the references' means with </s>, 5.5, 7.5 and 9
+    assert lengths(sentences for sentences, _ in real_pieces(task, "test", count=3, batch_size=4)) == [3]
 
 
 def test_dictionaries_that_are_not_joined_are_one_line(data_bin):
@@ -141,11 +150,11 @@ def test_flops_of_the_search_are_what_torch_counts(name, beam, monkeypatch):
     monkeypatch.setattr("torch.utils.module_tracker.register_multi_grad_hook", MagicMock())  # no gradients here
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     engine = FairseqEngine(source(name, conditions=Conditions(beam=beam)))
-    piece = random_piece(Shape(7, 2), 0.0, engine.task.source_dictionary)
+    sentences = random_of(engine, Shape(7, 2), 0.0)
     with FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH) as counter, sdpa_kernel(SDPBackend.MATH):
-        engine.translate(piece.sources, 7)
+        engine.translate(sentences, 7)
     one = Comparison((System(name),), baseline=name, conditions=Conditions(beam=beam))
-    assert counter.get_total_flops() == pytest.approx(flops_per_token(one, engine.formula, [piece]) * piece.tokens)
+    assert counter.get_total_flops() == pytest.approx(flops_per_token(one, engine.formula, [(sentences, 7)]) * 14)
 
 
 def fill(*megabytes):
@@ -166,10 +175,8 @@ def test_every_system_has_a_peak(monkeypatch):
         work()
         return next(peaks)
 
-    for module in training, generation:
-        monkeypatch.setattr(module, "peak", peak)
-    comparison = Comparison(
-        (System("resmlp_transformer"), System("transformer")), (Shape(4, 2),), size=SIZE, rounds=1, sentences=2
-    )
-    assert [row.memory for row in training.train(comparison)] == [100, 50]
-    assert [row.memory for row in generation.generate(comparison)] == [30, 20]
+    monkeypatch.setattr(workloads, "peak", peak)
+    systems = System("resmlp_transformer"), System("transformer")
+    comparison = Comparison(systems, (Shape(4, 2),), size=SIZE, rounds=1, sentences=2)
+    assert [row.memory for row in workloads.train(comparison)] == [100, 50]
+    assert [row.memory for row in workloads.generate(comparison)] == [30, 20]

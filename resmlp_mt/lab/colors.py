@@ -1,0 +1,42 @@
+"""One color a system in all pictures, told apart by color-blind eyes too (those of Okabe and Ito, and of Tol)."""
+
+import itertools
+from collections.abc import Iterable
+
+RESMLP = "#0072B2"
+TRANSFORMER = "#4D4D4D"
+
+SYSTEMS = {
+    **dict.fromkeys(["resmlp_transformer", "resmlp-6", "resmlp", "resmlp6", "paper"], RESMLP),
+    "transformer": TRANSFORMER,
+    **dict.fromkeys(["resmlp_transformer:inference_precision=bf16", "heads", "16-heads-relative"], "#56B4E9"),
+    **dict.fromkeys(["resmlp_transformer:inference_precision=int8", "resmlp-12", "resmlp12"], "#009E73"),
+    "ctranslate2:compute_type=float32": "#E69F00",
+    "ctranslate2:compute_type=int8": "#D55E00",
+    "lightconv": "#CC79A7",
+    **dict.fromkeys(["fconv", "convs2s"], "#999933"),
+    "lstm": "#882255",
+}
+"""By the name that a picture has for it, in lower case; architectures and names of rows."""
+
+OTHERS = "#AA4499", "#44AA99", "#DDCC77", "#332288", "#661100", "#117733", "#CC6677"
+"""In the order of their appearance, for systems that are not listed."""
+
+PLAIN = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
+"""For what is no system."""
+
+
+def colors_of(names: Iterable[str]) -> dict[str, str]:
+    """The color of each system of a picture; ``NAME, seed 1`` has NAME's, ``NAME, 1 process`` a lighter one of it."""
+    others, found, colors = itertools.cycle(OTHERS), {}, dict(SYSTEMS)
+    for name in dict.fromkeys(names):
+        system, _, processes = name.lower().partition(", ")
+        if system not in colors:
+            colors[system] = next(others)
+        found[name] = _lighter(colors[system]) if processes == "1 process" else colors[system]
+    return found
+
+
+def _lighter(color: str) -> str:
+    """Half-way to white."""
+    return "#" + "".join(f"{(int(color[at : at + 2], 16) + 255) // 2:02X}" for at in (1, 3, 5))
