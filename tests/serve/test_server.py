@@ -13,6 +13,7 @@ from translate.small_folder import make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.colors import PLAIN
 from resmlp_mt.serve.protocol import document
 from resmlp_mt.serve.settings import Access, Limits, access, listening
 from scripts import in_process
@@ -244,9 +245,8 @@ def test_the_page_takes_nothing_from_another_server(client):
 
 
 def test_the_page_has_the_colors_of_the_pictures(client):
-    curves = pytest.importorskip("resmlp_mt.lab.trainings.curves")  # needs matplotlib
     style = client.ask("/page.css").text
-    for name, color in zip(("plus", "minus"), curves.PLAIN, strict=False):
+    for name, color in zip(("plus", "minus"), PLAIN, strict=False):
         numbers = ", ".join(str(int(color[at : at + 2], 16)) for at in (1, 3, 5))
         assert f"--{name}: {numbers};" in style
 

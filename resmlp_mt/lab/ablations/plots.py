@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from resmlp_mt.common.files import atomic_write
 from resmlp_mt.lab.ablations.table import Table
-from resmlp_mt.lab.trainings.curves import RESMLP, SYSTEMS
+from resmlp_mt.lab.colors import RESMLP, SYSTEMS
 
 _PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 """The ground of a number, which keeps lines out of it."""

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from resmlp_mt.lab.analysis.bands import TextBand
 from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, profiles
-from resmlp_mt.lab.trainings.curves import PLAIN
+from resmlp_mt.lab.colors import PLAIN
 
 MOST_COLUMNS = 6
 UNREAD = "0.85"  # what a causal A does not read

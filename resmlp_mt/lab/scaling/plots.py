@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from resmlp_mt.lab.colors import colors_of
 from resmlp_mt.lab.scaling.fit import FamilyFit, Fit, best_size, interval
 from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
-from resmlp_mt.lab.trainings.curves import colors_of
 
 BEYOND = 10
 """How many times further than the largest measured value a law is drawn, dashed."""

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from resmlp_mt.common.colors import colors_of
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, read_lines
+from resmlp_mt.lab.colors import colors_of
 
 _LINE = re.compile(r"\| INFO \| (train_inner|train|valid) \| (.*)$")
 _SIMPLE = re.compile(r"(\w+)[ =]([^\s,|=]+)(?=,| \||$)")
