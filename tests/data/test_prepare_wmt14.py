@@ -16,7 +16,7 @@ import sacrebleu.dataset
 from data import replicas
 from data.conftest import contents
 from data.misbehaving_server import Fault, Server, running
-from data.prepare_command import Command
+from data.replicas import Command
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import wmt14
