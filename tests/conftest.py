@@ -27,7 +27,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return f"{argname}-{len(val)}" if isinstance(val, bytes) else None
 
 
-FIRST = "test_compiled.py", "test_cluster.py", "end_to_end", "data", "fairseq_plugin", "ablations", "examples"
+FIRST = "test_compiled.py", "test_workers.py", "end_to_end", "data", "fairseq_plugin", "ablations", "examples"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

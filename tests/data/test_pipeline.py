@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -106,23 +107,17 @@ def test_binarized_sentences_are_those_of_fairseq_interactive(corpus, prepared, 
 
 
 def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool:
-    """Prepare in a process that kills itself before or after it gives a file or folder its name for the nth time.
-
-    Returns:
-        whether it was killed
-    """
+    """Prepare in a process that kills itself as it gives a file or folder its name for the nth time: whether it did."""
     child = os.fork()
     if child == 0:
-        left = renames
+        number = itertools.count(1)
 
         def counting(rename: Callable[..., None]) -> Callable[..., None]:
             def rename_or_die(*args: object) -> None:
-                nonlocal left
-                left -= 1
-                if not left and before:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                rename(*args)
-                if not left:
+                last = next(number) == renames
+                if not (last and before):
+                    rename(*args)
+                if last:
                     os.kill(os.getpid(), signal.SIGKILL)
 
             return rename_or_die
