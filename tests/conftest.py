@@ -29,7 +29,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 FIRST = (
-    *("test_compiled.py", "test_compiled_int8.py", "test_cluster.py"),
+    *("test_compiled.py", "test_compiled_int8.py", "test_workers.py"),
     *("end_to_end", "data", "fairseq_plugin", "ablations", "examples"),
 )
 

@@ -98,9 +98,7 @@ def test_errors_of_workers(capfd: pytest.CaptureFixture[str], how: str, error: A
 @pytest.mark.parametrize(
     ("how", "error", "message"), [*ERRORS[1:], ("killed", UserError, "^--cluster tcp.*: workers were killed in a row")]
 )
-def test_errors_of_dask_s_workers(
-    dask: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch, how: str, error: Any, message: str
-) -> None:
+def test_errors_of_dask_s_workers(dask, monkeypatch, how, error, message):
     def allow_one(dask_scheduler: Any) -> None:
         dask_scheduler.allowed_failures = 1  # not three: each worker takes seconds to be replaced
 
@@ -213,9 +211,7 @@ def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, address: str, message: st
 
 
 @pytest.mark.parametrize(("what", "here"), [("Python", "2.7"), ("resmlp_mt", "0.0.1")])
-def test_workers_with_other_versions(
-    dask: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch, what: str, here: str
-) -> None:
+def test_workers_with_other_versions(dask, monkeypatch, what, here):
     monkeypatch.setattr(pools, "versions", lambda: {what: here})
     message = rf"a worker on .* has {what} .*, not {here}: install the same everywhere"
     with Cluster(dask.scheduler_address) as cluster, pytest.raises(UserError, match=message):

@@ -17,8 +17,6 @@ class Fault:
     drop_after: int | None = None  # bytes of the body, then the connection ends
     ignore_range: bool = False
     body: bytes | None = None  # instead of the file
-    endless: bool = False  # no Content-Length: the body lasts until the connection ends
-    chunked: bool = False
     headers: dict[str, str] = field(default_factory=dict)  # more, or others
     seconds: float = 0.0  # after every 1,000 bytes
 
@@ -66,17 +64,11 @@ class _Handler(BaseHTTPRequestHandler):
         if status in (206, 416):
             place = "*" if status == 416 else f"{start}-{len(content) - 1}"
             headers["Content-Range"] = f"bytes {place}/{len(content)}"
-        if fault.endless or fault.chunked:
-            del headers["Content-Length"]
-        if fault.chunked:
-            self.protocol_version, headers["Transfer-Encoding"] = "HTTP/1.1", "chunked"
         self.send_response(status)
         for header, value in (headers | {"Connection": "close"} | fault.headers).items():
             self.send_header(header, value)
         self.end_headers()
         body = body[: fault.drop_after]
-        if fault.chunked:
-            body = b"%x\r\n%b\r\n" % (len(body), body) + (b"" if fault.drop_after is not None else b"0\r\n\r\n")
         with suppress(ConnectionError):  # of a client that had enough, or was killed
             step = 1000 if fault.seconds else len(body) or 1
             for begin in range(0, len(body), step):

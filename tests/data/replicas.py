@@ -1,27 +1,23 @@
-"""WMT14 in small: archives with the real names, folders, formats and quirks, of made-up sentences.
-
-As a command it serves them on loopback, and runs another command in which the catalogs of this package and of sacrebleu
-name them; nothing else of what runs is changed:
-
-    python tests/data/replicas.py scripts/prepare_wmt14.py en-de --out DIR --symbols 200
-"""
+"""WMT14 in small: archives with the real names, folders, formats and quirks, of made-up sentences; its command."""
 
 import dataclasses
 import gzip
 import hashlib
 import io
+import os
 import random
-import runpy
-import sys
+import signal
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from xml.sax.saxutils import escape
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # also runs as a command
-from data.misbehaving_server import Server, running
+from data.misbehaving_server import Server
+from forked import become, fork
 
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_wmt14.py"
 WORDS = {  # English, German, French
     "the": ("der", "le"), "a": ("ein", "un"), "old": ("alte", "vieux"), "red-haired": ("rothaarige", "roux"),
     "minister": ("Minister", "ministre"), "farmer": ("Bauer", "fermier"), "horse": ("Pferd", "cheval"),
@@ -180,8 +176,44 @@ def change_catalogs(urls: Mapping[str, str]) -> None:
         wmt14.TASKS[name] = dataclasses.replace(task, text_bytes=100_000)
 
 
-if __name__ == "__main__":
-    with running() as server:
-        change_catalogs(serve(server))
-        sys.argv = sys.argv[1:]
-        runpy.run_path(sys.argv[0], run_name="__main__")
+@dataclasses.dataclass
+class Command:
+    """``scripts/prepare_wmt14.py`` on replicas, in a process forked from one that has imported fairseq already.
+
+    It dies as by ``kill -9`` before it gives a file or folder a name that ends with ``kill``.
+    """
+
+    folder: Path  # for what is printed
+    urls: Mapping[str, str]  # by the names of the archives
+    arguments: Sequence[object]
+    kill: str | None = None
+
+    def start(self):
+        return fork(_main, self)
+
+    def run(self) -> SimpleNamespace:
+        process = self.start()
+        try:
+            process.join()
+        finally:
+            process.kill()
+        output, error = ((self.folder / name).read_text() for name in ("stdout", "stderr"))
+        return SimpleNamespace(status=process.exitcode, output=output, error=error)
+
+
+def _main(command: Command) -> None:
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(command.folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    change_catalogs(command.urls)
+    if command.kill:
+        os.replace, os.rename = (_dying(move, command.kill) for move in (os.replace, os.rename))
+    become(str(SCRIPT), *map(str, command.arguments))
+
+
+def _dying(move, end):
+    def moved(source, target):
+        if str(target).endswith(end):
+            os.kill(os.getpid(), signal.SIGKILL)
+        move(source, target)
+
+    return moved

@@ -13,9 +13,7 @@ MULTI30K = Path(__file__).parents[3] / "shared/data/multi30k"
 
 
 @pytest.mark.skipif(not MULTI30K.is_dir(), reason="needs Multi30k")
-def test_same_bytes_on_multi30k(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_same_bytes_on_multi30k(tmp_path, monkeypatch, capsys):
     options = ["--pairs", "300", "--rounds", "1", "--symbols", "100", "--json", str(tmp_path / "measured.json")]
     monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", str(MULTI30K), *options])
     cli.run("benchmark-corpora")

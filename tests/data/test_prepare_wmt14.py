@@ -6,7 +6,7 @@ import re
 import shutil
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +16,7 @@ import sacrebleu.dataset
 from data import replicas
 from data.conftest import contents
 from data.misbehaving_server import Fault, Server, running
-from data.prepare_command import Command, Finished
-from fairseq.data import Dictionary, data_utils
+from data.replicas import Command
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import wmt14
@@ -103,8 +102,6 @@ CORPORA = {
 VALID = {"en-de": ["newstest2013"], "en-fr": ["newstest2012", "newstest2013"]}
 NAMED_ALIKE = {"de": ("Minister", "Pferd", "Haus", "Bericht"), "fr": ("ministre", "cheval", "maison", "rapport")}
 
-Run = Callable[..., Finished]
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
@@ -113,17 +110,10 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def urls(server: Server) -> dict[str, str]:
+def run(server: Server, tmp_path: Path):
     server.requests.clear()
-    return replicas.serve(server)
-
-
-@pytest.fixture
-def run(urls: dict[str, str], tmp_path: Path) -> Run:
-    def run(*arguments: object, kill: str | None = None) -> Finished:
-        return Command(tmp_path, urls, arguments, kill).run()
-
-    return run
+    urls = replicas.serve(server)
+    return lambda *arguments, kill=None: Command(tmp_path, urls, arguments, kill).run()
 
 
 @pytest.fixture
@@ -140,12 +130,10 @@ def _words(path: Path) -> list[str]:
     return [line.replace("@@ ", "") for line in path.read_text().split("\n")[:-1]]
 
 
-@pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])
-def test_from_archives_to_data_bin(run: Run, server: Server, tmp_path: Path, pair: str, subwords: str) -> None:
+def test_from_archives_to_data_bin(run, server, tmp_path, pair):
     out, (source, target) = tmp_path / "out", pair.split("-")
-    size = 60 if subwords == "bpe" else 110
-    done = run(pair, "--out", out, "--subwords", subwords, "--symbols", size)
+    done = run(pair, "--out", out, *SMALL)
     assert (done.status, done.error) == (0, "")
     assert f"next: bash examples/wmt14_{source}_{target}/train.sh resmlp6 {out}\n" in done.output
     assert f"fairseq-interactive {out}/data-bin --user-dir " in done.output
@@ -158,38 +146,25 @@ def test_from_archives_to_data_bin(run: Run, server: Server, tmp_path: Path, pai
     dropped = {row["name"]: row["dropped"] for row in train["sources"]}
     assert dropped["europarl-v7"] | {"ratio": 0} == {"empty": 2, "too long": 1, "ratio": 0}
     assert dropped["commoncrawl"]["not UTF-8"] == 1
-    evaluated = {"valid": VALID[pair], "test": ["newstest2014"]}
-    for split, names in evaluated.items():
+    for split, names in ("valid", VALID[pair]), ("test", ["newstest2014"]):
         assert summary["pairs"][split]["kept"] == sum(replicas.SETS[name] for name in names)
 
     # Lines that name the same things, side by side, are aligned.
     sides = [_words(out / "subwords" / f"train.{lang}") for lang in (source, target)]
     assert len(sides[0]) == len(sides[1]) == train["kept"]
-    if subwords == "bpe":
-        things = zip(("minister", "horse", "house", "report"), NAMED_ALIKE[target], strict=True)
-        for word, other in things:
-            counts = [[f" {line.lower()} ".count(f" {name.lower()} ") for line in side]
-                      for side, name in zip(sides, (word, other), strict=True)]  # fmt: skip
-            assert counts[0] == counts[1] and sum(counts[0]) > 50
-
-    # fairseq reads what was made, and the sizes are those of the texts.
-    for split in ("train", "valid", "test"):
-        for lang in (source, target):
-            dictionary = Dictionary.load(str(out / "data-bin" / f"dict.{lang}.txt"))
-            data = data_utils.load_indexed_dataset(str(out / "data-bin" / f"{split}.{pair}.{lang}"), dictionary)
-            text = (out / "subwords" / f"{split}.{lang}").read_text().split("\n")[:-1]
-            assert len(data) == len(text)
-            if split == "train":
-                assert [dictionary.string(tokens) for tokens in data] == text
+    for word, other in zip(("minister", "horse", "house", "report"), NAMED_ALIKE[target], strict=True):
+        counts = [[f" {line.lower()} ".count(f" {name.lower()} ") for line in side]
+                  for side, name in zip(sides, (word, other), strict=True)]  # fmt: skip
+        assert counts[0] == counts[1] and sum(counts[0]) > 50
 
     fetched = {name for name, _, _ in server.requests}
     assert len(fetched) == len(server.requests) == len(CORPORA[pair]) + len(VALID[pair]) + 1
-    again = run(pair, "--out", out, "--subwords", subwords, "--symbols", size)
+    again = run(pair, "--out", out, *SMALL)
     assert again.status == 0
     assert "tokenize train 1: nothing changed, reused" in again.output
     assert "pairs/s" not in again.output
     assert len(server.requests) == len(fetched)
-    plan = run(pair, "--out", out, "--subwords", subwords, "--symbols", size, "--dry-run")
+    plan = run(pair, "--out", out, *SMALL, "--dry-run")
     assert "to download: about 0 bytes\nwork: about " in plan.output
 
 
@@ -200,11 +175,12 @@ MOMENTS = [  # ends of the names that are about to be given
 ]  # fmt: skip
 
 
-def test_killed_at_every_turn(run: Run, urls: dict[str, str], server: Server, tmp_path: Path) -> None:
+def test_killed_at_every_turn(run, server, tmp_path):
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     assert run("en-de", "--out", unbroken, *SMALL).status == 0
     server.requests.clear()
 
+    urls = replicas.serve(server)
     server.add(EUROPARL, server.files[EUROPARL], [Fault(drop_after=4000), Fault(seconds=0.5)])
     process = Command(tmp_path, urls, ["en-de", "--out", broken, *SMALL, "--jobs", 2]).start()
     part = broken / "raw" / PARTS / EUROPARL
@@ -304,7 +280,7 @@ def test_what_is_read_for_an_archive_is_not_written_over(run, archives, tmp_path
     assert done.error == f"{out}/data-bin: would be written over the input {read}: choose another name\n"
 
 
-def test_dry_run_does_nothing(run: Run, server: Server, tmp_path: Path) -> None:
+def test_dry_run_does_nothing(run, server, tmp_path):
     done = run("en-fr", "--out", tmp_path / "out", "--dry-run")
     assert (done.status, done.error, server.requests) == (0, "", [])
     assert not (tmp_path / "out").exists()

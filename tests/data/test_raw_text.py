@@ -79,20 +79,22 @@ def test_a_tokenizer_without_fairseq_does_the_same(prepared: tuple[Path, dict[st
             assert tokenizer.decode(numbers) == running_text(of_target.string(numbers, extra_symbols_to_ignore={END}))
 
 
-SENTENCES = {
-    "de": "Dr. Müller kaufte z.B. 1.000 Äpfel für 3,50 €; oder (vielleicht) nicht? „Ja“ – um 15.30 Uhr.",
-    "fr": "L'homme n'a-t-il pas vu aujourd'hui 5 % des « journaux » ? Qu'est-ce que c'est ?",
-    "en": "The Joneses' dog, a well-known one (10-12), doesn't cost $5.50. \"Yes,\" he said; \"it's Mr. Smith's.\"",
-}
-
-
-@pytest.mark.parametrize("dash_splits", [False, True])
-@pytest.mark.parametrize("lang", SENTENCES)
-def test_words_become_running_text_again(lang: str, dash_splits: bool) -> None:
-    words = Words(dash_splits=dash_splits, normalize=False)
-    text = RawText(Path(), ("xx", lang), words, Subwords("bpe"), "bpe.codes")
-    tokenize, detokenize = text.tokenizer(lang), text.detokenizer(lang)
-    assert detokenize(tokenize(SENTENCES[lang])) == SENTENCES[lang]
+@pytest.mark.parametrize(
+    ("lang", "sentence"),
+    [
+        ("de", "Dr. Müller kaufte z.B. 1.000 Äpfel für 3,50 €; oder (vielleicht) nicht? „Ja“ – um 15.30 Uhr."),
+        ("fr", "L'homme n'a-t-il pas vu aujourd'hui 5 % des « journaux » ? Qu'est-ce que c'est ?"),
+        (
+            "en",
+            "The Joneses' dog, a well-known one (10-12), doesn't cost $5.50. \"Yes,\" he said; \"it's Mr. Smith's.\"",
+        ),
+    ],
+)
+def test_words_become_running_text_again(lang: str, sentence: str) -> None:
+    for dash_splits in False, True:
+        words = Words(dash_splits=dash_splits, normalize=False)
+        text = RawText(Path(), ("xx", lang), words, Subwords("bpe"), "bpe.codes")
+        assert text.detokenizer(lang)(text.tokenizer(lang)(sentence)) == sentence
 
 
 def test_subwords_are_joined_once() -> None:
@@ -144,12 +146,9 @@ NOT_OURS = "text.json: not what preparing writes"
         (_written(b"[1]"), NOT_OURS),
         (_written(b" " * 70_000 + b"{}"), NOT_OURS),
         (_values(version=2), "version is 2"),
-        (_values(languages=["en", "../de"]), "languages is"),
         (_values(tokenizer="perl"), "tokenizer is 'perl'"),
         (_values(dash_splits="gone"), "dash_splits is None"),
-        (_values(subwords=["bpe"]), "subwords is"),
         (_values(learned="../bpe.codes"), r"learned is '\.\./bpe\.codes'"),
-        (_values(learned=".."), r"learned is '\.\.'"),
         (_values(sha256="0"), "sha256 is '0'"),
         (_values(learned="nowhere"), "nowhere: cannot be read: No such file"),
         (lambda folder: (folder / "bpe.codes").write_text("#version: 0.2\nt h\n"), "not the file that preparing left"),

@@ -30,9 +30,7 @@ def test_a_settled_line_is_one_line_of_words(text: str, punctuation: bool) -> No
 @pytest.mark.parametrize(
     ("lang", "raw", "settled"),
     [
-        ("en", "line\r", "line"),
         ("en", "\ufeff  a \u3000\u2003 b\u00a0c \u00a0", "a b c"),
-        ("en", "5\u00a0%, 1\u00a0000", "5%, 1.000"),
         ("de", "5\u00a0%, 1\u00a0000", "5%, 1,000"),
         ("fr", "«\u00a0Oui\u00a0!\u00a0»", '"Oui!"'),
         ("de", 'Er sagte: "Ja."', 'Er sagte: "Ja".'),  # as Moses' script, which keeps the line end
@@ -67,37 +65,19 @@ def test_lines_that_evaluation_needs(pair: tuple[bytes, bytes], message: str) ->
         tokenize(Chunk(7, [(b"fine", b"fein " * 5000 + b"y" * 10_000), pair]))
 
 
-# What the rules of Moses' tokenizer.perl (-no-escape, with -a where a case says so) make of hard cases. Worked out from
-# the script: characters but letters, digits, space, . ' ` , - are padded; runs of dots stay together; a comma is split
-# unless digits stand on both sides; apostrophes as the language wants; a final period of a token stays with single
-# letters, with words that hold another period, with the language's nonbreaking prefixes, and before a lower-case word.
+# What Moses' tokenizer.perl (-no-escape, with -a where a case says so) makes of hard cases, worked out from the script;
+# tests/text compares all else with sacremoses.
 MOSES = [
-    # Abbreviations and periods
-    ("en", "Dr. J. R. Smith of the U.S. Army", "Dr. J. R. Smith of the U.S. Army"),
+    ("en", "Dr. J. R. Smith of the U.S. Army, etc. and left", "Dr. J. R. Smith of the U.S. Army , etc. and left"),
     # No is numeric-only; fig, p are not listed
     ("en", "See fig. 3 and No. 7, p. 12.", "See fig . 3 and No. 7 , p . 12 ."),
-    ("en", "He came, etc. and left", "He came , etc. and left"),  # lower case follows
-    ("en", "Well... yes.", "Well ... yes ."),
-    # Apostrophes
-    ("en", "don't, can't, John's, the boys' toys", "don 't , can 't , John 's , the boys ' toys"),
-    ("en", "a 'quoted' o'clock", "a ' quoted ' o 'clock"),
+    ("en", "don't, the boys' toys, a 'quoted' o'clock", "don 't , the boys ' toys , a ' quoted ' o 'clock"),
     ("fr", "L'homme n'a-t-il pas vu aujourd'hui ?", "L' homme n' a-t-il pas vu aujourd' hui ?"),
     ("de", "er war's", "er war ' s"),  # no rule for German: an apostrophe stands alone
-    # Hyphens and dashes
-    ("en", "a well-known 10-year-old - yes -- no", "a well-known 10-year-old - yes -- no"),
     ("en -a", "a well-known 10-year-old - yes -- no", "a well @-@ known 10 @-@ year @-@ old - yes -- no"),
-    ("de -a", "Ein- und Ausgang, E-Mail-Adresse", "Ein- und Ausgang , E @-@ Mail @-@ Adresse"),
-    # Addresses and symbols: nothing is protected without -protected
-    ("en", "http://www.example.org/a-b?c=d", "http : / / www.example.org / a-b ? c = d"),
-    ("en", "R&D: $5 (50%) [x] <b> | #1", "R & D : $ 5 ( 50 % ) [ x ] < b > | # 1"),
-    ("en", "AT&amp;T", "AT & amp ; T"),  # entities of the raw text are text
-    # Numbers
+    ("en", "http://www.example.org/a-b?c=d AT&amp;T", "http : / / www.example.org / a-b ? c = d AT & amp ; T"),
     ("en", "1,000,000.50 and 3.14, 5,x and x,5", "1,000,000.50 and 3.14 , 5 , x and x , 5"),
-    ("de", "3,50 € für 1.000 Stück", "3,50 € für 1.000 Stück"),
-    ("fr", "«Oui»; c'est 12h30!", "« Oui » ; c' est 12h30 !"),
-    # German ordinals and abbreviations: numbers are nonbreaking prefixes of German
-    ("de", "der 21. Mai, 15.30 Uhr", "der 21. Mai , 15.30 Uhr"),
-    ("de", "Dr. Müller kam z.B. bzw. usw. Dann", "Dr. Müller kam z.B. bzw. usw. Dann"),
+    ("de", "der 21. Mai, 15.30 Uhr", "der 21. Mai , 15.30 Uhr"),  # numbers are nonbreaking prefixes of German
 ]
 
 

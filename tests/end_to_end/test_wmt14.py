@@ -5,7 +5,7 @@ import json
 import pytest
 from data import replicas
 from data.misbehaving_server import running
-from data.prepare_command import Command
+from data.replicas import Command
 from fairseq_commands import training
 
 from scripts import in_process
