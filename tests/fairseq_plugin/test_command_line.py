@@ -10,10 +10,8 @@ from in_this_process import run
 
 from resmlp_mt.common.errors import UserError
 
-COMMANDS = "training", "generation", "interactive_generation", "validation"
 
-
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["training", "generation", "interactive_generation", "validation"])
 def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, command):
     assert parse(command, small / "bin").task == "translation"
 

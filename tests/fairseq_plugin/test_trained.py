@@ -18,7 +18,7 @@ from in_this_process import run
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
-from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, model_of
+from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, load, model_of
 from scripts import in_process
 
 OLD = Path(__file__).parent / "old_checkpoints"
@@ -138,6 +138,18 @@ def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(small,
     assert (tmp_path / "generate-test.txt").read_text().count("\nH-") == 16
     with pytest.raises(AssertionError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
         train(tmp_path, "--max-update", 5, "--restore-file", path)
+
+
+def test_the_languages_are_told_by_the_checkpoint_or_the_data_and_are_no_paths(small, checkpoint, tmp_path):
+    state = load_checkpoint(checkpoint)
+    for told, known in (("de", "en"), ("de", "en")), ((None, None), ("de", "en")), (("en", None), ("en", "de")):
+        state["cfg"]["task"].update(source_lang=told[0], target_lang=told[1])
+        torch.save(state, tmp_path / "told.pt")
+        assert load([tmp_path / "told.pt"], small / "bin").languages == known
+    state["cfg"]["task"]["source_lang"] = "../../secret"
+    torch.save(state, tmp_path / "told.pt")
+    with pytest.raises(UserError, match=r"--source-lang \.\./\.\./secret: .* is data of de and en"):
+        load([tmp_path / "told.pt"], small / "bin")
 
 
 @pytest.mark.parametrize("kind", ["linear", "gated"])
