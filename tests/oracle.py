@@ -37,8 +37,9 @@ ACTIVATIONS = {
 }
 
 
-def token_mixing(p, name, x, causal, kind):
+def token_mixing(p, name, x, causal, options):
     """x: T vectors. z_t = x_t + Aff( mixed_t ), where mixed is a mixture of the Aff(x_s); x itself without mixing."""
+    kind = options["token_mixing"]
     if kind == "none":
         return x
     own = {each.removeprefix(f"{name}.mixing."): value for each, value in p.items()}
@@ -135,17 +136,17 @@ EQUATIONS = {
 """The mixings by what ``--token-mixing`` says; one that is missing is not held against an equation."""
 
 
-def channel_mlp(p, name, x, activation):
+def channel_mlp(p, name, x, options):
     out = []
     for z in x:
-        hidden = ACTIVATIONS[activation](linear(p, f"{name}.fc1", norm(p, f"{name}.pre_affine", z)))
+        hidden = ACTIVATIONS[options["activation_fn"]](linear(p, f"{name}.fc1", norm(p, f"{name}.pre_affine", z)))
         out.append(z + aff(p, f"{name}.post_affine", linear(p, f"{name}.fc2", hidden)))
     return out
 
 
-def cross_attention(p, name, x, memory, heads):
+def cross_attention(p, name, x, memory, options):
     """Scaled dot-product attention to the encoder's positions, head by head (Vaswani et al. 2017, equation 1)."""
-    attention = f"{name}.attention"
+    attention, heads = f"{name}.attention", options["decoder_attention_heads"]
     keys = [linear(p, f"{attention}.k_proj", m) for m in memory]
     values = [linear(p, f"{attention}.v_proj", m) for m in memory]
     out = []
@@ -186,8 +187,8 @@ def embed(p, side, sentence, options):
 def encode(p, source, options):
     x = embed(p, "encoder", source, options)
     for i in range(layers_of(p, "encoder")):
-        x = token_mixing(p, f"encoder.layers.{i}.mixing", x, False, options["token_mixing"])
-        x = channel_mlp(p, f"encoder.layers.{i}.mlp", x, options["activation_fn"])
+        x = token_mixing(p, f"encoder.layers.{i}.mixing", x, False, options)
+        x = channel_mlp(p, f"encoder.layers.{i}.mlp", x, options)
     return [norm(p, "encoder.layer_norm", each) for each in x]
 
 
@@ -209,7 +210,7 @@ def translate_scores(p, source, target, options):
     memory = encode(p, source, options)
     x = embed(p, "decoder", target, options)
     for i in range(layers_of(p, "decoder")):
-        x = token_mixing(p, f"decoder.layers.{i}.mixing", x, True, options["token_mixing"])
-        x = cross_attention(p, f"decoder.layers.{i}.cross_attention", x, memory, options["decoder_attention_heads"])
-        x = channel_mlp(p, f"decoder.layers.{i}.mlp", x, options["activation_fn"])
+        x = token_mixing(p, f"decoder.layers.{i}.mixing", x, True, options)
+        x = cross_attention(p, f"decoder.layers.{i}.cross_attention", x, memory, options)
+        x = channel_mlp(p, f"decoder.layers.{i}.mlp", x, options)
     return torch.stack([p["decoder.output_projection.weight"] @ norm(p, "decoder.layer_norm", each) for each in x])

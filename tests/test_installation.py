@@ -121,8 +121,16 @@ def test_killed_set_up_goes_on(checkout: Path, fake: dict[str, str]) -> None:
     assert result.returncode == 0 and "making" not in result.stderr
 
 
-def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str]) -> None:
-    says = "ERROR: No matching distribution found for torch==2.13.0+cpu"
+NO_BUILD = "ERROR: No matching distribution found for torch==2.13.0+cpu"
+CONFLICT = """\
+The conflict is caused by:
+    The user requested torch==2.13.0+cpu
+    The user requested (constraint) torch==2.13.0+cu130
+ERROR: ResolutionImpossible: for help visit pip's documentation"""
+
+
+@pytest.mark.parametrize("says", [NO_BUILD, CONFLICT])
+def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str], says: str) -> None:
     result = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="+cpu", FAKE_PIP_SAYS=says)
     assert result.returncode == 0, result.stderr
     assert "RESMLP_TORCH_PIP_ARGS" in result.stderr and "several GB" in result.stderr

@@ -91,32 +91,21 @@ def test_variables_that_happen_to_be_set_are_not_the_recipe_s(run, calls, tmp_pa
 
 
 @pytest.mark.parametrize("script", WITH_WORK)
-def test_a_folder_that_fairseq_takes_for_something_else_is_refused(run, tmp_path, script):
-    prepare(tmp_path / "here" / "a:b")
-    done = run(f"examples/{script}", *WITH_WORK[script], "a:b")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"{Path(script).name}: a:b: fairseq takes a colon for the end of a folder's name")
+def test_what_is_missing_or_cannot_be_is_told_before_anything_is_made(run, tmp_path, script):
+    def refused(work, message, **more):
+        done = run(f"examples/{script}", *WITH_WORK[script], work, **more)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert message in done.stderr
 
-
-@pytest.mark.parametrize("script", WITH_WORK)
-def test_without_the_environment_it_is_named(run, tmp_path, script):
-    prepare(tmp_path / "here" / "work")
-    done = run(f"examples/{script}", *WITH_WORK[script], "work", environment=False)
-    assert done.returncode == 2
-    assert "on the PATH: source" in done.stderr and ".venv/bin/activate first" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("script", WITH_WORK)
-def test_data_that_is_missing_is_named_before_anything_is_made(run, tmp_path, script):
-    work = tmp_path / "here" / "work"
+    work, colon = tmp_path / "here" / "work", tmp_path / "here" / "a:b"
     prepare(work)
+    prepare(colon)
+    refused("a:b", "a:b: fairseq takes a colon for the end of a folder's name")
+    refused("work", ".venv/bin/activate first", environment=False)
     data = "distillation/data-bin.both" if script == "distillation/train.sh" else "data-bin"
     shutil.rmtree(work / data)
     before = sorted(work.glob("**/*"))
-    done = run(f"examples/{script}", *WITH_WORK[script], "work")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"work/{data}" in done.stderr
+    refused("work", f"work/{data}")
     assert sorted(work.glob("**/*")) == before
 
 
