@@ -1,5 +1,6 @@
 """Speed and memory of preparing a corpus, beside the plain sequence of command-line tools."""
 
+import contextlib
 import filecmp
 import json
 import os
@@ -71,8 +72,9 @@ def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) ->
             if chain == "ours":
                 seconds |= _seconds_of_parts(folder)
             result[chain].append({"seconds": seconds, "cpu": sum(cpu.values()), "memory": max(memory.values())})
-            if all(result[chain] for chain in CHAINS):
-                _check_same(Path(temporary, "plain"), Path(temporary, "ours"))
+            for name, same in SAME.items() if result["plain"] and result["ours"] else ():
+                if not filecmp.cmp(Path(temporary, "plain", name), Path(temporary, "ours", same), shallow=False):
+                    raise UserError(f"the chains differ in {name}: their speed cannot be compared")
     return result
 
 
@@ -81,12 +83,6 @@ def _seconds_of_parts(folder: Path) -> dict[str, float]:
     times = json.loads((folder / "times.json").read_text())
     times["learn words"] = times.pop("count words")
     return {part: sum(taken["seconds"] for name, taken in times.items() if name.startswith(part)) for part in PLAIN}
-
-
-def _check_same(plain: Path, ours: Path) -> None:
-    wrong = [name for name, same in SAME.items() if not filecmp.cmp(plain / name, ours / same, shallow=False)]
-    if wrong:
-        raise UserError(f"the chains differ in {', '.join(wrong)}: their speed cannot be compared")
 
 
 def table(result: dict[str, Any]) -> str:
@@ -118,7 +114,9 @@ def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[fl
         shell = ["bash", "-euo", "pipefail", "-c", command]
         process = psutil.Popen(shell, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
         while process.poll() is None:
-            memory = max(memory, _held(process))
+            with contextlib.suppress(psutil.Error):  # a process has just ended
+                all_of_them = process, *process.children(recursive=True)
+                memory = max(memory, sum(each.memory_full_info().pss for each in all_of_them))  # shared pages once
             time.sleep(PAUSE)
         if process.returncode:
             errors.seek(0)
@@ -126,11 +124,3 @@ def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[fl
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return time.monotonic() - begun, cpu, memory
-
-
-def _held(process: psutil.Process) -> int:
-    """Bytes that a process and its descendants hold, shared pages counted once."""
-    try:
-        return sum(each.memory_full_info().pss for each in (process, *process.children(recursive=True)))
-    except psutil.Error:  # one has just ended
-        return 0

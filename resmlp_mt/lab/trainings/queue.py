@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import hashlib
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -149,7 +150,7 @@ class TrainingFolder:
 
     @property
     def trained(self) -> dict[str, str]:
-        """Date and circumstances of the training."""
+        """Date and circumstances."""
         return self.state.values["trained"]
 
     @property
@@ -252,21 +253,18 @@ def _by_name(options: list[str]) -> dict[str, str]:
 
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
     """The names that were given, all of which must be there."""
-    for name in given:
-        if name not in names:
-            raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
+    for name in set(given) - set(names):
+        raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
     return frozenset(given)
 
 
 def check_places(reference: Path, *folders: Path) -> None:
-    """Refuse a missing reference, and names that fairseq takes for something else than one folder."""
+    """Refuse a missing reference, and names that fairseq takes for options, variables or several folders."""
     if not reference.is_file():
         raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
-    for path in folders:  # it splits at colons, and reads options and variables
-        if str(path).startswith("-") or ":" in str(path) or "${" in str(path):
-            raise UserError(
-                f"{path}: fairseq would not take it for one folder: choose a name without :, ${{ and a first -"
-            )
+    for path in folders:
+        if re.search(r"^-|:|\$\{", str(path)):
+            raise UserError(f"{path}: fairseq would not take it for one folder: use no :, no ${{, no first -")
 
 
 def duration(seconds: float) -> str:
