@@ -1,11 +1,13 @@
 import json
+from argparse import Namespace
 
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.analysis import cost
-from resmlp_mt.lab.analysis.flops import Transformer
+from resmlp_mt.lab.analysis import flops
 from scripts import SCRIPTS, printed
+
+BIG = {"embed_dim": 1024, "ffn_embed_dim": 4096, "layers": 6}
 
 
 @pytest.fixture
@@ -37,7 +39,8 @@ def test_the_costs_of_all_systems_by_hand(estimate_cost):
 
 
 def test_the_utilization_is_what_the_log_of_ott_et_al_shows(estimate_cost):
-    big = Transformer(40_000, 1024, 4096, 6, 6)
+    sizes = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in BIG.items()}
+    big = flops.of_options(Namespace(arch="transformer", **sizes), 40_000)
     shown = 3 * big.per_target_token(37, 37) * 1.67e6 / 128 / 125e12
     assert json.loads(estimate_cost("en-fr", "--json"))["flops_per_second"] == pytest.approx(shown * 125e12, rel=0.05)
 
@@ -64,6 +67,6 @@ def test_it_can_be_started_anywhere_and_a_pair_counts_once(estimate_cost, monkey
 
 
 def test_without_the_recipes_they_are_named(estimate_cost, monkeypatch, tmp_path):
-    monkeypatch.setattr(cost, "ROOT", tmp_path)
+    monkeypatch.setattr(flops, "ROOT", tmp_path)
     with pytest.raises(UserError, match=r"train\.sh: no such file: the recipes are in the checkout"):
         estimate_cost("en-de")
