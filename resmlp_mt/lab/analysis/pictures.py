@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from resmlp_mt.common.colors import PLAIN
-from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, profiles
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, TextBand, profiles
 
 MOST_COLUMNS = 6
 UNREAD = "0.85"  # what a causal A does not read

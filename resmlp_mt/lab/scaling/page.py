@@ -11,7 +11,7 @@ from typing import Any
 
 from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.common.tables import facts, markdown_table
-from resmlp_mt.lab.analysis import page as html
+from resmlp_mt.lab import page as html
 from resmlp_mt.lab.scaling.fit import CHOICES, CONFIDENCE, Constants, FamilyFit, differences, fit_shared, points_of
 from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 from resmlp_mt.lab.trainings.queue import duration

@@ -6,7 +6,7 @@ import torch
 from builders import build, dictionary, pairs
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.analysis.bands import bands_of, read_bands
+from resmlp_mt.lab.analysis.matrices import bands_of, read_bands
 
 BANDED = {"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}
 TEXT = [tuple(map(torch.tensor, pair)) for pair in zip(*pairs((5, 4), (3, 6), (7, 2)), strict=True)]

@@ -12,8 +12,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from resmlp_mt.lab.analysis import pictures
-from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, TextBand
 
 
 def mixings(layers=2, heads=1, length=9):

@@ -7,12 +7,12 @@ import torch
 from small_models import checkpoint, train, untrained
 
 from resmlp_mt.fairseq_plugin.trained import model_of
-from resmlp_mt.lab.analysis.matrices import mixing_matrices
-from resmlp_mt.lab.analysis.used_part import (
+from resmlp_mt.lab.analysis.matrices import (
     BY_BIAS,
     BY_GRADIENT,
     NOTHING_TELLS,
     UsedPart,
+    mixing_matrices,
     pruned,
     squared_gradients,
     used_part,
