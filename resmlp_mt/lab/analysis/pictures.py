@@ -37,14 +37,13 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def overview(mixings: Sequence[MixingMatrix]) -> Figure:
-    """Every A, on one scale; the heads of a layer beside each other."""
-    figure, axes = _panels(mixings, 2.5)
+def overview(mixings: Sequence[MixingMatrix], size: float = 2.5) -> Figure:
+    """Every A, on one scale, a panel of ``size`` inches each; the heads of a layer beside each other."""
+    figure, axes = _panels(mixings, size)
     scale = _scale(mixings)
     for axis, mixing in zip(axes, mixings, strict=True):
-        _show(axis, mixing, scale)
+        _show(axis, mixing, scale, size + 3.5)
         axis.set_title(mixing.name)
-        axis.tick_params(labelsize="small")
     _name_axes(figure, mixings)
     _color_bar(figure, axes, scale, "weight")
     return figure
@@ -52,12 +51,8 @@ def overview(mixings: Sequence[MixingMatrix]) -> Figure:
 
 def layer(mixing: MixingMatrix) -> Figure:
     """One A, as large as it gets."""
-    figure = Figure(figsize=(7.7, 6.65), layout="constrained")
-    axis, scale = figure.subplots(), _scale([mixing])
-    _show(axis, mixing, scale, fontsize=10)
-    figure.suptitle(mixing.name)
-    _name_axes(figure, [mixing])
-    _color_bar(figure, [axis], scale, "weight")
+    figure = overview([mixing], 6.25)
+    figure.set_figwidth(7.7)  # A is a square: beside it there is room for the names of its axes
     return figure
 
 
@@ -77,10 +72,9 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
                 low, high = each.mean - each.spread, each.mean + each.spread
                 axis.fill_between(each.offsets, low, high, color=color, alpha=0.25, linewidth=0)
         explained = [each.explained for each in found]
-        share = f"{np.mean(explained):.0%}"
-        if len(found) > 1:
-            share += f" ({min(explained):.0%} - {max(explained):.0%})"
-        axis.set_title(f"{mixing.name}\ndiagonals explain {share}", fontsize="small")
+        range_of = f" ({min(explained):.0%} - {max(explained):.0%})" if len(found) > 1 else ""
+        title = f"{mixing.name}\ndiagonals explain {np.mean(explained):.0%}{range_of}"
+        axis.set_title(title, fontsize="small")
         axis.axhline(0, color="0.6", linewidth=0.8, zorder=0)
         axis.axvline(0, color="0.6", linewidth=0.8, zorder=0)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -186,8 +180,6 @@ def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
         relative = float(step.weights.norm() / before.weights.norm().clamp_min(1e-12))
         axis.set_title(f"changed by {relative:.1%}", fontsize="small")
         _show(axis, step, step_scale)
-    for axis in axes.flat:
-        axis.tick_params(labelsize="x-small")
     _name_axes(figure, series)
     _color_bar(figure, axes.flat, scale, "weight")
     _color_bar(figure, axes.flat, step_scale, "change of the weight (lower row)")
@@ -223,6 +215,7 @@ def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
 
 def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 6) -> None:
     """A, or its heads with their numbers; positions are counted from 1."""
+    axis.tick_params(labelsize="small")
     heads, length = len(mixing.weights), mixing.length
     pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
     if heads == 1:

@@ -107,10 +107,7 @@ def used_of(readings: Sequence[Reading], length: int | None) -> UsedPart:
 class Report:
     """Checkpoints of one model, oldest first; pictures and tables of one model are of the last.
 
-    Args:
-        readings: what was read of them
-        used: the part of each A to look at
-        bands: what the last one's bands read in a text
+    ``used`` is the part of each A to look at, ``bands`` what the last one's bands read in a text.
     """
 
     def __init__(self, readings: Sequence[Reading], used: UsedPart, bands: Sequence[TextBand] = ()):
@@ -120,9 +117,9 @@ class Report:
             [*map(sparsity_of_mixing, mixings), *reading.over_channels]
             for reading, mixings in zip(readings, self.series, strict=True)
         ]
-        names = [reading.path.stem for reading in readings]
-        whole = [str(reading.path.with_suffix("")) for reading in readings]
-        self.names = names if len(set(names)) == len(names) else whole
+        self.names = [reading.path.stem for reading in readings]
+        if len(set(self.names)) < len(self.names):
+            self.names = [str(reading.path.with_suffix("")) for reading in readings]
 
     def files(self) -> dict[str, bytes]:
         """The content of each file, by name."""
@@ -138,24 +135,27 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """All figures."""
-
-        def heads(mixing: MixingMatrix) -> list[dict[str, Any]]:
-            return [{key: np.asarray(value).tolist() for key, value in vars(each).items()} for each in profiles(mixing)]
-
-        return {
-            "used": {**self.used.lengths, "how": self.used.how},
-            "checkpoints": [
+        checkpoints = []
+        for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True):
+            heads = [
+                [{key: np.asarray(value).tolist() for key, value in vars(each).items()} for each in profiles(mixing)]
+                for mixing in mixings
+            ]
+            checkpoints.append(
                 {
                     "checkpoint": str(reading.path),
                     "architecture": reading.architecture,
                     "updates": reading.updates,
                     "mixing": [
-                        {"side": mixing.side, "layer": mixing.layer, "heads": heads(mixing)} for mixing in mixings
+                        {"side": mixing.side, "layer": mixing.layer, "heads": its}
+                        for mixing, its in zip(mixings, heads, strict=True)
                     ],
                     "sparsity": [asdict(each) for each in sparsity],
                 }
-                for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True)
-            ],
+            )
+        return {
+            "used": {**self.used.lengths, "how": self.used.how},
+            "checkpoints": checkpoints,
             "bands": [each.as_json() for each in self.bands],
         }
 
@@ -171,8 +171,8 @@ class Report:
             sentence = pictures.band_of_a_sentence(self.bands)
             found["Bands"] = {"bands": pictures.band(self.bands), "bands-sentence": sentence}
         if len(self.readings) > 1:
-            updates = [f"{reading.updates:,} updates" for reading in self.readings]
-            captions = [f"{name}\n{told}" for name, told in zip(self.names, updates, strict=True)]
+            named = zip(self.names, self.readings, strict=True)
+            captions = [f"{name}\n{reading.updates:,} updates" for name, reading in named]
             found["Change"] = {
                 f"change-{file_name(mixings[0])}": pictures.change(mixings, captions)
                 for mixings in zip(*self.series, strict=True)
