@@ -21,7 +21,7 @@ examples:
 
 
 def scale() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG, run_of("scaling.command"))
+    parser = command_parser(__doc__, EPILOG, run_of("scaling.page"))
     add_recipe(parser, "the study's file, such as examples/scaling/tatoeba.yaml", None, "scaling")
     what = add_retrain(parser, "CELL")
     what.add_argument("--dry-run", action="store_true", help="tell the cells and their cost, and end")

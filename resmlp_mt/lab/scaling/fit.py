@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from resmlp_mt.lab.scaling.grid import DIVERGED, Run
 from resmlp_mt.lab.scaling.laws import (
     Parameters,
     Points,
@@ -16,7 +17,6 @@ from resmlp_mt.lab.scaling.laws import (
     loss_of_sizes,
     loss_together,
 )
-from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 
 CONFIDENCE = 0.95
 RESAMPLES = 400

@@ -1,22 +1,34 @@
-"""The cells of a study, what each costs, and the table of them before any training."""
+"""The grid of a study: its file, its cells and what each costs, the folder of each, and what its log tells."""
 
 import math
+import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import IO, Any
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks.translation import TranslationTask
+from omegaconf import MISSING
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.binarized import drawn, lengths, read_dictionary
+from resmlp_mt.common.files import JsonFile, read_lines
+from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sample
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
-from resmlp_mt.lab.scaling.recipe import ScalingRecipe
+from resmlp_mt.lab.trainings.log import Curves, read_curves
+from resmlp_mt.lab.trainings.queue import TrainingFolder, digests
+from resmlp_mt.lab.trainings.settings import (
+    SharedSettings,
+    check_folder_names,
+    check_numbers,
+    check_own,
+    read_settings,
+)
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 
@@ -31,6 +43,100 @@ SECONDS_AT_THE_START = 8.0
 
 
 _EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
+
+STOPPED, BUDGET, DIVERGED = "stopped falling", "budget", "diverged"
+
+NOT_FINITE = "the training has diverged", "FloatingPointError"
+"""What is in the log of a training whose numbers are no longer finite: of our models, and of fairseq's."""
+
+
+@dataclass
+class Repeated:
+    """Cells that are trained again with other seeds: those of one size and one amount of data, of every family."""
+
+    size: str = MISSING
+    pairs: int = MISSING
+    seeds: list[int] = MISSING
+
+
+@dataclass
+class ScalingRecipe(SharedSettings):
+    """One study; ``reference`` is the text of the validation set's target side: for the loss a character.
+
+    Attributes:
+        families: name, options of fairseq-train; ``{number}`` stands for a number of the size, in ``options`` too
+        sizes: name, numbers by name
+        pairs: amounts of training data, from small to large
+        updates: the budget of every training
+        validate_every: updates from one validation, a point of the curve, to the next
+        patience: a training ends after so many validations without a lower loss; after a break they are counted anew
+        sample_seed: of the permutation of which samples are the beginning
+        repeated: a ``Repeated``, the cells with more seeds, if any
+    """
+
+    families: dict[str, str] = MISSING
+    sizes: dict[str, Any] = MISSING
+    pairs: list[int] = MISSING
+    updates: int = MISSING
+    validate_every: int = MISSING
+    patience: int = MISSING
+    sample_seed: int = 1
+    repeated: Any = None
+
+    def model_options(self, family: str, size: str) -> list[str]:
+        """The options of fairseq-train that are a family's and a size's."""
+        return shlex.split(f"{self.options} {self.families[family]}".format(**self.sizes[size]))
+
+    def training_options(self, family: str, size: str, seed: int) -> list[str]:
+        """The options of fairseq-train for a cell, those apart that name files; later ones win."""
+        source, target = self.langs
+        every = str(self.validate_every)
+        never = str(10**9)  # an epoch's end is no point of its own: epochs of small samples are short
+        return [
+            *("--source-lang", source, "--target-lang", target, *shlex.split(self.batches)),
+            *("--max-update", str(self.updates), "--patience", str(self.patience)),
+            *("--validate-interval", never, "--validate-interval-updates", every),
+            *("--save-interval", never, "--save-interval-updates", every, "--keep-interval-updates", "1"),
+            *("--seed", str(seed), "--num-workers", "0"),
+            *("--update-epoch-batch-itr", "True"),  # broken off and run again, it goes on with the same batches
+            *("--log-format", "json", "--log-interval", "10"),
+            *self.model_options(family, size),
+        ]
+
+
+def read_scaling_recipe(path: Path) -> ScalingRecipe:
+    """Read the file of a study."""
+    recipe = read_settings(path, ScalingRecipe)
+    for name in "families", "sizes":
+        check_folder_names(path, name, getattr(recipe, name))
+    check_numbers(path, "pairs", recipe.pairs)
+    if sorted(set(recipe.pairs)) != recipe.pairs:
+        raise UserError(f"{path}: pairs: {recipe.pairs}: must rise from each to the next")
+    for family in recipe.families:
+        for size, numbers in recipe.sizes.items():
+            try:
+                options = recipe.model_options(family, size)
+            except (LookupError, ValueError, AttributeError, TypeError) as error:
+                raise UserError(
+                    f"{path}: families: {family}: {error}: with the numbers of the size {size}: {numbers}"
+                ) from error
+            check_own(path, f"families: {family}", options)
+    if recipe.repeated is not None:
+        recipe.repeated = _repeated(path, recipe)
+    return recipe
+
+
+def _repeated(path: Path, recipe: ScalingRecipe) -> Repeated:
+    try:
+        again = Repeated(**recipe.repeated)
+        check_numbers(path, "repeated: seeds", again.seeds)
+    except TypeError as error:
+        raise UserError(f"{path}: repeated: give {{size: small, pairs: 5000, seeds: [2, 3]}}") from error
+    if again.size not in recipe.sizes or again.pairs not in recipe.pairs:
+        raise UserError(f"{path}: repeated: {again.size}, {again.pairs}: no such size, or no such pairs")
+    if recipe.seed in again.seeds:
+        raise UserError(f"{path}: repeated: seed {recipe.seed} is that of every cell: give others")
+    return again
 
 
 @dataclass(frozen=True)
@@ -215,3 +321,119 @@ def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
         cost = f"{each.flops:.3g}", f"{each.tokens:,}", f"{epochs:.1f}", f"{minutes:.1f}", f"{hours:.2f}"
         rows.append([each.cell.name, *counts, *cost])
     return rows
+
+
+@dataclass(frozen=True)
+class CellFolder(TrainingFolder):
+    """The folder of a cell; its checkpoints go when it is finished: a study needs the log alone."""
+
+    recipe: ScalingRecipe
+    plan: Plan
+
+    @property
+    def options(self) -> list[str]:
+        cell = self.plan.cell
+        return self.recipe.training_options(cell.family, cell.size, cell.seed)
+
+    @property
+    def finished(self) -> bool:
+        return self.is_trained and not self._checkpoints
+
+    def ended_by_itself(self) -> bool:
+        """Whether the training has ended because its numbers were no longer finite."""
+        return any(mark in line for line in read_lines(self.log) for mark in NOT_FINITE)
+
+    def after(self, held: IO[str], stop: Event) -> None:
+        for path in self._checkpoints:
+            path.unlink()
+
+    @property
+    def _checkpoints(self) -> list[Path]:
+        return list(self.folder.glob("checkpoint*.pt"))
+
+
+def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: Path) -> list[CellFolder]:
+    """The folders of a study, OUT/cells/NAME, in the order of the plans; makes samples of the data, OUT/data/PAIRS."""
+    made_of = {"data": digests(data), "seed": recipe.sample_seed}
+    samples = {pairs: out / "data" / str(pairs) for pairs in recipe.pairs}
+    for pairs, folder in samples.items():
+        if not folder.exists():
+            sample(data, folder, recipe.langs, pairs, recipe.sample_seed, made_of)
+        elif JsonFile(folder / RECORD).values != made_of:
+            raise UserError(f"{folder}: a sample of other data: remove it, or choose another --out")
+    sums = {pairs: digests(folder) for pairs, folder in samples.items()}
+    return [
+        CellFolder(
+            name=plan.cell.name,
+            seed=plan.cell.seed,
+            data=samples[plan.cell.pairs],
+            sums=sums[plan.cell.pairs],
+            folder=out / "cells" / plan.cell.name,
+            recipe=recipe,
+            plan=plan,
+        )
+        for plan in plans
+    ]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training, from validation to validation.
+
+    Attributes:
+        flops: of training on a target token
+        tokens: D, target subwords of its sample with ``</s>``
+        updates: at each validation
+        seen: target subwords trained on until then, those of later epochs too
+        losses: cross entropy of the validation set in nats a target subword, not smoothed
+        processor_seconds: of the whole training
+        end: STOPPED, BUDGET or DIVERGED
+    """
+
+    cell: Cell
+    parameters: Parameters
+    flops: float
+    tokens: int
+    updates: Sequence[float]
+    seen: Sequence[float]
+    losses: Sequence[float]
+    processor_seconds: float
+    end: str
+
+    @property
+    def compute(self) -> list[float]:
+        """FLOPs until each validation."""
+        return [self.flops * seen for seen in self.seen]
+
+    @property
+    def best(self) -> float:
+        """The lowest loss."""
+        return min(self.losses)
+
+
+def read_run(cell: CellFolder, vocabulary: int) -> Run:
+    """Read a finished cell; one that is no better than guessing the entries of the vocabulary has diverged."""
+    try:
+        curves = read_curves(cell.log)
+    except UserError:
+        if not cell.ended_by_itself():
+            raise
+        curves = Curves({}, {})  # before the first update was told
+    plan = cell.plan
+    epochs = {updates: told["update"] for updates, told in curves.training.items() if "update" in told}
+    last = max(epochs, default=1)
+    tokens_an_update = plan.tokens * epochs.get(last, 0) / last
+    bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in curves.validation.items()}
+    losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
+    diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
+    return Run(
+        cell=plan.cell,
+        parameters=plan.parameters,
+        flops=plan.flops,
+        tokens=plan.tokens,
+        updates=list(losses),
+        seen=[updates * tokens_an_update for updates in losses],
+        losses=list(losses.values()),
+        processor_seconds=cell.processor_seconds,
+        end=DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED,
+    )

@@ -5,8 +5,7 @@ from builders import build
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import drawn, lengths
-from resmlp_mt.lab.scaling.grid import Cell, cells_of, count, plan
-from resmlp_mt.lab.scaling.recipe import read_scaling_recipe
+from resmlp_mt.lab.scaling.grid import Cell, cells_of, count, plan, read_scaling_recipe
 
 D = 16  # channels and MLP of the size m, and positions of all; 16 is also the size of the dictionary
 MLP, ATTENTION, NORM = 2 * (D * D + D), 4 * (D * D + D), 2 * D  # an Aff or a LayerNorm has 2 D

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.scaling.recipe import read_scaling_recipe
+from resmlp_mt.lab.scaling.grid import read_scaling_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "scaling"
 
