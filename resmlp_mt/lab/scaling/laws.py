@@ -236,3 +236,22 @@ def loss_of_compute(named: Parameters, compute: np.ndarray) -> np.ndarray:
     """``a (b + C)^-alpha + E`` (problems x points)."""
     e, a, alpha, b = (named[name][:, None] for name in ("E", "a", "alpha", "b"))
     return a * (b + compute) ** -alpha + e
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law of N and D, fitted to the runs of one family.
+
+    Attributes:
+        fit: constants by points, and by each of the weights if there are any
+        loss: by constants, N and D (problems x points)
+        constants: how many it has
+    """
+
+    fit: Callable[..., Fitted]
+    loss: Callable[[Parameters, np.ndarray, np.ndarray], np.ndarray]
+    constants: int
+
+
+SIZES = Law(lambda *given: fit_sizes(*given)[0], loss_of_sizes, 5)
+TOGETHER = Law(fit_together, loss_together, 4)

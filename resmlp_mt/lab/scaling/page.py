@@ -190,9 +190,9 @@ def _family(fit: FamilyFit) -> dict[str, Any]:
         "runs": len(fit.runs),
         "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
         "L(C)": others["L(C)"],
-        "residual": fit.residual,
+        "residual": fit.sizes["non_embedding"].residual,
         "N and D together": others["N and D together"],
-        "residual of N and D together": fit.residual_together,
+        "residual of N and D together": fit.together.residual,
         "held out": [asdict(each) for each in fit.held_out],
         "ranges": {name: float(of.max() / of.min()) for name, of in ranges.items()},
     }

@@ -49,7 +49,8 @@ def test_what_is_held_out_is_predicted_within_two_per_cent(families):
     assert [(each.what, each.runs) for each in held] == [("the largest size", 5), ("the largest amount of data", 5)]
     assert all(0 < each.error < 0.02 for each in held)
     assert all(each.error < each.error_together for each in held)  # another law than that of these runs
-    assert families["transformer"].residual < families["transformer"].residual_together < 0.05
+    fit = families["transformer"]
+    assert fit.sizes["non_embedding"].residual < fit.together.residual < 0.05
 
 
 def test_differences_of_families_have_the_known_sign_and_size(families):
