@@ -64,24 +64,17 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The lowest loss that any of all runs, and of each resample of them, has reached with an amount of compute.
+    """The lowest loss that any of all runs, and of each resample of them, has reached with an amount of compute."""
 
-    Attributes:
-        compute: FLOPs (steps)
-        loss: nats a token (1 + resamples x steps), infinite where no run has such a point
-        run: the number of the run that is best (1 + resamples x steps)
-    """
-
-    compute: np.ndarray
-    loss: np.ndarray
-    run: np.ndarray
+    compute: np.ndarray  # FLOPs (steps)
+    loss: np.ndarray  # nats a token (1 + resamples x steps), infinite where no run has such a point
+    run: np.ndarray  # the number of the run that is best (1 + resamples x steps)
 
 
 def frontier(runs: Sequence[Run], counts: np.ndarray | None = None) -> Frontier:
-    """The frontier of all runs, and of each resample. Between two validations a curve is a line over log compute.
+    """The frontier of all runs, and of each resample, in which runs are ``counts`` times (resamples x runs).
 
-    Args:
-        counts: how often each run is in each resample (resamples x runs)
+    Between two validations a curve is a line over log compute.
     """
     lowest, highest = min(min(run.compute) for run in runs), max(max(run.compute) for run in runs)
     compute = np.geomspace(lowest, highest, STEPS)
@@ -127,25 +120,19 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class FamilyFit:
-    """What was found of a family.
+    """What was found of a family; where something lacks for a fit (``why_not``), nothing but a frontier.
 
-    Attributes:
-        runs: those that have not diverged
-        why_not: what lacks for a fit, if it does; then there is nothing of what follows but a frontier
-        frontier: of all runs
-        flops: k and growth of ``FLOPs a token = k N^growth``
-        sizes: ``L(N, D)``, by what counts as N, with the exponents of the split, ``N*`` and ``D*``
-        together: the law in which N and D act together
-        compute: ``L(C)`` on the frontier, with ``N on the frontier``, the exponent of C in the sizes that are best
+    ``sizes`` have the exponents of the split too, ``N*`` and ``D*``, and ``compute`` the exponent of C in the sizes that
+    are best, ``N on the frontier``.
     """
 
-    runs: list[Run]
+    runs: list[Run]  # those that have not diverged
     why_not: str = ""
     frontier: Frontier | None = None
-    flops: tuple[float, float] = (math.nan, math.nan)
-    sizes: dict[str, Fit] = field(default_factory=dict)
-    together: Fit = field(default_factory=Fit)
-    compute: Fit = field(default_factory=Fit)
+    flops: tuple[float, float] = (math.nan, math.nan)  # k and growth of FLOPs a token = k N^growth
+    sizes: dict[str, Fit] = field(default_factory=dict)  # L(N, D), by what counts as N
+    together: Fit = field(default_factory=Fit)  # the law in which N and D act together
+    compute: Fit = field(default_factory=Fit)  # L(C) on the frontier
     held_out: list[HeldOut] = field(default_factory=list)
 
     @property

@@ -63,25 +63,17 @@ class Repeated:
 class ScalingRecipe(SharedSettings):
     """One study; ``reference`` is the text of the validation set's target side: for the loss a character.
 
-    Attributes:
-        families: name, options of fairseq-train; ``{number}`` stands for a number of the size, in ``options`` too
-        sizes: name, numbers by name
-        pairs: amounts of training data, from small to large
-        updates: the budget of every training
-        validate_every: updates from one validation, a point of the curve, to the next
-        patience: a training ends after so many validations without a lower loss; after a break they are counted anew
-        sample_seed: of the permutation of which samples are the beginning
-        repeated: a ``Repeated``, the cells with more seeds, if any
+    A training ends after ``patience`` validations without a lower loss; after a break they are counted anew.
     """
 
-    families: dict[str, str] = MISSING
-    sizes: dict[str, Any] = MISSING
-    pairs: list[int] = MISSING
-    updates: int = MISSING
-    validate_every: int = MISSING
+    families: dict[str, str] = MISSING  # name, options; {number} is a number of the size, in ``options`` too
+    sizes: dict[str, Any] = MISSING  # name, numbers by name
+    pairs: list[int] = MISSING  # amounts of training data, from small to large
+    updates: int = MISSING  # the budget of every training
+    validate_every: int = MISSING  # updates from one point of the curve to the next
     patience: int = MISSING
-    sample_seed: int = 1
-    repeated: Any = None
+    sample_seed: int = 1  # of the permutation of which samples are the beginning
+    repeated: Any = None  # a ``Repeated``, if any
 
     def model_options(self, family: str, size: str) -> list[str]:
         """The options of fairseq-train that are a family's and a size's."""
@@ -141,13 +133,10 @@ def _repeated(path: Path, recipe: ScalingRecipe) -> Repeated:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Trained parameters, each counted once.
+    """Trained parameters, each counted once: encoder and decoder with mixing matrices, but without embeddings.
 
-    Attributes:
-        embedding: of tokens and of positions, and the output projection: they grow with the vocabulary
-        encoder, decoder: without embeddings, with mixing matrices
-        mixing: of both, what connects positions by a fixed matrix (A, its bias, its relative term): it grows with the
-            number of positions, not with the width, and is stored whole also where it is triangular
+    ``embedding`` has those of positions and the output projection too. ``mixing``, of both sides, is what connects
+    positions by a fixed matrix (A, its bias, its relative term), stored whole also where it is triangular.
     """
 
     embedding: int
@@ -157,12 +146,12 @@ class Parameters:
 
     @property
     def non_embedding(self) -> int:
-        """Encoder and decoder, mixing matrices included: what is called N."""
+        """What is called N."""
         return self.encoder + self.decoder
 
     @property
     def without_mixing(self) -> int:
-        """Encoder and decoder without mixing matrices: the other choice of N."""
+        """The other choice of N."""
         return self.non_embedding - self.mixing
 
 
@@ -200,27 +189,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a cell is made of, known before it is trained.
-
-    Attributes:
-        flops: of training on a target token, padding left out, the mean over the sample
-        tokens: target subwords of the sample, with ``</s>``
-        updates: the most that its budget allows
-        updates_an_epoch: of the sample
-        validated: target subwords of all validations
-        seconds: of one core, if the whole budget is used
-    """
+    """What a cell is made of, known before it is trained."""
 
     cell: Cell
     parameters: Parameters
-    flops: float
-    tokens: int
-    updates: int
+    flops: float  # of training on a target token, padding left out, the mean over the sample
+    tokens: int  # target subwords of the sample, with </s>
+    updates: int  # the most that its budget allows
     updates_an_epoch: int
-    validated: int
+    validated: int  # target subwords of all validations
 
     @property
     def seconds(self) -> float:
+        """Of one core, if the whole budget is used."""
         tokens = self.tokens / self.updates_an_epoch * self.updates + self.validated / flops.TRAINING
         return SECONDS_AT_THE_START + self.updates * SECONDS_AN_UPDATE + tokens * self.flops / RATE
 
@@ -248,18 +229,18 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     validation = lengths(data, "valid", recipe.langs)
     longest = [int(max(*map(np.max, sides))) for sides in zip(samples[recipe.pairs[-1]], validation, strict=True)]
 
-    models: dict[tuple[str, str], tuple[Any, Parameters]] = {}
-    for family in recipe.families:
-        for size in recipe.sizes:
-            models[family, size] = _model(recipe, family, size, dictionaries, longest)
+    models = {
+        (family, size): _model(recipe, family, size, dictionaries, longest)
+        for family in recipe.families
+        for size in recipe.sizes
+    }
     any_args, _ = next(iter(models.values()))  # all have the same batches
     batches = {pairs: updates_an_epoch(any_args, *sides) for pairs, sides in samples.items()}
     plans = []
     for cell in cells_of(recipe):
         args, parameters = models[cell.family, cell.size]
-        formula = flops.of_options(args, len(dictionaries[1]))
         sides = samples[cell.pairs]
-        forward = float(np.sum(formula.forward(*sides)))  # of all pairs at once
+        forward = float(np.sum(flops.of_options(args, len(dictionaries[1])).forward(*sides)))  # of all pairs at once
         tokens = int(sides[1].sum())
         plans.append(
             Plan(
@@ -353,7 +334,7 @@ class CellFolder(TrainingFolder):
 
 
 def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: Path) -> list[CellFolder]:
-    """The folders of a study, OUT/cells/NAME, in the order of the plans; makes samples of the data, OUT/data/PAIRS."""
+    """The folders of a study, OUT/cells/NAME; makes samples of the data, OUT/data/PAIRS."""
     made_of = {"data": digests(data), "seed": recipe.sample_seed}
     samples = {pairs: out / "data" / str(pairs) for pairs in recipe.pairs}
     for pairs, folder in samples.items():
@@ -362,43 +343,27 @@ def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: 
         elif JsonFile(folder / RECORD).values != made_of:
             raise UserError(f"{folder}: a sample of other data: remove it, or choose another --out")
     sums = {pairs: digests(folder) for pairs, folder in samples.items()}
-    return [
-        CellFolder(
-            name=plan.cell.name,
-            seed=plan.cell.seed,
-            data=samples[plan.cell.pairs],
-            sums=sums[plan.cell.pairs],
-            folder=out / "cells" / plan.cell.name,
-            recipe=recipe,
-            plan=plan,
-        )
-        for plan in plans
-    ]
+    found = []
+    for plan in plans:
+        cell, data = plan.cell, samples[plan.cell.pairs]
+        folder = out / "cells" / cell.name
+        found.append(CellFolder(cell.name, cell.seed, data, sums[cell.pairs], folder, recipe, plan))
+    return found
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training, from validation to validation.
-
-    Attributes:
-        flops: of training on a target token
-        tokens: D, target subwords of its sample with ``</s>``
-        updates: at each validation
-        seen: target subwords trained on until then, those of later epochs too
-        losses: cross entropy of the validation set in nats a target subword, not smoothed
-        processor_seconds: of the whole training
-        end: STOPPED, BUDGET or DIVERGED
-    """
+    """A training, from validation to validation."""
 
     cell: Cell
     parameters: Parameters
-    flops: float
-    tokens: int
-    updates: Sequence[float]
-    seen: Sequence[float]
-    losses: Sequence[float]
-    processor_seconds: float
-    end: str
+    flops: float  # of training on a target token
+    tokens: int  # D, target subwords of its sample with </s>
+    updates: Sequence[float]  # at each validation
+    seen: Sequence[float]  # target subwords trained on until then, those of later epochs too
+    losses: Sequence[float]  # cross entropy of the validation set in nats a target subword, not smoothed
+    processor_seconds: float  # of the whole training
+    end: str  # STOPPED, BUDGET or DIVERGED
 
     @property
     def compute(self) -> list[float]:
@@ -412,7 +377,7 @@ class Run:
 
 
 def read_run(cell: CellFolder, vocabulary: int) -> Run:
-    """Read a finished cell; one that is no better than guessing the entries of the vocabulary has diverged."""
+    """Read a finished cell; one that is no better than guessing has diverged."""
     try:
         curves = read_curves(cell.log)
     except UserError:

@@ -64,22 +64,14 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Study:
-    """All that a page shows.
-
-    Attributes:
-        planned: how many cells the recipe has
-        runs: those that are finished
-        families: what was fitted to the runs of each
-        tokens_a_character: target subwords with ``</s>`` of the validation set over the characters of its running text
-        about: what else to tell, such as the command
-    """
+    """All that a page shows."""
 
     title: str
-    planned: int
-    runs: list[Run]
+    planned: int  # cells
+    runs: list[Run]  # those that are finished
     families: Mapping[str, FamilyFit]
-    tokens_a_character: float
-    about: Mapping[str, str]
+    tokens_a_character: float  # of the validation set: target subwords with </s> over characters of running text
+    about: Mapping[str, str]  # what else to tell, such as the command
 
     @cached_property
     def shared(self) -> dict[str, Constants]:
@@ -108,8 +100,7 @@ class Study:
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
         tables = {"The runs": self._runs()}
         for choice, what in CHOICES.items():
-            constants = {name: fit.sizes[choice].constants for name, fit in fitted.items()}
-            tables[f"L(N, D), N: {what}"] = _table(constants)
+            tables[f"L(N, D), N: {what}"] = _table({name: fit.sizes[choice].constants for name, fit in fitted.items()})
         tables["L(N, D) with one E for all families"] = _table(self.shared)
         together = {name: fit.together.constants for name, fit in fitted.items()}
         tables["L(N, D) where N and D act together"] = _table(together)
@@ -184,17 +175,18 @@ def _family(fit: FamilyFit) -> dict[str, Any]:
     if fit.why_not:
         return {"runs": len(fit.runs), "not fitted": fit.why_not}
     points = points_of(fit.runs)
-    ranges = {"N": points.parameters, "D": points.tokens}
-    others = _constants({"L(C)": fit.compute.constants, "N and D together": fit.together.constants})
     return {
         "runs": len(fit.runs),
         "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
-        "L(C)": others["L(C)"],
+        **_constants({"L(C)": fit.compute.constants}),
         "residual": fit.sizes["non_embedding"].residual,
-        "N and D together": others["N and D together"],
+        **_constants({"N and D together": fit.together.constants}),
         "residual of N and D together": fit.together.residual,
         "held out": [asdict(each) for each in fit.held_out],
-        "ranges": {name: float(of.max() / of.min()) for name, of in ranges.items()},
+        "ranges": {
+            "N": float(points.parameters.max() / points.parameters.min()),
+            "D": float(points.tokens.max() / points.tokens.min()),
+        },
     }
 
 
