@@ -22,7 +22,7 @@ examples:
 
 
 def ablate() -> argparse.ArgumentParser:
-    parser = command_parser(__doc__, EPILOG, run_of("ablations.command"))
+    parser = command_parser(__doc__, EPILOG, run_of("ablations.table"))
     recipe = "the table's file, such as examples/ablations/variants.yaml"
     add_recipe(parser, recipe, Path("work/multi30k"), "ablations")
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only (default: all)")

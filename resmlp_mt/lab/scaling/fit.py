@@ -122,8 +122,8 @@ class HeldOut:
 class FamilyFit:
     """What was found of a family; where something lacks for a fit (``why_not``), nothing but a frontier.
 
-    ``sizes`` have the exponents of the split too, ``N*`` and ``D*``, and ``compute`` the exponent of C in the sizes that
-    are best, ``N on the frontier``.
+    ``sizes`` have the exponents of the split too, ``N*`` and ``D*``, and ``compute`` has ``N on the frontier``, the
+    exponent of C in the sizes that are best.
     """
 
     runs: list[Run]  # those that have not diverged
