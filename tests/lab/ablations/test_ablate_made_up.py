@@ -51,12 +51,7 @@ def commands(monkeypatch):
                 raise UserError("fairseq-train failed: --dropout is 2.0")
             lines = ["fairseq_cli.train | num. shared model params: 9 (num. trained: 9)"]
             perplexity = str(PERPLEXITY.get((folder.name, seed), 6.0))
-            checkpoint = {
-                "model": {"weight": torch.ones(1)},
-                "args": None,
-                "extra_state": {},
-                "optimizer_history": [{}],
-            }
+            history = {"args": None, "extra_state": {}, "optimizer_history": [{}]}
             for epoch in range(1, int(option["--max-epoch"]) + 1):
                 updates = str(5 * epoch)
                 inner = {"wps": str(100 * seed), "num_updates": updates, "loss": "1"}
