@@ -68,6 +68,10 @@ class MixingMatrix:
         return f"{self.side} {self.layer}"
 
     @property
+    def file_name(self) -> str:
+        return self.name.replace(" ", "-")
+
+    @property
     def causal(self) -> bool:
         return self.side == "decoder"
 

@@ -174,30 +174,28 @@ class Report:
             named = zip(self.names, self.readings, strict=True)
             captions = [f"{name}\n{reading.updates:,} updates" for name, reading in named]
             found["Change"] = {
-                f"change-{file_name(mixings[0])}": pictures.change(mixings, captions)
+                f"change-{mixings[0].file_name}": pictures.change(mixings, captions)
                 for mixings in zip(*self.series, strict=True)
             }
-        found["Layers"] = {file_name(mixing): pictures.layer(mixing) for mixing in last}
+        found["Layers"] = {mixing.file_name: pictures.layer(mixing) for mixing in last}
         return found
 
     def as_page(self, drawn: dict[str, dict[str, bytes]]) -> str:
         """Everything on one HTML page, of pictures by heading and name."""
+        rows = [["checkpoint", "architecture", "updates"]]
+        rows += [[str(reading.path), reading.architecture, f"{reading.updates:,}"] for reading in self.readings]
+        whole = {mixing.side: mixing.length for mixing in self.readings[-1].mixings}
+        shown = "; ".join(f"{side}, 1 to {used} of {whole[side]}" for side, used in self.used.lengths.items())
+        positions = page.paragraph(f"Positions shown: {shown}, {self.used.how}.")
+        sections = {"Checkpoints": [page.table(rows), positions]}
         tables = {"Profiles": self._explained(), "Sparsity": self._sparsities()}
         single = max(len(mixing.weights) for mixing in self.series[-1]) == 1
-        sections = {"Checkpoints": self._checkpoints()}
         for title, part in drawn.items():
             small = title == "Sparsity" or (title == "Layers" and single)
             sections[title] = [page.paragraph(NOTES[title])] if title in NOTES else []
             sections[title] += [page.picture(png, f"{title}: {name}", small) for name, png in part.items()]
             sections[title] += [page.table(tables[title])] if title in tables else []
         return page.page(f"Token mixing of {self.names[-1]}", [], sections)
-
-    def _checkpoints(self) -> list[str]:
-        rows = [["checkpoint", "architecture", "updates"]]
-        rows += [[str(reading.path), reading.architecture, f"{reading.updates:,}"] for reading in self.readings]
-        whole = {mixing.side: mixing.length for mixing in self.readings[-1].mixings}
-        shown = "; ".join(f"{side}, 1 to {used} of {whole[side]}" for side, used in self.used.lengths.items())
-        return [page.table(rows), page.paragraph(f"Positions shown: {shown}, {self.used.how}.")]
 
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]
@@ -216,10 +214,6 @@ class Report:
             [mixing.name, *(shares.get((mixing.side, mixing.layer, matrix), "") for matrix in columns)]
             for mixing in self.series[-1]
         ]
-
-
-def file_name(mixing: MixingMatrix) -> str:
-    return mixing.name.replace(" ", "-")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ identify.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,11 +75,11 @@ def _huber(left: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return (weights * np.where(size <= DELTA, size**2 / 2, DELTA * (size - DELTA / 2))).sum(-1)
 
 
-def solve(law: Residuals, grid: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def solve(law: Residuals, grid: Any, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Fit a law to problem 0, all points with weight 1, from a grid of starts, and from there to others by weights."""
-    first = np.zeros(1, int)
-    points = law(grid[:1], first)[0].shape[1]
-    candidates, costs = minimize(lambda theta, _: law(theta, first), grid, np.ones((len(grid), points)))
+    starts, first = np.array(grid), np.zeros(1, int)
+    points = law(starts[:1], first)[0].shape[1]
+    candidates, costs = minimize(lambda theta, _: law(theta, first), starts, np.ones((len(starts), points)))
     found = candidates[[np.argmin(costs)]]
     if weights is None:
         return found, found[:0]
@@ -111,7 +111,7 @@ class Points:
 def fit_sizes(points: Points, weights: np.ndarray | None = None) -> list[Fitted]:
     """Fit ``L(N, D)``; families have one E, and each its own A, alpha, B and beta.
 
-    Solved for are log E, and of each family log A and alpha, log B and beta, with N and D over their geometric means.
+    Solved for are log E, and of each family log A, alpha, log B and beta, with N and D over their geometric means.
     """
     lowest = points.loss.min()
     medians = [np.median(points.loss[points.family == family]) for family in range(points.family.max() + 1)]
@@ -119,7 +119,7 @@ def fit_sizes(points: Points, weights: np.ndarray | None = None) -> list[Fitted]
     for floor, alpha, beta in product(FLOORS, EXPONENTS, EXPONENTS):
         half = [np.log(max(median - floor * lowest, 1e-3) / 2) for median in medians]
         grid.append([np.log(floor * lowest), *(each for a in half for each in (a, alpha, a, beta))])
-    found = solve(lambda theta, _: _sizes(theta, points), np.array(grid), weights)
+    found = solve(lambda theta, _: _sizes(theta, points), grid, weights)
     one, many = ([_named_sizes(theta, points, family) for family in range(len(medians))] for theta in found)
     return list(zip(one, many, strict=True))
 
@@ -210,7 +210,7 @@ def fit_compute(compute: np.ndarray, loss: np.ndarray, weights: np.ndarray) -> F
     def law(theta: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return _compute(theta, x, loss[which])
 
-    nearest, _ = solve(law, np.array(grid), None)
+    nearest, _ = solve(law, grid)
     one, many = solve(law, nearest, weights)  # from there again, for a few digits more
     return _named_compute(one, center), _named_compute(many, center)
 
