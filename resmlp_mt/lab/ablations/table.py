@@ -47,10 +47,6 @@ class Spread:
         return f"{self.mean:.2f}" + (f" +- {self.sd:.2f}" if self.sd is not None else "")
 
 
-def spread(figures: Sequence[float]) -> Spread:
-    return Spread(statistics.fmean(figures), statistics.stdev(figures) if len(figures) > 1 else None)
-
-
 @dataclass(frozen=True)
 class Difference:
     """How far the mean of a row is from another's, with Welch's t interval; none where nothing tells the variance."""
@@ -134,7 +130,11 @@ class Table:
 
     def spreads(self, row: str) -> dict[str, Spread]:
         """By COMPARED, mean and standard deviation over a row's trainings."""
-        return {figure: spread(self.values(row, figure)) for figure in COMPARED}
+        values = {figure: self.values(row, figure) for figure in COMPARED}
+        return {
+            figure: Spread(statistics.fmean(each), statistics.stdev(each) if len(each) > 1 else None)
+            for figure, each in values.items()
+        }
 
     def differences(self) -> dict[str, dict[str, Difference]]:
         """By row and figure, how far a row is from the one that all are compared with; over seeds."""
@@ -151,8 +151,8 @@ class Table:
         """Everything, as JSON values."""
         values = asdict(self)
         if self.seeds:
-            values["over seeds"] = _as_json({row: self.spreads(row) for row in self.rows})
-            values["differences"] = _as_json(self.differences())
+            values["over seeds"] = {row: _as_json(self.spreads(row)) for row in self.rows}
+            values["differences"] = {row: _as_json(figures) for row, figures in self.differences().items()}
         return values
 
     def tables(self) -> list[list[list[str]]]:
@@ -237,8 +237,8 @@ def _cells(compared: list[str], row: Sequence[Figures]) -> list[str]:
     ]
 
 
-def _as_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {row: {figure: asdict(each) for figure, each in figures.items()} for row, figures in rows.items()}
+def _as_json(figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {figure: asdict(each) for figure, each in figures.items()}
 
 
 def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about: Mapping[str, str]) -> Table:
