@@ -33,8 +33,7 @@ def families(few_resamples):
         "transformer": fit_family(made_runs("transformer", ONE, SIZES, AMOUNTS, 0.003, 1), 1),
         "none": fit_family(made_runs("none", OTHER, SIZES, AMOUNTS, 0.003, 2), 2),
     }
-    broken = made_runs("heads", ONE, SIZES, AMOUNTS[:2])
-    return made | {"heads": fit_family(broken)}
+    return made | {"heads": fit_family(made_runs("heads", ONE, SIZES, AMOUNTS[:2]))}
 
 
 def test_the_constants_of_known_laws_and_their_differences_are_in_their_intervals(families):
@@ -55,10 +54,7 @@ def test_the_constants_of_known_laws_and_their_differences_are_in_their_interval
 
 def test_what_is_held_out_is_predicted_within_two_per_cent(families):
     fit = families["transformer"]
-    assert [(each.what, each.runs) for each in fit.held_out] == [
-        ("the largest size", 5),
-        ("the largest amount of data", 5),
-    ]
+    assert {each.what: each.runs for each in fit.held_out} == {"the largest size": 5, "the largest amount of data": 5}
     assert all(0 < each.error < 0.02 for each in fit.held_out)
     assert all(each.error < each.error_together for each in fit.held_out)  # another law than that of these runs
     assert fit.sizes["non_embedding"].residual < fit.together.residual < 0.05
@@ -112,14 +108,12 @@ def test_a_run_that_diverged_is_shown_left_out_and_counted(families):
     fit = fit_family([*runs, gone, nothing], 1)
     assert fit.runs == runs
     assert fit.constants == families["transformer"].constants
-    everything = [*runs, gone, nothing]
-    study = Study("A study", 30, everything, {"transformer": fit}, 0.5, {"command": "scale"})
-    assert study.notes()[0] == (
-        f"27 of 30 trainings are finished. 2 diverged and are left out: {gone.cell.name}, {nothing.cell.name}."
-    )
-    assert json.loads(json.dumps(study.as_json()))["diverged"] == [gone.cell.name, nothing.cell.name]
-    labels = [text.get_text() for text in figure_of(study.families, everything).legends[0].get_texts()]
+    study = Study("A study", 30, [*runs, gone, nothing], {"transformer": fit}, 0.5, {"command": "scale"})
+    names = [gone.cell.name, nothing.cell.name]
+    told = f"27 of 30 trainings are finished. 2 diverged and are left out: {', '.join(names)}."
+    assert study.notes()[0] == told
+    assert json.loads(json.dumps(study.as_json()))["diverged"] == names
+    labels = [text.get_text() for text in figure_of(study.families, study.runs).legends[0].get_texts()]
     assert "diverged, left out" in labels
     png = drawn(study)
-    assert png is not None
-    assert png[:4] == b"\x89PNG" and int.from_bytes(png[16:20], "big") == 1200
+    assert png is not None and png[:4] == b"\x89PNG" and int.from_bytes(png[16:20], "big") == 1200
