@@ -75,8 +75,8 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
         range_of = f" ({min(explained):.0%} - {max(explained):.0%})" if len(found) > 1 else ""
         title = f"{mixing.name}\ndiagonals explain {np.mean(explained):.0%}{range_of}"
         axis.set_title(title, fontsize="small")
-        axis.axhline(0, color="0.6", linewidth=0.8, zorder=0)
-        axis.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+        for line in axis.axhline, axis.axvline:
+            line(0, color="0.6", linewidth=0.8, zorder=0)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.tick_params(labelsize="small")
         axis.grid(alpha=0.25)
@@ -149,12 +149,10 @@ def sparsity(found: Sequence[Sparsity]) -> Figure:
     labels = {"A": "A (mixing)", "W1": "W1 (MLP)", "W2": "W2 (MLP)"}
     for axis, side in zip(axes, sides, strict=True):
         for number, name in enumerate(names):
-            points = [(each.layer, each.share) for each in found if (each.side, each.matrix) == (side, name)]
+            shares = {each.layer: each.share for each in found if (each.side, each.matrix) == (side, name)}
             label = labels.get(name, f"{name} (cross-attention)")
             style = "o-" if name == "A" else "s--" if name.startswith("W") else "^:"
-            axis.plot(
-                *zip(*points, strict=True) if points else ([], []), style, color=PLAIN[number % len(PLAIN)], label=label
-            )
+            axis.plot([*shares], [*shares.values()], style, color=PLAIN[number % len(PLAIN)], label=label)
         axis.set_title(side)
         axis.set_xlabel("layer")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
