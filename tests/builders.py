@@ -2,8 +2,10 @@
 
 from argparse import Namespace
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary, data_utils
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
@@ -143,3 +145,12 @@ def decode_in_steps(model, sources, targets, left_pad, drop_at):
         keys = [keys[k] for k in order]
         model.decoder.reorder_incremental_state_scripting(state, torch.tensor(order))
     return {key: torch.stack(rows) for key, rows in out.items()}, beams
+
+
+def binarize(folder, subset, lang, sentences):
+    """One side of a subset of en-de, as fairseq-preprocess leaves it; a sentence is its symbols, ``</s>`` included."""
+    prefix = f"{folder}/{subset}.en-de.{lang}"
+    builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
+    for sentence in sentences:
+        builder.add_item(torch.tensor(sentence))
+    builder.finalize(f"{prefix}.idx")

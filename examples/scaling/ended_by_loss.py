@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 
 from resmlp_mt.lab.scaling.fit import differences, fit_family
-from resmlp_mt.lab.scaling.grid import Cell, Parameters
-from resmlp_mt.lab.scaling.runs import STOPPED, Run
+from resmlp_mt.lab.scaling.grid import STOPPED, Cell, Parameters, Run
 
 
 def read(path: Path) -> list[Run]:

@@ -80,7 +80,7 @@ def _plot(args: argparse.Namespace) -> None:
     if os.path.lexists(args.out) and not args.out.is_dir():
         raise UserError(f"--out {args.out}: is no folder: choose another name")
     import_user_dir(args.user_dir)
-    run_of("analysis.command")(args)
+    run_of("analysis.report")(args)
 
 
 def _plot_training(args: argparse.Namespace) -> None:

@@ -39,7 +39,7 @@ def table5() -> argparse.ArgumentParser:
 
 
 def cost() -> argparse.ArgumentParser:
-    parser = command_parser(None, FORMULA, run_of("analysis.cost"))
+    parser = command_parser(None, FORMULA, run_of("analysis.flops"))
     parser.add_argument("pairs", nargs="*", metavar="PAIR", help="en-de or en-fr (default: both)")
     parser.add_argument("--gpu", choices=["V100", "A100"], default="V100", help="whose peak is taken")
     share = number_within(0.001, 1)

@@ -41,14 +41,14 @@ example:
 
 
 def ablate() -> argparse.ArgumentParser:
-    parser = command_parser(None, ROWS, run_of("ablations.command"))
+    parser = command_parser(None, ROWS, run_of("ablations.table"))
     _add_trainings(parser, "examples/ablations/variants.yaml", "ROW", "ablations", Path("work/multi30k"))
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only (default: all)")
     return parser
 
 
 def scale() -> argparse.ArgumentParser:
-    parser = command_parser(None, CELLS, run_of("scaling.command"))
+    parser = command_parser(None, CELLS, run_of("scaling.page"))
     what = _add_trainings(parser, "examples/scaling/tatoeba.yaml", "CELL", "scaling")
     add_flag(what, "--dry-run", "train nothing: tell the cells and their cost")
     return parser

@@ -24,19 +24,19 @@ def figure_of(table: Table) -> Figure:
     """Three panels, a line of them a row."""
     rows = table.rows
     figure = Figure(figsize=(12, 1.7 + 0.36 * len(rows)), layout="constrained")
-    axes = figure.subplots(1, 3, sharey=True)
-    if table.seeds:
-        score = perplexity = "small: each seed; whiskers: standard deviation"
-    else:
-        score, perplexity = "whiskers: 95 % interval (bootstrap)", ""
-    _dots(axes[0], table, "sacrebleu", "{:.1f}", whiskers(table, "sacrebleu"))
-    axes[0].set_xlabel(f"sacreBLEU, higher is better\n{score}")
-    _dots(axes[1], table, "perplexity", "{:.2f}", whiskers(table, "perplexity"))
-    axes[1].set_xlabel(f"validation perplexity, lower is better\n{perplexity}")
-    _bars(axes[2], table, [fmean(each.training.words_per_second for each in row) for row in rows.values()])
-    axes[2].set_xlabel("speed of the training\n(target subwords a second of the clock)")
-    axes[0].set_yticks(range(len(rows)), list(rows))
-    axes[0].set_ylim(len(rows) - 0.5, -0.6)
+    score, perplexity, speed = figure.subplots(1, 3, sharey=True)
+    told = "small: each seed; whiskers: standard deviation" if table.seeds else ""
+    _dots(score, table, "sacrebleu", "{:.1f}")
+    score.set_xlabel(f"sacreBLEU, higher is better\n{told or 'whiskers: 95 % interval (bootstrap)'}")
+    _dots(perplexity, table, "perplexity", "{:.2f}")
+    perplexity.set_xlabel(f"validation perplexity, lower is better\n{told}")
+    words = [fmean(each.training.words_per_second for each in row) for row in rows.values()]
+    bars = speed.barh(range(len(rows)), words, color=[*map(_color, rows)], height=0.5)
+    speed.bar_label(bars, [f"{value:,.0f}" for value in words], padding=3, fontsize="small", bbox=_PLAIN)
+    speed.set_xlabel("speed of the training\n(target subwords a second of the clock)")
+    _finish(speed, table, words)
+    score.set_yticks(range(len(rows)), list(rows))
+    score.set_ylim(len(rows) - 0.5, -0.6)
     figure.suptitle(f"{table.title} ({table.budget})\ndotted: {table.baseline}, which the others are compared with")
     return figure
 
@@ -58,9 +58,9 @@ def _color(row: str) -> str:
     return SYSTEMS.get(row.lower(), RESMLP)
 
 
-def _dots(axis: Any, table: Table, figure: str, form: str, errors: list[float]) -> None:
+def _dots(axis: Any, table: Table, figure: str, form: str) -> None:
     means = [table.spreads(name)[figure].mean for name in table.rows]
-    for place, (row, mean, error) in enumerate(zip(table.rows, means, errors, strict=True)):
+    for place, (row, mean, error) in enumerate(zip(table.rows, means, whiskers(table, figure), strict=True)):
         color = _color(row)
         axis.errorbar(mean, place, xerr=error or None, fmt="o", color=color, capsize=3)
         if table.seeds:
@@ -72,12 +72,6 @@ def _dots(axis: Any, table: Table, figure: str, form: str, errors: list[float]) 
         )  # fmt: skip
     axis.grid(axis="x", alpha=0.3)
     _finish(axis, table, means)
-
-
-def _bars(axis: Any, table: Table, values: list[float]) -> None:
-    bars = axis.barh(range(len(values)), values, color=[*map(_color, table.rows)], height=0.5)
-    axis.bar_label(bars, [f"{value:,.0f}" for value in values], padding=3, fontsize="small", bbox=_PLAIN)
-    _finish(axis, table, values)
 
 
 def _finish(axis: Any, table: Table, values: list[float]) -> None:

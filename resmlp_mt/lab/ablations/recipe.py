@@ -31,27 +31,19 @@ UPDATES = "{updates}"
 class Recipe(SharedSettings):
     """One table; ``reference`` is the text of the subset's target side.
 
-    Attributes:
-        baseline: the row that all others are compared with
-        rows: name, options of fairseq-train (None: none)
-        max_epoch: the budget of a row, in epochs
-        updates_per_epoch: batches of an epoch, with which ``${updates}`` is a row's whole budget in updates; checked
-        subset: what is translated
-        search: options of fairseq-generate
-        average: how many of the last epochs' checkpoints are averaged
-        seeds: if there are any, every row is trained once with each of them, and ``seed`` is not used
-        epochs: the budgets of rows that have another than ``max_epoch``
+    With ``updates_per_epoch``, which is checked, ``${updates}`` is a row's whole budget in updates. If there are
+    ``seeds``, every row is trained once with each of them, and ``seed`` is not used.
     """
 
-    baseline: str = MISSING
-    rows: dict[str, Any] = MISSING
-    max_epoch: int = MISSING
+    baseline: str = MISSING  # the row that all others are compared with
+    rows: dict[str, Any] = MISSING  # name, options of fairseq-train (None: none)
+    max_epoch: int = MISSING  # the budget of a row
     updates_per_epoch: int = MISSING
-    subset: str = "test"
-    search: str = "--beam 4"
-    average: int = 5
+    subset: str = "test"  # what is translated
+    search: str = "--beam 4"  # options of fairseq-generate
+    average: int = 5  # how many of the last epochs' checkpoints are averaged
     seeds: list[int] = field(default_factory=list)
-    epochs: dict[str, int] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)  # of rows that have another budget than max_epoch
 
     def epochs_of(self, row: str) -> int:
         return self.epochs.get(row, self.max_epoch)

@@ -1,6 +1,11 @@
-"""The figures of a table's rows, and the table as text, as Markdown and as JSON."""
+"""``ablate``: train what is not finished; the figures of a table's rows as text, Markdown, JSON and pictures."""
 
+import argparse
+import importlib.util
+import json
+import shlex
 import statistics
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,12 +15,12 @@ from typing import Any
 from scipy import stats
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import read_lines
+from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, write_json
 from resmlp_mt.common.tables import facts, markdown_table, text_table
-from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder
-from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, read_training
-from resmlp_mt.lab.trainings.queue import duration
-from resmlp_mt.score.bleu import Score, detokenized_scores, paired_bootstrap
+from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
+from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, draw_curves, read_curves, read_training
+from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
+from resmlp_mt.score.bleu import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
 
@@ -33,23 +38,18 @@ HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean of a row's figures with different seeds, and the sample's standard deviation; None of one figure."""
+    """The mean of a row's figures with different seeds, and the sample's standard deviation; none of one figure."""
 
     mean: float
     sd: float | None
 
-
-def spread(figures: Sequence[float]) -> Spread:
-    return Spread(statistics.fmean(figures), statistics.stdev(figures) if len(figures) > 1 else None)
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" + (f" +- {self.sd:.2f}" if self.sd is not None else "")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far the mean of a row is from that of another.
-
-    ``low`` and ``high`` are Welch's t interval, for unequal variances; None where nothing tells the variance: one of
-    the rows has a single figure, or in neither does any figure differ from the others.
-    """
+    """How far the mean of a row is from another's, with Welch's t interval; none where nothing tells the variance."""
 
     mean: float
     low: float | None = None
@@ -66,10 +66,7 @@ class Difference:
 
 
 def difference(row: Sequence[float], baseline: Sequence[float]) -> Difference:
-    """The difference of two rows' means, with its interval over seeds.
-
-    The two are taken as independent: an equal seed makes the order of the batches equal, not the weights.
-    """
+    """The two are taken as independent: an equal seed makes the order of the batches equal, not the weights."""
     mean = statistics.fmean(row) - statistics.fmean(baseline)
     if min(len(row), len(baseline)) < 2 or max(len(set(row)), len(set(baseline))) < 2:
         return Difference(mean)
@@ -81,23 +78,16 @@ def difference(row: Sequence[float], baseline: Sequence[float]) -> Difference:
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of one training of the row ``name``.
-
-    Attributes:
-        options: of fairseq-train, those that the row has of its own
-        trained: date and circumstances of the training
-        scores: ``sacrebleu`` and ``chrf2`` of the translation
-        bootstrap: the same compared with the baseline's translation of the same seed; none for the baseline itself
-    """
+    """What is known of one training of the row ``name``."""
 
     name: str
     seed: int
-    options: str
+    options: str  # of fairseq-train, those that the row has of its own
     training: TrainingFigures
     processor_seconds: float
-    trained: dict[str, str]
-    scores: dict[str, Score]
-    bootstrap: dict[str, Any] | None
+    trained: dict[str, str]  # date and circumstances
+    scores: dict[str, Score]  # ``sacrebleu`` and ``chrf2`` of the translation
+    bootstrap: dict[str, Any] | None  # the same beside the baseline of the same seed; none for the baseline itself
 
     def value(self, figure: str) -> float:
         """One of COMPARED."""
@@ -115,22 +105,16 @@ class Figures:
 
 @dataclass(frozen=True)
 class Table:
-    """The trainings that are finished.
-
-    Attributes:
-        scored: what the scores are of
-        names: of all rows, in their order
-        seeds: of every row's trainings; empty where each row has only one
-    """
+    """The trainings that are finished."""
 
     title: str
     baseline: str
     budget: str
-    scored: str
+    scored: str  # what the scores are of
     about: dict[str, str]
     figures: list[Figures]
-    names: list[str]
-    seeds: tuple[int, ...] = ()
+    names: list[str]  # of all rows, in their order
+    seeds: tuple[int, ...] = ()  # of every row's trainings; empty where each row has only one
 
     @property
     def rows(self) -> dict[str, list[Figures]]:
@@ -146,16 +130,19 @@ class Table:
 
     def spreads(self, row: str) -> dict[str, Spread]:
         """By COMPARED, mean and standard deviation over a row's trainings."""
-        return {figure: spread(self.values(row, figure)) for figure in COMPARED}
+        values = {figure: self.values(row, figure) for figure in COMPARED}
+        return {
+            figure: Spread(statistics.fmean(each), statistics.stdev(each) if len(each) > 1 else None)
+            for figure, each in values.items()
+        }
 
     def differences(self) -> dict[str, dict[str, Difference]]:
         """By row and figure, how far a row is from the one that all are compared with; over seeds."""
         if not self.seeds or self.baseline not in self.rows:
             return {}
+        theirs = {figure: self.values(self.baseline, figure) for figure in COMPARED}
         return {
-            row: {
-                figure: difference(self.values(row, figure), self.values(self.baseline, figure)) for figure in COMPARED
-            }
+            row: {figure: difference(self.values(row, figure), theirs[figure]) for figure in COMPARED}
             for row in self.rows
             if row != self.baseline
         }
@@ -164,8 +151,8 @@ class Table:
         """Everything, as JSON values."""
         values = asdict(self)
         if self.seeds:
-            values["over seeds"] = _as_json({row: self.spreads(row) for row in self.rows})
-            values["differences"] = _as_json(self.differences())
+            values["over seeds"] = {row: _as_json(self.spreads(row)) for row in self.rows}
+            values["differences"] = {row: _as_json(figures) for row, figures in self.differences().items()}
         return values
 
     def tables(self) -> list[list[list[str]]]:
@@ -181,13 +168,11 @@ class Table:
         heading = ["", *(["seeds"] if self.seeds else []), *HEADING]
         lines = {name: [name, *[""] * (len(heading) - 1)] for name in self.names}
         for name, row in self.rows.items():
-            lines[name] = [name, *(self._cells_over_seeds(name, row) if self.seeds else row[0].cells())]
+            if self.seeds:
+                lines[name] = [name, str(len(row)), *_cells([str(each) for each in self.spreads(name).values()], row)]
+            else:
+                lines[name] = [name, *row[0].cells()]
         return [heading, *lines.values()]
-
-    def _cells_over_seeds(self, name: str, row: list[Figures]) -> list[str]:
-        spreads = self.spreads(name).values()
-        told = [f"{each.mean:.2f}" + (f" +- {each.sd:.2f}" if each.sd is not None else "") for each in spreads]
-        return [str(len(row)), *_cells(told, row)]
 
     def _cells_of_differences(self) -> list[list[str]]:
         heading = [f"minus {self.baseline}", *COMPARED.values()]
@@ -252,8 +237,8 @@ def _cells(compared: list[str], row: Sequence[Figures]) -> list[str]:
     ]
 
 
-def _as_json(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {row: {figure: asdict(each) for figure, each in figures.items()} for row, figures in rows.items()}
+def _as_json(figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {figure: asdict(each) for figure, each in figures.items()}
 
 
 def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about: Mapping[str, str]) -> Table:
@@ -268,20 +253,12 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
     figures = []
     for row in finished:
         check_updates(row.log, recipe.updates_per_epoch)
-        text = texts[row.name, row.seed]
-        baseline = texts.get((recipe.baseline, row.seed)) if row.name != recipe.baseline else None
-        figures.append(
-            Figures(
-                name=row.name,
-                seed=row.seed,
-                options=" ".join(recipe.own_options(row.name)),
-                training=read_training(row.log, recipe.epochs_of(row.name)),
-                processor_seconds=row.processor_seconds,
-                trained=row.trained,
-                scores=detokenized_scores(text, expected, language),
-                bootstrap=paired_bootstrap(text, baseline, expected, language) if baseline is not None else None,
-            )
-        )
+        text, bootstrap = texts[row.name, row.seed], None
+        if row.name != recipe.baseline and (recipe.baseline, row.seed) in texts:
+            bootstrap = paired_bootstrap(text, texts[recipe.baseline, row.seed], expected, language)
+        options, training = " ".join(recipe.own_options(row.name)), read_training(row.log, recipe.epochs_of(row.name))
+        scores, seconds = detokenized_scores(text, expected, language), row.processor_seconds
+        figures.append(Figures(row.name, row.seed, options, training, seconds, row.trained, scores, bootstrap))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"
     return Table(
         title=recipe.title,
@@ -301,3 +278,54 @@ def running_text(path: Path, count: int, language: str) -> list[str]:
     check_tokenization(words, True, str(path))
     moses = Moses(language)
     return [moses.text(line) for line in words]
+
+
+def save(table: Table, rows: list[RowFolder], out: Path) -> None:
+    """Write the table's files."""
+    pictures: list[str] = []
+    markdown, as_json, *drawn = rows[0].recipe.table_files
+    if importlib.util.find_spec("matplotlib"):
+        from resmlp_mt.lab.ablations.plots import draw
+
+        pictures = drawn
+        draw(table, out / pictures[0])
+        draw_curves({row.label: read_curves(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
+    else:
+        print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
+    write_json(out / as_json, table.as_json())
+    with atomic_write(out / markdown) as stream:
+        stream.write(table.as_markdown(pictures))
+
+
+def recorded(recipe: Path) -> dict[str, float]:
+    """Processor seconds of a training of each row, by an earlier run's table beside the recipe; nothing without one."""
+    try:
+        rows = json.loads(recipe.with_suffix(".json").read_text(encoding="utf-8"))["figures"]
+        return {str(row["name"]): float(row["processor_seconds"]) for row in rows}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train what is not finished and make the table."""
+    recipe = read_recipe(args.recipe)
+    sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
+    only, anew = (known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.retrain))
+    if not anew <= only:
+        raise UserError(f"--retrain {' '.join(sorted(anew - only))}: not of the --rows: {', '.join(args.rows)}")
+    out = args.out or args.work / "ablations" / args.recipe.stem
+    reference, data = args.work / recipe.reference, args.work / recipe.data
+    check_places(reference, data, out)
+    rows = row_folders(recipe, out, data)
+    outputs = [*(out / name for name in recipe.table_files), *(row.folder for row in rows)]
+    check_outputs(outputs, [args.recipe, reference, data])
+
+    failed = []
+    if not args.table:
+        failed = train_all([row for row in rows if row.name in only], args.jobs, anew, recorded(args.recipe))
+    command = shlex.join(["resmlp-mt", "ablate", *sys.argv[1:]])
+    table = make_table(recipe, rows, reference, {"Made by": f"`{command}`"})
+    save(table, rows, out)
+    print(table.as_text())
+    if failed:
+        raise UserError(f"not finished: {'; '.join(failed)}")

@@ -6,17 +6,25 @@ positions cost what real ones do. Square matrices over positions (attention, A) 
 also in decoders.
 
 A training step needs 3 times the FLOPs of its forward pass: the backward pass multiplies each product's gradient by
-both of its factors.
+both of its factors. By that, what training the systems of table 5, and two beyond it, costs.
 """
 
+import argparse
 import ast
+import json
+import os
+import shlex
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.tables import markdown_table, text_table
+from resmlp_mt.lab.models import training_args
 
 TRAINING = 3
 """A forward and a backward pass over a forward pass alone."""
@@ -24,23 +32,39 @@ TRAINING = 3
 
 @dataclass(frozen=True)
 class TranslationModel:
-    """An encoder and a decoder, of which the decoder projects to a vocabulary of this size."""
+    """The FLOPs of a model as a polynomial in the lengths of source and target.
 
-    vocabulary: int
-    beams_share: ClassVar[bool] = False
-    """whether on a CPU the beams of a sentence share its keys and values (``models.beams``)"""
+    Attributes:
+        encoder_position: of the encoder, for each position
+        decoder_position: of the decoder, for each target position
+        cross: for each pair of a source and a target position
+        encoder_pair, decoder_pair: for each pair of positions of one side
+        keys_and_values: of the decoder, for each source position; they are kept between steps
+        beyond_the_end: of the decoder, for positions that it computes and drops
+        beams_share: whether on a CPU the beams of a sentence share its keys and values (``models.beams``)
+    """
+
+    encoder_position: int
+    decoder_position: int
+    cross: int = 0
+    encoder_pair: int = 0
+    decoder_pair: int = 0
+    keys_and_values: int = 0
+    beyond_the_end: int = 0
+    beams_share: bool = False
 
     def encoder(self, source: int) -> int:
         """FLOPs of a source sentence of that length."""
-        raise NotImplementedError
+        return source * (self.encoder_position + source * self.encoder_pair)
 
     def decoder(self, source: int, target: int) -> int:
         """FLOPs of a target sentence beside its encoded source sentence, all positions at once."""
-        raise NotImplementedError
+        position = self.decoder_position + target * self.decoder_pair + source * self.cross
+        return target * position + self.kept(source) + self.beyond_the_end
 
     def kept(self, source: int) -> int:
-        """Those of the decoder's FLOPs that are for the source sentence alone: keys and values, kept between steps."""
-        return 0
+        """Those of the decoder's FLOPs that are for the source sentence alone."""
+        return source * self.keys_and_values
 
     def forward(self, source: int, target: int) -> int:
         """FLOPs of the forward pass over a pair of sentences of these lengths."""
@@ -50,151 +74,189 @@ class TranslationModel:
         return self.forward(source, target) / target
 
 
-@dataclass(frozen=True)
-class ResMLP(TranslationModel):
-    """This plugin's model (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
+Mixing = tuple[int, int]
+"""What connects the positions of one sentence: FLOPs for each position, and for each pair of positions."""
 
-    A mixing is A X, 2 T d a position, whether of one A or of heads; an MLP 4 d m; cross-attention is counted with the
-    Transformer's.
+
+def token_mixing(args: Any, window: int) -> Mixing:
+    """That of ``--token-mixing``, with a band that reaches so many positions.
+
+    What is weighted element by element is no product: a depthwise convolution, and what a band's weights weigh.
     """
-
-    width: int
-    mlp: int
-    encoder_layers: int
-    decoder_layers: int
-    mixing: str = "linear"  # what --token-mixing says
-    expansion: int = 0  # hidden units for each position of a mixing by an MLP
-    kernel: int = 0  # positions that a convolution reads
-    heads: int = 1  # of a gated mixing, each with a band of its own
-    band: int = 0  # positions on one side that a band reaches; 0: none
-    beams_share: ClassVar[bool] = True
-
-    def encoder(self, source: int) -> int:
-        return self.encoder_layers * source * (self.positions(source, 2 * self.band + 1) + 4 * self.width * self.mlp)
-
-    def decoder(self, source: int, target: int) -> int:
-        d = self.width
-        own = self.positions(target, self.band + 1) + 4 * d * self.mlp
-        cross = 4 * d * d + 4 * source * d  # queries, output; scores, weighted sums
-        return self.decoder_layers * target * (own + cross) + self.kept(source) + target * 2 * d * self.vocabulary
-
-    def kept(self, source: int) -> int:
-        return self.decoder_layers * source * 4 * self.width**2
-
-    def positions(self, length: int, window: int) -> int:
-        """FLOPs a position of what connects the positions of one sentence; a band reaches ``window`` of them.
-
-        What is weighted element by element is no product: a depthwise convolution, and what a band's weights weigh.
-        """
-        linear, over_channels = 2 * length * self.width, 2 * self.width**2
-        band = 2 * self.width * self.heads * window if self.band else 0
-        return {
-            "linear": linear,
-            "gated": linear + 3 * over_channels + band,  # values, gates, output
-            "none": 0,
-            "mlp": 2 * self.expansion * linear,
-            "conv": self.kernel * over_channels,
-            "depthwise": 0,
-            "separable": over_channels,
-        }[self.mixing]
+    d = args.encoder_embed_dim
+    over_channels = 2 * d * d
+    band = 2 * d * args.mixing_heads * window if args.mixing_band else 0
+    kinds: dict[str, Mixing] = {
+        "linear": (0, 2 * d),  # A X, whether of one A or of heads
+        "gated": (3 * over_channels + band, 2 * d),  # values, gates, output
+        "none": (0, 0),
+        "mlp": (0, 4 * d * args.mixing_expansion),
+        "conv": (over_channels * args.mixing_kernel, 0),
+        "depthwise": (0, 0),
+        "separable": (over_channels, 0),
+    }
+    return kinds[args.token_mixing]
 
 
-@dataclass(frozen=True)
-class Transformer(ResMLP):
-    """Vaswani et al. 2017: self-attention, 8 d^2 a position for four projections, 2 T d each for scores and sums."""
+def resmlp(args: Any, vocabulary: int) -> TranslationModel:
+    """This plugin's model (Touvron et al. 2021), and the Transformer (Vaswani et al. 2017), which differ in the mixing.
 
-    beams_share: ClassVar[bool] = False
+    An MLP is 4 d m a position; attention 8 d^2 for four projections, and 2 d a pair each for scores and weighted sums.
+    """
+    d, mlp = args.encoder_embed_dim, args.encoder_ffn_embed_dim
+    if (d, mlp) != (args.decoder_embed_dim, args.decoder_ffn_embed_dim):
+        raise UserError(f"{args.arch}: encoder and decoder of unequal width are not counted: make them equal")
+    attends = ARCH_MODEL_NAME_REGISTRY[args.arch] == "transformer"
+    if attends:
+        encoder = decoder = 8 * d * d, 4 * d
+    else:
+        encoder, decoder = token_mixing(args, 2 * args.mixing_band + 1), token_mixing(args, args.mixing_band + 1)
+    layers = args.decoder_layers
+    return TranslationModel(
+        encoder_position=args.encoder_layers * (encoder[0] + 4 * d * mlp),
+        encoder_pair=args.encoder_layers * encoder[1],
+        decoder_position=layers * (decoder[0] + 4 * d * mlp + 4 * d * d) + 2 * d * vocabulary,
+        decoder_pair=layers * decoder[1],
+        cross=layers * 4 * d,
+        keys_and_values=layers * 4 * d * d,
+        beams_share=not attends,
+    )
 
-    def positions(self, length: int, window: int) -> int:
-        return 8 * self.width**2 + 4 * length * self.width
 
-
-@dataclass(frozen=True)
-class ConvS2S(TranslationModel):
+def convs2s(args: Any, vocabulary: int) -> TranslationModel:
     """Gehring et al. 2017, as fairseq's ``fconv``: gated convolutions, attention in every decoder layer.
 
     A layer of c channels and kernel k over p channels is a convolution to 2 c channels, 4 k p c a position, and, where
     c is not p, a projection 2 p c of the residual. The decoder also convolves over k - 1 positions beyond the end, and
     drops them.
     """
-
-    width: int
-    out: int
-    encoder_layers: Sequence[tuple[int, int]]  # (channels, kernel) of each layer
-    decoder_layers: Sequence[tuple[int, int]]
-
-    def encoder(self, source: int) -> int:
-        first, last = self.encoder_layers[0][0], self.encoder_layers[-1][0]
-        return source * 2 * self.width * (first + last) + self._convolutions(self.encoder_layers, source, False)
-
-    def decoder(self, source: int, target: int) -> int:
-        first, last = self.decoder_layers[0][0], self.decoder_layers[-1][0]
-        attention = sum(4 * c * self.width + 4 * source * self.width for c, _ in self.decoder_layers)
-        ends = 2 * self.width * first + 2 * last * self.out + 2 * self.out * self.vocabulary
-        return target * (attention + ends) + self._convolutions(self.decoder_layers, target, True)
-
-    @staticmethod
-    def _convolutions(layers: Sequence[tuple[int, int]], length: int, causal: bool) -> int:
-        total, before = 0, layers[0][0]
-        for channels, kernel in layers:
-            total += (length + (kernel - 1 if causal else 0)) * 4 * kernel * before * channels
-            if channels != before:
-                total += length * 2 * before * channels
-            before = channels
-        return total
+    width, out = args.encoder_embed_dim, args.decoder_out_embed_dim
+    encoder, decoder = _layers(args.encoder_layers), _layers(args.decoder_layers)
+    in_encoder, in_decoder = _convolutions(encoder), _convolutions(decoder)
+    attention = sum(4 * channels * width for channels, _ in decoder)
+    ends = 2 * width * decoder[0][0] + 2 * decoder[-1][0] * out + 2 * out * vocabulary
+    return TranslationModel(
+        encoder_position=2 * width * (encoder[0][0] + encoder[-1][0]) + sum(each for each, _ in in_encoder),
+        decoder_position=attention + ends + sum(each for each, _ in in_decoder),
+        cross=4 * width * len(decoder),
+        beyond_the_end=sum(dropped for _, dropped in in_decoder),
+    )
 
 
-@dataclass(frozen=True)
-class LSTM(TranslationModel):
-    """Luong et al. 2015, as fairseq's one-directional ``lstm``: input feeding, global attention on the last layer.
-
-    A cell is 8 h (in + h) a position, the attention 2 h^2 (query) and 4 h^2 (output); its scores and weighted sums are
-    no matrix products in fairseq and left out.
-    """
-
-    embedding: int
-    hidden: int
-    out: int
-    layers: int
-
-    def encoder(self, source: int) -> int:
-        return source * self._cells(self.embedding)
-
-    def decoder(self, source: int, target: int) -> int:
-        h = self.hidden
-        narrowed = 2 * h * self.out if self.out != h else 0
-        cells = self._cells(self.embedding + h)
-        return target * (cells + 6 * h * h + narrowed + 2 * self.out * self.vocabulary)
-
-    def _cells(self, inputs: int) -> int:
-        h = self.hidden
-        return 8 * h * (inputs + h) + (self.layers - 1) * 16 * h * h
-
-
-def of_options(args: Any, vocabulary: int) -> TranslationModel:
-    """The model that fairseq's options, architecture applied, describe; ``vocabulary`` is the target dictionary's."""
-    name = ARCH_MODEL_NAME_REGISTRY[args.arch]
-    if name in ("resmlp_transformer", "transformer"):
-        sizes = args.encoder_embed_dim, args.encoder_ffn_embed_dim
-        if sizes != (args.decoder_embed_dim, args.decoder_ffn_embed_dim):
-            raise UserError(f"{args.arch}: encoder and decoder of unequal width are not counted: make them equal")
-        if name == "transformer":
-            return Transformer(vocabulary, *sizes, args.encoder_layers, args.decoder_layers)
-        mixing = args.token_mixing, args.mixing_expansion, args.mixing_kernel, args.mixing_heads, args.mixing_band
-        return ResMLP(vocabulary, *sizes, args.encoder_layers, args.decoder_layers, *mixing)
-    if name == "fconv":
-        layers = [_layers(text) for text in (args.encoder_layers, args.decoder_layers)]
-        return ConvS2S(vocabulary, args.encoder_embed_dim, args.decoder_out_embed_dim, *layers)
-    if name == "lstm" and args.encoder_hidden_size == args.decoder_hidden_size and not args.encoder_bidirectional:
-        sizes = args.encoder_embed_dim, args.encoder_hidden_size
-        return LSTM(vocabulary, *sizes, args.decoder_out_embed_dim, args.encoder_layers)
-    raise UserError(f"{args.arch}: its FLOPs are not counted: give a ResMLP, a transformer, an fconv or a plain lstm")
+def _convolutions(layers: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of each layer the FLOPs for each position, and for the positions beyond the end of a decoder."""
+    found, before = [], layers[0][0]
+    for channels, kernel in layers:
+        convolution = 4 * kernel * before * channels
+        residual = 2 * before * channels if channels != before else 0
+        found.append((convolution + residual, (kernel - 1) * convolution))
+        before = channels
+    return found
 
 
 def _layers(text: str) -> list[tuple[int, int]]:
-    """fairseq's ``[(512, 3)] * 9 + [(1024, 3)] * 4``, read without running it."""
+    """Channels and kernels of fairseq's ``[(512, 3)] * 9 + [(1024, 3)] * 4``, read without running it."""
     layers: list[tuple[int, int]] = []
     for part in text.split("+"):
         numbers, _, times = part.partition("*")
         layers += ast.literal_eval(numbers.strip()) * int(times or 1)
     return layers
+
+
+def lstm(args: Any, vocabulary: int) -> TranslationModel:
+    """Luong et al. 2015, as fairseq's one-directional ``lstm``: input feeding, global attention on the last layer.
+
+    A cell is 8 h (in + h) a position, the attention 2 h^2 (query) and 4 h^2 (output); its scores and weighted sums are
+    no matrix products in fairseq and left out.
+    """
+    h, embedding, out = args.encoder_hidden_size, args.encoder_embed_dim, args.decoder_out_embed_dim
+    upper = (args.encoder_layers - 1) * 16 * h * h
+    narrowed = 2 * h * out if out != h else 0
+    return TranslationModel(
+        encoder_position=8 * h * (embedding + h) + upper,
+        decoder_position=8 * h * (embedding + 2 * h) + upper + 6 * h * h + narrowed + 2 * out * vocabulary,
+    )
+
+
+FORMULAS = {"resmlp_transformer": resmlp, "transformer": resmlp, "fconv": convs2s, "lstm": lstm}
+"""By fairseq's name of a model, from its options, architecture applied, and the size of the target dictionary."""
+
+
+def of_options(args: Any, vocabulary: int) -> TranslationModel:
+    """The model that fairseq's options, architecture applied, describe; ``vocabulary`` is the target dictionary's."""
+    name = ARCH_MODEL_NAME_REGISTRY[args.arch]
+    other_lstm = name == "lstm" and (args.encoder_hidden_size != args.decoder_hidden_size or args.encoder_bidirectional)
+    if name not in FORMULAS or other_lstm:
+        raise UserError(
+            f"{args.arch}: its FLOPs are not counted: give a ResMLP, a transformer, an fconv or a plain lstm"
+        )
+    return FORMULAS[name](args, vocabulary)
+
+
+ROOT = Path(__file__).resolve().parents[3]
+SYSTEMS = ("lstm", "convs2s", "transformer", "resmlp6", "resmlp12", "gated6", "gated12")
+
+CORPORA: dict[str, dict[str, int]] = {
+    # pairs: Vaswani et al. 2017, section 5.1; vocabulary: the BPE merges of prepare_wmt14.py; length: target subwords
+    # with </s>, wpb / bsz of training logs in fairseq issues 506 (En-De, but WMT18's corpora) and 233 (En-Fr, WMT14)
+    "en-de": {"pairs": 4_500_000, "vocabulary": 32_000, "length": 30},
+    "en-fr": {"pairs": 36_000_000, "vocabulary": 40_000, "length": 37},
+}
+
+GPUS = {"V100": 125e12, "A100": 312e12}
+"""Peak FLOP/s of tensor cores in half precision, without sparsity: NVIDIA's data sheets of V100 SXM2 and A100."""
+
+
+def training_options(pair: str, system: str) -> argparse.Namespace:
+    """The options of fairseq-train, architecture applied, that the recipe trains a system with."""
+    script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
+    if not (ROOT / script).is_file():
+        raise UserError(f"{ROOT / script}: no such file: the recipes are in the checkout: start resmlp-mt cost")
+    environment = {key: value for key, value in os.environ.items() if key not in ("GPUS", "NODES", "AT_ONCE")}
+    done = subprocess.run(
+        ["bash", script, system], cwd=ROOT, env={**environment, "DRY_RUN": "1"}, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise UserError(f"{script}: {done.stderr.strip()}")
+    words = shlex.split(done.stdout)[1:]
+    user_dir = words.index("--user-dir")
+    del words[user_dir : user_dir + 2]  # it is imported already, and named from the checkout
+    return training_args(words, script)
+
+
+def estimate(pair: str, system: str, rate: float) -> dict[str, Any]:
+    """FLOPs a target token (forward), target tokens and FLOPs of the whole training, GPU-hours at ``rate`` FLOP/s."""
+    corpus, args = CORPORA[pair], training_options(pair, system)
+    per_token = of_options(args, corpus["vocabulary"]).per_target_token(corpus["length"], corpus["length"])
+    if args.max_update:
+        tokens = args.max_update * args.max_tokens * args.update_freq[0]
+    else:
+        tokens = args.max_epoch * corpus["pairs"] * corpus["length"]
+    total = TRAINING * per_token * tokens
+    return {
+        "pair": pair,
+        "system": system,
+        "flops_per_target_token": per_token,
+        "target_tokens": tokens,
+        "training_flops": total,
+        "gpu_hours": total / rate / 3600,
+    }
+
+
+def run(args: argparse.Namespace) -> None:
+    """What ``cost`` does with its options."""
+    unknown = [pair for pair in args.pairs if pair not in CORPORA]
+    if unknown:
+        raise UserError(f"no pair {unknown[0]}: give {' or '.join(CORPORA)}")
+    rate = GPUS[args.gpu] * args.utilization
+    costs = [estimate(pair, system, rate) for pair in dict.fromkeys(args.pairs or CORPORA) for system in SYSTEMS]
+    if args.json:
+        print(json.dumps({"estimate": True, "gpu": args.gpu, "flops_per_second": rate, "costs": costs}))
+        return
+    table = [["estimate", "forward MFLOPs a token", "target tokens", "training FLOPs", "GPU-hours"]]
+    for cost in costs:
+        figures = f"{cost['target_tokens']:.1e}", f"{cost['training_flops']:.1e}", f"{cost['gpu_hours']:,.0f}"
+        table.append([f"{cost['pair']} {cost['system']}", f"{cost['flops_per_target_token'] / 1e6:.0f}", *figures])
+    print((markdown_table if args.markdown else text_table)(table))
+    assumed = f"{args.gpu} at {100 * args.utilization:.3g}% of {GPUS[args.gpu] / 1e12:.0f} TFLOP/s (half precision)"
+    print(f"\nEstimates, for {assumed}.")

@@ -1,10 +1,15 @@
-"""The matrices of a model, A above all: how near each is to a filter, and how many of its weights are small.
+"""The matrices of a model, A above all: the part that training used, how near A is to a filter, how sparse it is, and
+what the bands of a gated model read in a text.
+
+A is as large as the longest sentence could be, and sentences are short. What no sentence of the training reached is as
+it was initialized, and what few reached is mostly noise.
 
 An A whose every entry depends on j - i alone (a Toeplitz matrix) is a convolution. The means of the diagonals are the
 nearest such matrix; the share of A's variance that they explain says how near.
 """
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,23 +18,44 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.nn import TokenMixing
+from resmlp_mt.nn.gated_mixing import Band, GatedTokenMixing
 
 SIDES = "encoder", "decoder"
 
 BELOW = 0.05
 """Of the largest weight's magnitude: small, as in figures 3 and B.2 of Touvron et al. 2021."""
 
+SHARE = 0.01
+"""Used are the positions before the first whose bias had less than this share of the largest squared gradients."""
+
+MOST_SENTENCES = 1000
+"""Of a text, to be read."""
+
+BUFFERS = "version", "_float_tensor"
+"""Ends of names that fairseq's models keep beside their parameters."""
+
+BY_GRADIENT = (
+    "found from the optimizer's state: each position's bias b had at least "
+    f"{SHARE:.0%} of the squared gradients of the position that had most"
+)
+BY_BIAS = (
+    "found from the biases b, which start at zero: up to the last position that any sentence of the training reached. "
+    "Positions that few sentences reached are mostly noise; --length, or a checkpoint that still has its optimizer's "
+    "state, leaves them out"
+)
+NOTHING_TELLS = "all of A: every bias b is zero, as before training, so nothing tells what is used; --length does"
+
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class MixingMatrix:
-    """A of one layer.
+    """A of one layer, counted from 1; ``key`` is that of its module in the model.
 
-    ``weights`` are H x T x T, one matrix for each head (H = 1: one for all channels), and zero where a causal A is not
-    read; ``layer`` counts from 1; ``key`` is that of its module in the model.
+    ``weights`` are H x T x T, a matrix for each head (H = 1: one for all channels), zero where a causal A is not read.
     """
 
     side: str
@@ -40,6 +66,10 @@ class MixingMatrix:
     @property
     def name(self) -> str:
         return f"{self.side} {self.layer}"
+
+    @property
+    def file_name(self) -> str:
+        return self.name.replace(" ", "-")
 
     @property
     def causal(self) -> bool:
@@ -67,7 +97,7 @@ def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
             yield side, number, layer
 
 
-def matrix(mixing: TokenMixing) -> Tensor:
+def whole_matrix(mixing: TokenMixing) -> Tensor:
     """H x N x N: A as a mixing applies it, all of its rows."""
     rows = mixing.rows(0, mixing.max_positions).detach()
     return rows.view(-1, *rows.shape[-2:])
@@ -76,7 +106,7 @@ def matrix(mixing: TokenMixing) -> Tensor:
 def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
     """Every A of a model, the encoder's first; none of a side whose token mixing is no matrix over positions."""
     return [
-        MixingMatrix(side, number, f"{side}.layers.{number - 1}.mixing.mixing", matrix(layer.mixing.mixing))
+        MixingMatrix(side, number, f"{side}.layers.{number - 1}.mixing.mixing", whole_matrix(layer.mixing.mixing))
         for side, number, layer in layers_of(model)
         if layer.mixing is not None and isinstance(layer.mixing.mixing, TokenMixing)
     ]
@@ -84,13 +114,10 @@ def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
 
 @dataclass(frozen=True)
 class Profile:
-    """One matrix over relative position.
+    """One matrix over relative position: of each diagonal j - i (up to 0 for a causal A), mean and standard deviation.
 
-    Attributes:
-        offsets: j - i, of each diagonal; up to 0 for a causal A
-        mean, spread: of each diagonal, and its standard deviation
-        explained: share of the variance of all entries that the diagonals' means explain, from 0 to 1
-        by_chance: the share to expect of a matrix of independent random entries
+    ``explained`` is the share of the variance of all entries that the means explain; ``by_chance`` that to expect of
+    independent random entries.
     """
 
     offsets: NDArray[np.int64]
@@ -102,32 +129,23 @@ class Profile:
 
 def profiles(mixing: MixingMatrix) -> list[Profile]:
     """The profile of each head."""
-    return [_profile(matrix.double().numpy(), mixing.causal) for matrix in mixing.weights]
-
-
-def _profile(matrix: Array, causal: bool) -> Profile:
-    length = len(matrix)
-    offsets = np.arange(1 - length, 1 if causal else length)
-    diagonals = [np.diagonal(matrix, offset) for offset in offsets]
-    entries = np.concatenate(diagonals)
-    total = np.square(entries - entries.mean()).sum()
-    left = sum(np.square(diagonal - diagonal.mean()).sum() for diagonal in diagonals)
-    return Profile(
-        offsets,
-        np.array([diagonal.mean() for diagonal in diagonals]),
-        np.array([diagonal.std() for diagonal in diagonals]),
-        float(1 - left / total) if total > 0 else 1.0,
-        (len(diagonals) - 1) / max(len(entries) - 1, 1),
-    )
+    offsets = np.arange(1 - mixing.length, 1 if mixing.causal else mixing.length)
+    found = []
+    for matrix in mixing.weights.double().numpy():
+        diagonals = [np.diagonal(matrix, offset) for offset in offsets]
+        entries = np.concatenate(diagonals)
+        mean, spread = np.array([(each.mean(), each.std()) for each in diagonals]).T
+        total = np.square(entries - entries.mean()).sum()
+        left = sum(np.square(each - each.mean()).sum() for each in diagonals)
+        explained = float(1 - left / total) if total > 0 else 1.0
+        found.append(Profile(offsets, mean, spread, explained, (len(diagonals) - 1) / max(len(entries) - 1, 1)))
+    return found
 
 
 @dataclass(frozen=True)
 class Sparsity:
-    """The share of small weights of one matrix.
-
-    ``matrix`` is ``A``, with heads the mean over theirs, ``W1`` or ``W2`` of the MLP, or ``q``, ``k``, ``v`` or ``out``
-    of the cross-attention.
-    """
+    """The share of small weights: of ``A`` (the mean over its heads), ``W1`` or ``W2`` of the MLP, or ``q``, ``k``,
+    ``v`` or ``out`` of the cross-attention."""
 
     side: str
     layer: int
@@ -155,4 +173,178 @@ def sparsity_over_channels(model: ResMLPTransformerModel) -> list[Sparsity]:
             attention = layer.cross_attention.attention
             matrices |= {name: getattr(attention, f"{name}_proj") for name in ("q", "k", "v", "out")}
         found += [Sparsity(side, number, name, share_of_small(each.weight)) for name, each in matrices.items()]
+    return found
+
+
+@dataclass(frozen=True)
+class UsedPart:
+    """How much of A to look at, ``A[:T,:T]`` with T of each side, and how that was found."""
+
+    lengths: dict[str, int]
+    how: str
+
+    def of(self, mixing: MixingMatrix) -> MixingMatrix:
+        return mixing.up_to(self.lengths[mixing.side])
+
+
+def used_part(checkpoint: Mapping[str, Any], mixings: Sequence[MixingMatrix]) -> UsedPart:
+    """By the best that a checkpoint has to go by."""
+    if lengths := _lengths(squared_gradients(checkpoint), mixings, SHARE):
+        return UsedPart(lengths, BY_GRADIENT)
+    # b starts at zero, and b of a position gets a gradient just where a sentence has that position
+    if lengths := _lengths(checkpoint["model"], mixings, 0):
+        return UsedPart(lengths, BY_BIAS)
+    return UsedPart({mixing.side: mixing.length for mixing in mixings}, NOTHING_TELLS)
+
+
+def _lengths(parameters: Mapping[str, Tensor], mixings: Sequence[MixingMatrix], share: float) -> dict[str, int]:
+    """Of each side the longest that its biases tell, up to the first with too small a share; {} if one has none.
+
+    One sentence that reaches far may have large gradients there too: what counts is where they begin to be small.
+    """
+    lengths: dict[str, int] = {}
+    for mixing in mixings:
+        bias = parameters.get(f"{mixing.key}.bias", torch.zeros(mixing.length))
+        size = bias.float().abs().reshape(-1, mixing.length).sum(0)
+        found = int((size > share * size.max()).long().cumprod(0).sum())
+        lengths[mixing.side] = max(lengths.get(mixing.side, 0), found)
+    return lengths if all(lengths.values()) else {}
+
+
+def squared_gradients(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
+    """For each parameter the squared gradients that Adagrad (``sum``) or Adam (``exp_avg_sq``) remembers.
+
+    The state knows parameters by their order alone, or, in ``--fp16``, as one vector of all of them. Nothing where
+    there is no such state, or where it does not fit the parameters.
+    """
+    states = (checkpoint.get("last_optimizer_state") or {}).get("state") or {}
+    records = [states[number].get("sum", states[number].get("exp_avg_sq")) for number in sorted(states)]
+    if not records or not all(isinstance(record, Tensor) for record in records):
+        return {}
+    parameters, seen = {}, set()
+    for name, tensor in checkpoint["model"].items():
+        place = tensor.data_ptr(), tensor.shape
+        if not name.endswith(BUFFERS) and place not in seen:  # a shared embedding is one parameter with several names
+            parameters[name] = tensor
+            seen.add(place)
+    everything = torch.cat([record.flatten() for record in records])
+    sizes = [tensor.numel() for tensor in parameters.values()]
+    if everything.numel() != sum(sizes):
+        return {}
+    return {
+        name: part.view(parameters[name].shape) for name, part in zip(parameters, everything.split(sizes), strict=True)
+    }
+
+
+def pruned(
+    checkpoint: Mapping[str, Any], model: ResMLPTransformerModel, share: float, used: UsedPart
+) -> dict[str, Any]:
+    """A new checkpoint, without optimizer state, whose every A has lost its smallest weights.
+
+    In the used part of each matrix (of each head; in the decoder of its lower triangle) the given share of the weights,
+    rounded down, becomes zero: those that are smallest in magnitude.
+    """
+    weights = dict(checkpoint["model"])
+    for mixing in mixing_matrices(model):
+        key = f"{mixing.key}.weight"
+        bare = copy.deepcopy(model.get_submodule(mixing.key))
+        weight = bare.weight.detach().clone()
+        torch.nn.init.zeros_(bare.weight)
+        beside = whole_matrix(bare)  # what A has beside its weight: a relative term
+        chosen = smallest(used.of(mixing), share)
+        length = chosen.size(-1)
+        weight.view_as(beside)[:, :length, :length][chosen] = 0.0 - beside[:, :length, :length][chosen]
+        weights[key] = weight.to(weights[key].dtype)
+    *before, last = checkpoint["optimizer_history"]
+    extra = checkpoint.get("extra_state") or {}
+    return {
+        **checkpoint,
+        "model": weights,
+        "optimizer_history": [*before, {**last, "optimizer_name": "none (pruned checkpoint)"}],
+        "last_optimizer_state": {},
+        "extra_state": {key: value for key, value in extra.items() if not key.startswith("ema")},  # not pruned
+    }
+
+
+def smallest(mixing: MixingMatrix, share: float) -> Tensor:
+    """H x T x T, true at the given share of the entries of each head, those that are smallest in magnitude."""
+    number = int(share * int(mixing.counts.sum()) + 1e-9)  # 0.29 of 100 is 29
+    sizes = mixing.weights.abs().masked_fill(~mixing.counts, torch.inf).flatten(1)
+    order = sizes.argsort(dim=1, stable=True)[:, :number]
+    return torch.zeros_like(sizes, dtype=torch.bool).scatter(1, order, True).view_as(mixing.weights)
+
+
+@dataclass(frozen=True)
+class TextBand:
+    """The band of one layer (counted from 1): the weights of J relative positions ``offsets``, j - i.
+
+    ``mean`` and ``spread`` (standard deviation) of each weight are over all positions of the text, H x J; ``sentence``
+    has those of each position of one sentence, T x H x J, whose T ``tokens`` are beside it.
+    """
+
+    side: str
+    layer: int
+    offsets: list[int]
+    mean: Tensor
+    spread: Tensor
+    sentence: Tensor
+    tokens: list[str]
+
+    @property
+    def name(self) -> str:
+        return f"{self.side} {self.layer}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: value.tolist() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
+
+
+def bands_of(model: ResMLPTransformerModel) -> dict[tuple[str, int], Band]:
+    """Every band of a model, by side and layer."""
+    return {
+        (side, number): layer.mixing.mixing.band
+        for side, number, layer in layers_of(model)
+        if layer.mixing is not None
+        and isinstance(layer.mixing.mixing, GatedTokenMixing)
+        and layer.mixing.mixing.band is not None
+    }
+
+
+@torch.no_grad()
+def read_bands(
+    model: ResMLPTransformerModel,
+    pairs: Sequence[tuple[Tensor, Tensor]],
+    dictionaries: tuple[Any, Any],
+    sentence: int = 1,
+) -> list[TextBand]:
+    """Read a text with a model; the decoder reads the references.
+
+    Args:
+        pairs: source and target of each sentence, symbols that end with ``</s>``; the first ``MOST_SENTENCES`` count
+        dictionaries: of source and target
+        sentence: the one to keep every weight of, counted from 1
+    """
+    if not 1 <= sentence <= len(pairs):
+        raise UserError(
+            f"--sentence {sentence}: the text has {len(pairs):,} sentences: give one of 1 to {len(pairs):,}"
+        )
+    # the decoder begins with </s>, as fairseq has it
+    texts = [(source, target.roll(1)) for source, target in (pairs[sentence - 1], *pairs[:MOST_SENTENCES])]
+    bands = bands_of(model)
+    predicted: dict[Band, list[Tensor]] = {band: [] for band in bands.values()}
+    hooks = [
+        band.predict.register_forward_hook(lambda _, __, weights, found=found: found.append(weights))
+        for band, found in predicted.items()
+    ]
+    for source, target in texts:
+        model(source[None].long(), torch.tensor([len(source)]), target[None].long())
+    for hook in hooks:
+        hook.remove()
+    found = []
+    for (side, layer), band in bands.items():
+        of_sentence, *of_text = (weights.view(-1, band.heads, band.window) for weights in predicted[band])
+        text = torch.cat(of_text)
+        offsets = list(range(-band.before, band.window - band.before))
+        place = SIDES.index(side)
+        tokens = [dictionaries[place][number] for number in texts[0][place]]
+        found.append(TextBand(side, layer, offsets, text.mean(0), text.std(0), of_sentence, tokens))
     return found

@@ -16,8 +16,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 from torch import Tensor
 
-from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, profiles
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, TextBand, profiles
 from resmlp_mt.lab.colors import PLAIN
 
 MOST_COLUMNS = 6
@@ -38,14 +37,13 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def overview(mixings: Sequence[MixingMatrix]) -> Figure:
-    """Every A, on one scale; the heads of a layer beside each other."""
-    figure, axes = _panels(mixings, 2.5)
+def overview(mixings: Sequence[MixingMatrix], size: float = 2.5) -> Figure:
+    """Every A, on one scale, a panel of ``size`` inches each; the heads of a layer beside each other."""
+    figure, axes = _panels(mixings, size)
     scale = _scale(mixings)
     for axis, mixing in zip(axes, mixings, strict=True):
-        _show(axis, mixing, scale)
+        _show(axis, mixing, scale, size + 3.5)
         axis.set_title(mixing.name)
-        axis.tick_params(labelsize="small")
     _name_axes(figure, mixings)
     _color_bar(figure, axes, scale, "weight")
     return figure
@@ -53,12 +51,8 @@ def overview(mixings: Sequence[MixingMatrix]) -> Figure:
 
 def layer(mixing: MixingMatrix) -> Figure:
     """One A, as large as it gets."""
-    figure = Figure(figsize=(7.7, 6.65), layout="constrained")
-    axis, scale = figure.subplots(), _scale([mixing])
-    _show(axis, mixing, scale, fontsize=10)
-    figure.suptitle(mixing.name)
-    _name_axes(figure, [mixing])
-    _color_bar(figure, [axis], scale, "weight")
+    figure = overview([mixing], 6.25)
+    figure.set_figwidth(7.7)  # A is a square: beside it there is room for the names of its axes
     return figure
 
 
@@ -78,12 +72,11 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
                 low, high = each.mean - each.spread, each.mean + each.spread
                 axis.fill_between(each.offsets, low, high, color=color, alpha=0.25, linewidth=0)
         explained = [each.explained for each in found]
-        share = f"{np.mean(explained):.0%}"
-        if len(found) > 1:
-            share += f" ({min(explained):.0%} - {max(explained):.0%})"
-        axis.set_title(f"{mixing.name}\ndiagonals explain {share}", fontsize="small")
-        axis.axhline(0, color="0.6", linewidth=0.8, zorder=0)
-        axis.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+        range_of = f" ({min(explained):.0%} - {max(explained):.0%})" if len(found) > 1 else ""
+        title = f"{mixing.name}\ndiagonals explain {np.mean(explained):.0%}{range_of}"
+        axis.set_title(title, fontsize="small")
+        for line in axis.axhline, axis.axvline:
+            line(0, color="0.6", linewidth=0.8, zorder=0)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.tick_params(labelsize="small")
         axis.grid(alpha=0.25)
@@ -156,12 +149,10 @@ def sparsity(found: Sequence[Sparsity]) -> Figure:
     labels = {"A": "A (mixing)", "W1": "W1 (MLP)", "W2": "W2 (MLP)"}
     for axis, side in zip(axes, sides, strict=True):
         for number, name in enumerate(names):
-            points = [(each.layer, each.share) for each in found if (each.side, each.matrix) == (side, name)]
+            shares = {each.layer: each.share for each in found if (each.side, each.matrix) == (side, name)}
             label = labels.get(name, f"{name} (cross-attention)")
             style = "o-" if name == "A" else "s--" if name.startswith("W") else "^:"
-            axis.plot(
-                *zip(*points, strict=True) if points else ([], []), style, color=PLAIN[number % len(PLAIN)], label=label
-            )
+            axis.plot([*shares], [*shares.values()], style, color=PLAIN[number % len(PLAIN)], label=label)
         axis.set_title(side)
         axis.set_xlabel("layer")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -187,8 +178,6 @@ def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
         relative = float(step.weights.norm() / before.weights.norm().clamp_min(1e-12))
         axis.set_title(f"changed by {relative:.1%}", fontsize="small")
         _show(axis, step, step_scale)
-    for axis in axes.flat:
-        axis.tick_params(labelsize="x-small")
     _name_axes(figure, series)
     _color_bar(figure, axes.flat, scale, "weight")
     _color_bar(figure, axes.flat, step_scale, "change of the weight (lower row)")
@@ -224,6 +213,7 @@ def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
 
 def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 6) -> None:
     """A, or its heads with their numbers; positions are counted from 1."""
+    axis.tick_params(labelsize="small")
     heads, length = len(mixing.weights), mixing.length
     pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
     if heads == 1:

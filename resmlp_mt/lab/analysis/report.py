@@ -1,5 +1,6 @@
-"""What was seen in a model's mixing: figures, tables, pictures and the page that gathers them; needs matplotlib."""
+"""``plot``: read checkpoints of a model, write figures, tables, pictures and the page of them; needs matplotlib."""
 
+import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,20 +12,30 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib.figure import Figure
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_outputs
+from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint
-from resmlp_mt.fairseq_plugin.trained import model_of
-from resmlp_mt.lab.analysis import page, pictures
-from resmlp_mt.lab.analysis.bands import TextBand
+from resmlp_mt.fairseq_plugin.trained import load, model_of, save_checkpoint
+from resmlp_mt.lab import page
+from resmlp_mt.lab.analysis import pictures
 from resmlp_mt.lab.analysis.matrices import (
+    BY_GRADIENT,
+    SIDES,
     MixingMatrix,
     Sparsity,
+    TextBand,
+    UsedPart,
+    bands_of,
     mixing_matrices,
     profiles,
+    pruned,
+    read_bands,
     sparsity_of_mixing,
     sparsity_over_channels,
+    used_part,
 )
-from resmlp_mt.lab.analysis.used_part import BY_GRADIENT, UsedPart, used_part
+from resmlp_mt.lab.distillation import DataBin
 
 NOTES = {
     "Overview": "What position i (row) takes from position j (column), layer by layer, all on one scale with zero in "
@@ -96,10 +107,7 @@ def used_of(readings: Sequence[Reading], length: int | None) -> UsedPart:
 class Report:
     """Checkpoints of one model, oldest first; pictures and tables of one model are of the last.
 
-    Args:
-        readings: what was read of them
-        used: the part of each A to look at
-        bands: what the last one's bands read in a text
+    ``used`` is the part of each A to look at, ``bands`` what the last one's bands read in a text.
     """
 
     def __init__(self, readings: Sequence[Reading], used: UsedPart, bands: Sequence[TextBand] = ()):
@@ -109,9 +117,9 @@ class Report:
             [*map(sparsity_of_mixing, mixings), *reading.over_channels]
             for reading, mixings in zip(readings, self.series, strict=True)
         ]
-        names = [reading.path.stem for reading in readings]
-        whole = [str(reading.path.with_suffix("")) for reading in readings]
-        self.names = names if len(set(names)) == len(names) else whole
+        self.names = [reading.path.stem for reading in readings]
+        if len(set(self.names)) < len(self.names):
+            self.names = [str(reading.path.with_suffix("")) for reading in readings]
 
     def files(self) -> dict[str, bytes]:
         """The content of each file, by name."""
@@ -127,24 +135,27 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """All figures."""
-
-        def heads(mixing: MixingMatrix) -> list[dict[str, Any]]:
-            return [{key: np.asarray(value).tolist() for key, value in vars(each).items()} for each in profiles(mixing)]
-
-        return {
-            "used": {**self.used.lengths, "how": self.used.how},
-            "checkpoints": [
+        checkpoints = []
+        for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True):
+            heads = [
+                [{key: np.asarray(value).tolist() for key, value in vars(each).items()} for each in profiles(mixing)]
+                for mixing in mixings
+            ]
+            checkpoints.append(
                 {
                     "checkpoint": str(reading.path),
                     "architecture": reading.architecture,
                     "updates": reading.updates,
                     "mixing": [
-                        {"side": mixing.side, "layer": mixing.layer, "heads": heads(mixing)} for mixing in mixings
+                        {"side": mixing.side, "layer": mixing.layer, "heads": its}
+                        for mixing, its in zip(mixings, heads, strict=True)
                     ],
                     "sparsity": [asdict(each) for each in sparsity],
                 }
-                for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True)
-            ],
+            )
+        return {
+            "used": {**self.used.lengths, "how": self.used.how},
+            "checkpoints": checkpoints,
             "bands": [each.as_json() for each in self.bands],
         }
 
@@ -160,33 +171,31 @@ class Report:
             sentence = pictures.band_of_a_sentence(self.bands)
             found["Bands"] = {"bands": pictures.band(self.bands), "bands-sentence": sentence}
         if len(self.readings) > 1:
-            updates = [f"{reading.updates:,} updates" for reading in self.readings]
-            captions = [f"{name}\n{told}" for name, told in zip(self.names, updates, strict=True)]
+            named = zip(self.names, self.readings, strict=True)
+            captions = [f"{name}\n{reading.updates:,} updates" for name, reading in named]
             found["Change"] = {
-                f"change-{file_name(mixings[0])}": pictures.change(mixings, captions)
+                f"change-{mixings[0].file_name}": pictures.change(mixings, captions)
                 for mixings in zip(*self.series, strict=True)
             }
-        found["Layers"] = {file_name(mixing): pictures.layer(mixing) for mixing in last}
+        found["Layers"] = {mixing.file_name: pictures.layer(mixing) for mixing in last}
         return found
 
     def as_page(self, drawn: dict[str, dict[str, bytes]]) -> str:
         """Everything on one HTML page, of pictures by heading and name."""
+        rows = [["checkpoint", "architecture", "updates"]]
+        rows += [[str(reading.path), reading.architecture, f"{reading.updates:,}"] for reading in self.readings]
+        whole = {mixing.side: mixing.length for mixing in self.readings[-1].mixings}
+        shown = "; ".join(f"{side}, 1 to {used} of {whole[side]}" for side, used in self.used.lengths.items())
+        positions = page.paragraph(f"Positions shown: {shown}, {self.used.how}.")
+        sections = {"Checkpoints": [page.table(rows), positions]}
         tables = {"Profiles": self._explained(), "Sparsity": self._sparsities()}
         single = max(len(mixing.weights) for mixing in self.series[-1]) == 1
-        sections = {"Checkpoints": self._checkpoints()}
         for title, part in drawn.items():
             small = title == "Sparsity" or (title == "Layers" and single)
             sections[title] = [page.paragraph(NOTES[title])] if title in NOTES else []
             sections[title] += [page.picture(png, f"{title}: {name}", small) for name, png in part.items()]
             sections[title] += [page.table(tables[title])] if title in tables else []
         return page.page(f"Token mixing of {self.names[-1]}", [], sections)
-
-    def _checkpoints(self) -> list[str]:
-        rows = [["checkpoint", "architecture", "updates"]]
-        rows += [[str(reading.path), reading.architecture, f"{reading.updates:,}"] for reading in self.readings]
-        whole = {mixing.side: mixing.length for mixing in self.readings[-1].mixings}
-        shown = "; ".join(f"{side}, 1 to {used} of {whole[side]}" for side, used in self.used.lengths.items())
-        return [page.table(rows), page.paragraph(f"Positions shown: {shown}, {self.used.how}.")]
 
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]
@@ -207,5 +216,39 @@ class Report:
         ]
 
 
-def file_name(mixing: MixingMatrix) -> str:
-    return mixing.name.replace(" ", "-")
+def run(args: argparse.Namespace) -> None:
+    """What ``plot`` does with its options."""
+    out, last = args.out, args.checkpoints[-1]
+    readings = read_series(args.checkpoints)
+    most = max(mixing.length for mixing in readings[-1].mixings)
+    if args.length is not None and not 2 <= args.length <= most:
+        raise UserError(f"--length {args.length}: the model has {most} positions: give 2 to {most}")
+    used = used_of(readings, args.length)
+    files = Report(readings, used, bands_in_text(args) if args.data is not None else ()).files()
+    pruned_files = {share: out / f"pruned-{share:g}.pt" for share in args.prune}
+    check_outputs([*(out / name for name in files), *pruned_files.values()], args.checkpoints)
+    for side in SIDES:
+        length = used.lengths.get(side)
+        what = "its mixing is no matrix over positions, and is not drawn"
+        print(f"{side}: positions 1 to {length}" if length else f"{side}: {what}")
+    print(f"({used.how})")
+    for name, content in files.items():
+        with atomic_write(out / name, "wb") as stream:
+            stream.write(content)
+    print(f"wrote {out / 'index.html'}")
+    for share, file in pruned_files.items():
+        checkpoint = load_checkpoint(last)
+        save_checkpoint(pruned(checkpoint, model_of(last, checkpoint), share, used), file)
+        print(f"wrote {file}")
+
+
+def bands_in_text(args: argparse.Namespace) -> list[TextBand]:
+    """What the last checkpoint's bands read in ``--data``."""
+    path = args.checkpoints[-1]
+    trained = load([path], args.data)
+    if not bands_of(trained.model):
+        raise UserError(f"{path}: has no band that depends on the text (--mixing-band): leave out --data")
+    data = DataBin(Path(args.data), *trained.languages)
+    pairs = list(zip(*(data.side(args.subset, language) for language in trained.languages), strict=True))
+    source, target = map(read_dictionary, trained.dictionaries)
+    return read_bands(trained.model, pairs, (source, target), args.sentence)

@@ -32,31 +32,23 @@ Found = dict[tuple[str, str], Scores]
 """By system and target language."""
 
 
-def find_runs(folders: list[str]) -> list[tuple[str, Path]]:
-    """Which system each folder is a run of, and where its scores are."""
-    runs: list[tuple[str, Path]] = []
+def read_runs(folders: list[str]) -> Found:
+    """The scores of each folder: of a run, of runs, or SYSTEM=DIR."""
+    found: Found = {}
     for folder in folders:
         system, _, named = folder.partition("=")
         if system not in PAPER or not named:
             system, named = Path(folder).resolve().name, folder
-        path = Path(named)
-        inside = [(each, path / each / SCORES) for each in PAPER if (path / each / SCORES).exists()]
-        if system not in PAPER and not inside:
-            raise UserError(
-                f"{folder}: no scored run of table 5: give the folder of one ({', '.join(PAPER)}), or SYSTEM=DIR"
-            )
-        runs += [(system, path / SCORES)] if system in PAPER else inside
-    return runs
-
-
-def read_runs(folders: list[str]) -> Found:
-    found: Found = {}
-    for system, path in find_runs(folders):
-        scores = read_scores(path)
-        place = system, scores["target_lang"]
-        if place in found:
-            raise UserError(f"{path}: a run as that of {found[place]['file']}: give one of them")
-        found[place] = scores
+        inside = {each: Path(named, each) for each in PAPER if Path(named, each, SCORES).exists()}
+        runs = {system: Path(named)} if system in PAPER else inside
+        if not runs:
+            known = ", ".join(PAPER)
+            raise UserError(f"{folder}: no scored run of table 5: give the folder of one ({known}), or SYSTEM=DIR")
+        for name, path in runs.items():
+            scores = read_scores(path / SCORES)
+            other = found.setdefault((name, scores["target_lang"]), scores)
+            if other is not scores:
+                raise UserError(f"{path / SCORES}: a run as that of {other['file']}: give one of them")
     return found
 
 
@@ -78,18 +70,17 @@ def read_scores(path: Path) -> Scores:
 
 def rows(found: Found) -> list[list[str]]:
     """The table as text: a heading, then one row a system; blank where nothing was measured."""
-    heading = ["newstest2014"]
+    table = [["newstest2014"]]
     for pair, _ in PAIRS.values():
-        heading += [f"{pair}, paper", "measured", "sacreBLEU"]
-    table = [heading]
+        table[0] += [f"{pair}, paper", "measured", "sacreBLEU"]
     for system, (name, *paper) in PAPER.items():
-        measured_as = " / LSTM" if system == "lstm" and any(system == other for other, _ in found) else ""
-        row = [name + measured_as]
+        row = [name]
         for target, in_paper in zip(PAIRS, paper, strict=True):
-            scores = found.get((system, target))
-            mark = "*" if scores and scores["segments"] != SEGMENTS else ""
-            measured = [f"{scores[key]:.1f}{mark}" for key in ("tokenized_bleu", "sacrebleu")] if scores else ["", ""]
-            row += ["" if in_paper is None else f"{in_paper:.1f}", *measured]
+            row += ["" if in_paper is None else f"{in_paper:.1f}", "", ""]
+            if scores := found.get((system, target)):
+                mark = "*" if scores["segments"] != SEGMENTS else ""
+                row[-2:] = [f"{scores[key]:.1f}{mark}" for key in ("tokenized_bleu", "sacrebleu")]
+                row[0] = f"{name} / LSTM" if system == "lstm" else name
         table.append(row)
     return table
 
@@ -111,17 +102,13 @@ def notes(found: Found) -> list[str]:
 
 
 def as_json(found: Found) -> dict[str, Any]:
-    pairs = [(target, pair) for target, (pair, _) in PAIRS.items()]
-    return {
-        system: {
-            "name": name,
-            **{
-                pair: {"paper": in_paper, "measured": found.get((system, target))}
-                for (target, pair), in_paper in zip(pairs, paper, strict=True)
-            },
-        }
-        for system, (name, *paper) in PAPER.items()
-    }
+    """By system, its name, and by pair what is in the paper and what was measured."""
+    table: dict[str, Any] = {}
+    for system, (name, *paper) in PAPER.items():
+        table[system] = {"name": name}
+        for (target, (pair, _)), in_paper in zip(PAIRS.items(), paper, strict=True):
+            table[system][pair] = {"paper": in_paper, "measured": found.get((system, target))}
+    return table
 
 
 def run(args: argparse.Namespace) -> None:

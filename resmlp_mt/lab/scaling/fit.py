@@ -7,16 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from resmlp_mt.lab.scaling.laws import (
-    Parameters,
-    Points,
-    fit_compute,
-    fit_sizes,
-    fit_together,
-    loss_of_sizes,
-    loss_together,
-)
-from resmlp_mt.lab.scaling.runs import DIVERGED, Run
+from resmlp_mt.lab.scaling.grid import DIVERGED, Run
+from resmlp_mt.lab.scaling.laws import SIZES, TOGETHER, Law, Parameters, Points, fit_compute, fit_sizes
 
 CONFIDENCE = 0.95
 RESAMPLES = 400
@@ -63,11 +55,6 @@ def estimate(value: float, draws: np.ndarray, runs: int, constants: int, factor:
     return Estimate(value, *interval(draws), draws)
 
 
-def estimates(one: Parameters, many: Parameters, runs: int, constants: int) -> Constants:
-    """Of each constant by all runs, and by each resample of them."""
-    return {name: estimate(float(one[name][0]), many[name], runs, constants, name in FACTORS) for name in one}
-
-
 def interval(draws: np.ndarray) -> tuple[float, float]:
     """The ends between which CONFIDENCE of the draws are."""
     tail = 50 * (1 - CONFIDENCE)
@@ -75,32 +62,19 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """One minus the other, of families whose runs have nothing in common."""
-    draws = one.draws - other.draws
-    return Estimate(one.value - other.value, *interval(draws), draws)
-
-
 @dataclass(frozen=True)
 class Frontier:
-    """The lowest loss that any of all runs, and of each resample of them, has reached with an amount of compute.
+    """The lowest loss that any of all runs, and of each resample of them, has reached with an amount of compute."""
 
-    Attributes:
-        compute: FLOPs (steps)
-        loss: nats a token (1 + resamples x steps), infinite where no run has such a point
-        run: the number of the run that is best (1 + resamples x steps)
-    """
-
-    compute: np.ndarray
-    loss: np.ndarray
-    run: np.ndarray
+    compute: np.ndarray  # FLOPs (steps)
+    loss: np.ndarray  # nats a token (1 + resamples x steps), infinite where no run has such a point
+    run: np.ndarray  # the number of the run that is best (1 + resamples x steps)
 
 
 def frontier(runs: Sequence[Run], counts: np.ndarray | None = None) -> Frontier:
-    """The frontier of all runs, and of each resample. Between two validations a curve is a line over log compute.
+    """The frontier of all runs, and of each resample, in which runs are ``counts`` times (resamples x runs).
 
-    Args:
-        counts: how often each run is in each resample (resamples x runs)
+    Between two validations a curve is a line over log compute.
     """
     lowest, highest = min(min(run.compute) for run in runs), max(max(run.compute) for run in runs)
     compute = np.geomspace(lowest, highest, STEPS)
@@ -112,12 +86,30 @@ def frontier(runs: Sequence[Run], counts: np.ndarray | None = None) -> Frontier:
 
 
 @dataclass(frozen=True)
+class Fit:
+    """A law's constants by all runs, by each resample of them, and with their intervals.
+
+    ``residual`` is the root of the mean squared residual of log L.
+    """
+
+    one: Parameters = field(default_factory=dict)
+    many: Parameters = field(default_factory=dict)
+    constants: Constants = field(default_factory=dict)
+    residual: float = math.nan
+
+
+def bootstrapped(one: Parameters, many: Parameters, runs: int, constants: int, residual: float = math.nan) -> Fit:
+    """A fit to so many runs of a law with so many constants."""
+    found = {name: estimate(float(one[name][0]), many[name], runs, constants, name in FACTORS) for name in one}
+    return Fit(one, many, found, residual)
+
+
+@dataclass(frozen=True)
 class HeldOut:
     """Runs that a fit has not seen: those of the largest size, or of the largest amount of data.
 
-    Attributes:
-        error: mean of the absolute errors of the predicted losses, as a share of the losses
-        error_together: the same by the law in which N and D act together
+    The errors are means of the absolute errors of the predicted losses, as shares of the losses; ``error_together`` is
+    by the law in which N and D act together.
     """
 
     what: str
@@ -127,38 +119,20 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A law's constants by all runs, by each resample of them, and with their intervals."""
-
-    one: Parameters = field(default_factory=dict)
-    many: Parameters = field(default_factory=dict)
-    constants: Constants = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class FamilyFit:
-    """What was found of a family.
+    """What was found of a family; where something lacks for a fit (``why_not``), nothing but a frontier.
 
-    Attributes:
-        runs: those that have not diverged
-        why_not: what lacks for a fit, if it does; then there is nothing of what follows but a frontier
-        frontier: of all runs
-        flops: k and growth of ``FLOPs a token = k N^growth``
-        sizes: ``L(N, D)``, by what counts as N, with the exponents of the split, ``N*`` and ``D*``
-        residual: root of the mean squared residual of log L
-        together, residual_together: the same of the law in which N and D act together
-        compute: ``L(C)`` on the frontier, with ``N on the frontier``, the exponent of C in the sizes that are best
+    ``sizes`` have the exponents of the split too, ``N*`` and ``D*``, and ``compute`` has ``N on the frontier``, the
+    exponent of C in the sizes that are best.
     """
 
-    runs: list[Run]
+    runs: list[Run]  # those that have not diverged
     why_not: str = ""
     frontier: Frontier | None = None
-    flops: tuple[float, float] = (math.nan, math.nan)
-    sizes: dict[str, Fit] = field(default_factory=dict)
-    residual: float = math.nan
-    together: Fit = field(default_factory=Fit)
-    residual_together: float = math.nan
-    compute: Fit = field(default_factory=Fit)
+    flops: tuple[float, float] = (math.nan, math.nan)  # k and growth of FLOPs a token = k N^growth
+    sizes: dict[str, Fit] = field(default_factory=dict)  # L(N, D), by what counts as N
+    together: Fit = field(default_factory=Fit)  # the law in which N and D act together
+    compute: Fit = field(default_factory=Fit)  # L(C) on the frontier
     held_out: list[HeldOut] = field(default_factory=list)
 
     @property
@@ -224,17 +198,13 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     if missing:
         return FamilyFit(runs, missing, frontier(runs) if runs else None)
     counts, points = resamples(len(runs), seed), points_of(runs)
-    sizes = {choice: _fit_sizes(runs, counts, choice) for choice in CHOICES}
-    one, many = fit_together(points, counts)
     whole, compute = _fit_compute(runs, counts)
     return FamilyFit(
         runs=runs,
         frontier=whole,
         flops=flops_law(runs, points),
-        sizes=sizes,
-        residual=_residual(loss_of_sizes(sizes["non_embedding"].one, points.parameters, points.tokens), points),
-        together=Fit(one, many, estimates(one, many, len(runs), 4)),
-        residual_together=_residual(loss_together(one, points.parameters, points.tokens), points),
+        sizes={choice: _fit_sizes(runs, counts, choice) for choice in CHOICES},
+        together=_fit(TOGETHER, points, counts),
         compute=compute,
         held_out=[
             *hold_out(runs, points.parameters, "the largest size"),
@@ -250,15 +220,18 @@ def fit_families(runs: Sequence[Run], names: Sequence[str]) -> dict[str, FamilyF
     }
 
 
-def _residual(expected: np.ndarray, points: Points) -> float:
-    return float(np.sqrt(np.mean(np.log(expected[0] / points.loss) ** 2)))
+def _fit(law: Law, points: Points, counts: np.ndarray, growth: float | None = None) -> Fit:
+    one, many = law.fit(points, counts)
+    left = np.log(law.loss(one, points.parameters, points.tokens)[0] / points.loss)
+    if growth is not None:
+        one, many = one | split(one, growth), many | split(many, growth)
+    return bootstrapped(one, many, len(points.loss), law.constants, float(np.sqrt(np.mean(left**2))))
 
 
 def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> Fit:
     points = points_of(runs, choice)
-    [(one, many)] = fit_sizes(points, counts)
     _, growth = flops_law(runs, points)
-    return Fit(one, many, estimates(one | split(one, growth), many | split(many, growth), len(runs), 5))
+    return _fit(SIZES, points, counts, growth)
 
 
 def _fit_compute(runs: Sequence[Run], counts: np.ndarray) -> tuple[Frontier, Fit]:
@@ -272,9 +245,9 @@ def _fit_compute(runs: Sequence[Run], counts: np.ndarray) -> tuple[Frontier, Fit
         float(np.polyfit(np.log(compute[known]), sizes[best[known]], 1)[0]) if known.sum() > 1 else math.nan
         for best, known in zip(found.run[:, there], reached, strict=True)
     )
-    constants = estimates(one, many, len(runs), 4)
-    constants["N on the frontier"] = estimate(value, np.array(draws), len(runs), 2)
-    return found, Fit(one, many, constants)
+    fit = bootstrapped(one, many, len(runs), 4)
+    fit.constants["N on the frontier"] = estimate(value, np.array(draws), len(runs), 2)
+    return found, fit
 
 
 def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut]:
@@ -284,12 +257,12 @@ def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut
     if lacks(left):
         return []
     points, held = points_of(left), points_of([run for run in runs if run not in left])
-    [(sizes, _)], (together, _) = fit_sizes(points), fit_together(points)
-    error, error_together = (
-        float(np.mean(np.abs(loss(law, held.parameters, held.tokens)[0] / held.loss - 1)))
-        for loss, law in ((loss_of_sizes, sizes), (loss_together, together))
-    )
-    return [HeldOut(what, error, len(held.loss), error_together)]
+    errors = []
+    for law in SIZES, TOGETHER:
+        one, _ = law.fit(points)
+        expected = law.loss(one, held.parameters, held.tokens)[0]
+        errors.append(float(np.mean(np.abs(expected / held.loss - 1))))
+    return [HeldOut(what, errors[0], len(held.loss), errors[1])]
 
 
 def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, Constants]:
@@ -301,7 +274,7 @@ def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, Constants]:
     points = points_of(runs, families=fitted)
     counts = np.concatenate([resamples(len(families[name].runs), seed) for seed, name in enumerate(fitted, 2)], axis=1)
     return {
-        name: estimates(one, many, len(runs), 1 + 4 * len(fitted))
+        name: bootstrapped(one, many, len(runs), 1 + 4 * len(fitted)).constants
         for name, (one, many) in zip(fitted, fit_sizes(points, counts), strict=True)
     }
 
@@ -317,9 +290,16 @@ COMPARED: dict[str, Callable[[FamilyFit], Estimate]] = {
 
 
 def differences(families: Mapping[str, FamilyFit]) -> dict[str, Constants]:
-    """By ``one minus another``, the difference of each exponent; of families that have enough runs."""
+    """By ``one minus another``, the difference of each exponent; of families that have enough runs.
+
+    Their runs have nothing in common, so the draws of one are independent of the other's.
+    """
     fitted = {name: each for name, each in families.items() if not each.why_not}
-    return {
-        f"{one} minus {other}": {name: difference(of(fitted[one]), of(fitted[other])) for name, of in COMPARED.items()}
-        for other, one in itertools.combinations(fitted, 2)
-    }
+    found: dict[str, Constants] = {}
+    for other, one in itertools.combinations(fitted, 2):
+        pairs = {name: (of(fitted[one]), of(fitted[other])) for name, of in COMPARED.items()}
+        found[f"{one} minus {other}"] = {
+            name: Estimate(left.value - right.value, *interval(left.draws - right.draws), left.draws - right.draws)
+            for name, (left, right) in pairs.items()
+        }
+    return found

@@ -1,22 +1,34 @@
-"""The cells of a study, what each costs, and the table of them before any training."""
+"""The grid of a study: its file, its cells and what each costs, the folder of each, and what its log tells."""
 
 import math
+import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import IO, Any
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks.translation import TranslationTask
+from omegaconf import MISSING
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.binarized import drawn, lengths, read_dictionary
+from resmlp_mt.common.files import JsonFile, read_lines
+from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sample
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
-from resmlp_mt.lab.scaling.recipe import ScalingRecipe
+from resmlp_mt.lab.trainings.log import Curves, read_curves
+from resmlp_mt.lab.trainings.queue import TrainingFolder, digests
+from resmlp_mt.lab.trainings.settings import (
+    SharedSettings,
+    check_folder_names,
+    check_numbers,
+    check_own,
+    read_settings,
+)
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 
@@ -32,16 +44,99 @@ SECONDS_AT_THE_START = 8.0
 
 _EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
 
+STOPPED, BUDGET, DIVERGED = "stopped falling", "budget", "diverged"
+
+NOT_FINITE = "the training has diverged", "FloatingPointError"
+"""What is in the log of a training whose numbers are no longer finite: of our models, and of fairseq's."""
+
+
+@dataclass
+class Repeated:
+    """Cells that are trained again with other seeds: those of one size and one amount of data, of every family."""
+
+    size: str = MISSING
+    pairs: int = MISSING
+    seeds: list[int] = MISSING
+
+
+@dataclass
+class ScalingRecipe(SharedSettings):
+    """One study; ``reference`` is the text of the validation set's target side: for the loss a character.
+
+    A training ends after ``patience`` validations without a lower loss; after a break they are counted anew.
+    """
+
+    families: dict[str, str] = MISSING  # name, options; {number} is a number of the size, in ``options`` too
+    sizes: dict[str, Any] = MISSING  # name, numbers by name
+    pairs: list[int] = MISSING  # amounts of training data, from small to large
+    updates: int = MISSING  # the budget of every training
+    validate_every: int = MISSING  # updates from one point of the curve to the next
+    patience: int = MISSING
+    sample_seed: int = 1  # of the permutation of which samples are the beginning
+    repeated: Any = None  # a ``Repeated``, if any
+
+    def model_options(self, family: str, size: str) -> list[str]:
+        """The options of fairseq-train that are a family's and a size's."""
+        return shlex.split(f"{self.options} {self.families[family]}".format(**self.sizes[size]))
+
+    def training_options(self, family: str, size: str, seed: int) -> list[str]:
+        """The options of fairseq-train for a cell, those apart that name files; later ones win."""
+        source, target = self.langs
+        every = str(self.validate_every)
+        never = str(10**9)  # an epoch's end is no point of its own: epochs of small samples are short
+        return [
+            *("--source-lang", source, "--target-lang", target, *shlex.split(self.batches)),
+            *("--max-update", str(self.updates), "--patience", str(self.patience)),
+            *("--validate-interval", never, "--validate-interval-updates", every),
+            *("--save-interval", never, "--save-interval-updates", every, "--keep-interval-updates", "1"),
+            *("--seed", str(seed), "--num-workers", "0"),
+            *("--update-epoch-batch-itr", "True"),  # broken off and run again, it goes on with the same batches
+            *("--log-format", "json", "--log-interval", "10"),
+            *self.model_options(family, size),
+        ]
+
+
+def read_scaling_recipe(path: Path) -> ScalingRecipe:
+    """Read the file of a study."""
+    recipe = read_settings(path, ScalingRecipe)
+    for name in "families", "sizes":
+        check_folder_names(path, name, getattr(recipe, name))
+    check_numbers(path, "pairs", recipe.pairs)
+    if sorted(set(recipe.pairs)) != recipe.pairs:
+        raise UserError(f"{path}: pairs: {recipe.pairs}: must rise from each to the next")
+    for family in recipe.families:
+        for size, numbers in recipe.sizes.items():
+            try:
+                options = recipe.model_options(family, size)
+            except (LookupError, ValueError, AttributeError, TypeError) as error:
+                raise UserError(
+                    f"{path}: families: {family}: {error}: with the numbers of the size {size}: {numbers}"
+                ) from error
+            check_own(path, f"families: {family}", options)
+    if recipe.repeated is not None:
+        recipe.repeated = _repeated(path, recipe)
+    return recipe
+
+
+def _repeated(path: Path, recipe: ScalingRecipe) -> Repeated:
+    try:
+        again = Repeated(**recipe.repeated)
+        check_numbers(path, "repeated: seeds", again.seeds)
+    except TypeError as error:
+        raise UserError(f"{path}: repeated: give {{size: small, pairs: 5000, seeds: [2, 3]}}") from error
+    if again.size not in recipe.sizes or again.pairs not in recipe.pairs:
+        raise UserError(f"{path}: repeated: {again.size}, {again.pairs}: no such size, or no such pairs")
+    if recipe.seed in again.seeds:
+        raise UserError(f"{path}: repeated: seed {recipe.seed} is that of every cell: give others")
+    return again
+
 
 @dataclass(frozen=True)
 class Parameters:
-    """Trained parameters, each counted once.
+    """Trained parameters, each counted once: encoder and decoder with mixing matrices, but without embeddings.
 
-    Attributes:
-        embedding: of tokens and of positions, and the output projection: they grow with the vocabulary
-        encoder, decoder: without embeddings, with mixing matrices
-        mixing: of both, what connects positions by a fixed matrix (A, its bias, its relative term): it grows with the
-            number of positions, not with the width, and is stored whole also where it is triangular
+    ``embedding`` has those of positions and the output projection too. ``mixing``, of both sides, is what connects
+    positions by a fixed matrix (A, its bias, its relative term), stored whole also where it is triangular.
     """
 
     embedding: int
@@ -51,12 +146,12 @@ class Parameters:
 
     @property
     def non_embedding(self) -> int:
-        """Encoder and decoder, mixing matrices included: what is called N."""
+        """What is called N."""
         return self.encoder + self.decoder
 
     @property
     def without_mixing(self) -> int:
-        """Encoder and decoder without mixing matrices: the other choice of N."""
+        """The other choice of N."""
         return self.non_embedding - self.mixing
 
 
@@ -94,27 +189,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a cell is made of, known before it is trained.
-
-    Attributes:
-        flops: of training on a target token, padding left out, the mean over the sample
-        tokens: target subwords of the sample, with ``</s>``
-        updates: the most that its budget allows
-        updates_an_epoch: of the sample
-        validated: target subwords of all validations
-        seconds: of one core, if the whole budget is used
-    """
+    """What a cell is made of, known before it is trained."""
 
     cell: Cell
     parameters: Parameters
-    flops: float
-    tokens: int
-    updates: int
+    flops: float  # of training on a target token, padding left out, the mean over the sample
+    tokens: int  # target subwords of the sample, with </s>
+    updates: int  # the most that its budget allows
     updates_an_epoch: int
-    validated: int
+    validated: int  # target subwords of all validations
 
     @property
     def seconds(self) -> float:
+        """Of one core, if the whole budget is used."""
         tokens = self.tokens / self.updates_an_epoch * self.updates + self.validated / flops.TRAINING
         return SECONDS_AT_THE_START + self.updates * SECONDS_AN_UPDATE + tokens * self.flops / RATE
 
@@ -142,18 +229,18 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     validation = lengths(data, "valid", recipe.langs)
     longest = [int(max(*map(np.max, sides))) for sides in zip(samples[recipe.pairs[-1]], validation, strict=True)]
 
-    models: dict[tuple[str, str], tuple[Any, Parameters]] = {}
-    for family in recipe.families:
-        for size in recipe.sizes:
-            models[family, size] = _model(recipe, family, size, dictionaries, longest)
+    models = {
+        (family, size): _model(recipe, family, size, dictionaries, longest)
+        for family in recipe.families
+        for size in recipe.sizes
+    }
     any_args, _ = next(iter(models.values()))  # all have the same batches
     batches = {pairs: updates_an_epoch(any_args, *sides) for pairs, sides in samples.items()}
     plans = []
     for cell in cells_of(recipe):
         args, parameters = models[cell.family, cell.size]
-        formula = flops.of_options(args, len(dictionaries[1]))
         sides = samples[cell.pairs]
-        forward = float(np.sum(formula.forward(*sides)))  # of all pairs at once
+        forward = float(np.sum(flops.of_options(args, len(dictionaries[1])).forward(*sides)))  # of all pairs at once
         tokens = int(sides[1].sum())
         plans.append(
             Plan(
@@ -215,3 +302,103 @@ def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
         cost = f"{each.flops:.3g}", f"{each.tokens:,}", f"{epochs:.1f}", f"{minutes:.1f}", f"{hours:.2f}"
         rows.append([each.cell.name, *counts, *cost])
     return rows
+
+
+@dataclass(frozen=True)
+class CellFolder(TrainingFolder):
+    """The folder of a cell; its checkpoints go when it is finished: a study needs the log alone."""
+
+    recipe: ScalingRecipe
+    plan: Plan
+
+    @property
+    def options(self) -> list[str]:
+        cell = self.plan.cell
+        return self.recipe.training_options(cell.family, cell.size, cell.seed)
+
+    @property
+    def finished(self) -> bool:
+        return self.is_trained and not self._checkpoints
+
+    def ended_by_itself(self) -> bool:
+        """Whether the training has ended because its numbers were no longer finite."""
+        return any(mark in line for line in read_lines(self.log) for mark in NOT_FINITE)
+
+    def after(self, held: IO[str], stop: Event) -> None:
+        for path in self._checkpoints:
+            path.unlink()
+
+    @property
+    def _checkpoints(self) -> list[Path]:
+        return list(self.folder.glob("checkpoint*.pt"))
+
+
+def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: Path) -> list[CellFolder]:
+    """The folders of a study, OUT/cells/NAME; makes samples of the data, OUT/data/PAIRS."""
+    made_of = {"data": digests(data), "seed": recipe.sample_seed}
+    samples = {pairs: out / "data" / str(pairs) for pairs in recipe.pairs}
+    for pairs, folder in samples.items():
+        if not folder.exists():
+            sample(data, folder, recipe.langs, pairs, recipe.sample_seed, made_of)
+        elif JsonFile(folder / RECORD).values != made_of:
+            raise UserError(f"{folder}: a sample of other data: remove it, or choose another --out")
+    sums = {pairs: digests(folder) for pairs, folder in samples.items()}
+    found = []
+    for plan in plans:
+        cell, data = plan.cell, samples[plan.cell.pairs]
+        folder = out / "cells" / cell.name
+        found.append(CellFolder(cell.name, cell.seed, data, sums[cell.pairs], folder, recipe, plan))
+    return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training, from validation to validation."""
+
+    cell: Cell
+    parameters: Parameters
+    flops: float  # of training on a target token
+    tokens: int  # D, target subwords of its sample with </s>
+    updates: Sequence[float]  # at each validation
+    seen: Sequence[float]  # target subwords trained on until then, those of later epochs too
+    losses: Sequence[float]  # cross entropy of the validation set in nats a target subword, not smoothed
+    processor_seconds: float  # of the whole training
+    end: str  # STOPPED, BUDGET or DIVERGED
+
+    @property
+    def compute(self) -> list[float]:
+        """FLOPs until each validation."""
+        return [self.flops * seen for seen in self.seen]
+
+    @property
+    def best(self) -> float:
+        """The lowest loss."""
+        return min(self.losses)
+
+
+def read_run(cell: CellFolder, vocabulary: int) -> Run:
+    """Read a finished cell; one that is no better than guessing has diverged."""
+    try:
+        curves = read_curves(cell.log)
+    except UserError:
+        if not cell.ended_by_itself():
+            raise
+        curves = Curves({}, {})  # before the first update was told
+    plan = cell.plan
+    epochs = {updates: told["update"] for updates, told in curves.training.items() if "update" in told}
+    last = max(epochs, default=1)
+    tokens_an_update = plan.tokens * epochs.get(last, 0) / last
+    bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in curves.validation.items()}
+    losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
+    diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
+    return Run(
+        cell=plan.cell,
+        parameters=plan.parameters,
+        flops=plan.flops,
+        tokens=plan.tokens,
+        updates=list(losses),
+        seen=[updates * tokens_an_update for updates in losses],
+        losses=list(losses.values()),
+        processor_seconds=cell.processor_seconds,
+        end=DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED,
+    )

@@ -13,6 +13,7 @@ identify.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,10 +40,9 @@ derivatives (problems x points x P)."""
 
 
 def minimize(residuals: Residuals, starts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Solve problems that differ in their starts (problems x P) and in the weights of their points (problems x points).
+    """Parameters (problems x P) and loss of each of many problems.
 
-    Returns:
-        parameters (problems x P), and the loss of each problem
+    They differ in their starts (problems x P) and in the weights of their points (problems x points).
     """
     best = np.array(starts, float)
     going = np.arange(len(best))
@@ -75,12 +75,14 @@ def _huber(left: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return (weights * np.where(size <= DELTA, size**2 / 2, DELTA * (size - DELTA / 2))).sum(-1)
 
 
-def solve(law: Residuals, grid: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def solve(law: Residuals, grid: Any, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Fit a law to problem 0, all points with weight 1, from a grid of starts, and from there to others by weights."""
-    first = np.zeros(1, int)
-    points = law(grid[:1], first)[0].shape[1]
-    candidates, costs = minimize(lambda theta, _: law(theta, first), grid, np.ones((len(grid), points)))
+    starts, first = np.array(grid), np.zeros(1, int)
+    points = law(starts[:1], first)[0].shape[1]
+    candidates, costs = minimize(lambda theta, _: law(theta, first), starts, np.ones((len(starts), points)))
     found = candidates[[np.argmin(costs)]]
+    if weights is None:
+        return found, found[:0]
     starts = np.repeat(found, len(weights), 0)
     return found, minimize(lambda theta, which: law(theta, which + 1), starts, weights)[0]
 
@@ -105,15 +107,11 @@ class Points:
         n, d = self.centers
         return np.log(self.parameters) - n, np.log(self.tokens) - d
 
-    def weighted(self, weights: np.ndarray | None) -> np.ndarray:
-        """The weights, or none at all."""
-        return np.empty((0, len(self.loss))) if weights is None else weights
-
 
 def fit_sizes(points: Points, weights: np.ndarray | None = None) -> list[Fitted]:
     """Fit ``L(N, D)``; families have one E, and each its own A, alpha, B and beta.
 
-    Solved for are log E, and of each family log A and alpha, log B and beta, with N and D over their geometric means.
+    Solved for are log E, and of each family log A, alpha, log B and beta, with N and D over their geometric means.
     """
     lowest = points.loss.min()
     medians = [np.median(points.loss[points.family == family]) for family in range(points.family.max() + 1)]
@@ -121,7 +119,7 @@ def fit_sizes(points: Points, weights: np.ndarray | None = None) -> list[Fitted]
     for floor, alpha, beta in product(FLOORS, EXPONENTS, EXPONENTS):
         half = [np.log(max(median - floor * lowest, 1e-3) / 2) for median in medians]
         grid.append([np.log(floor * lowest), *(each for a in half for each in (a, alpha, a, beta))])
-    found = solve(lambda theta, _: _sizes(theta, points), np.array(grid), points.weighted(weights))
+    found = solve(lambda theta, _: _sizes(theta, points), grid, weights)
     one, many = ([_named_sizes(theta, points, family) for family in range(len(medians))] for theta in found)
     return list(zip(one, many, strict=True))
 
@@ -165,7 +163,7 @@ def fit_together(points: Points, weights: np.ndarray | None = None) -> Fitted:
     half = np.log(np.median(points.loss))
     grid = np.array([[half, alpha, half, np.log(beta)] for alpha, beta in product(EXPONENTS, EXPONENTS)])
     grid[:, [0, 2]] -= np.exp(grid[:, [3]]) * np.log(2)  # so that both together are the loss
-    one, many = solve(lambda theta, _: _together(theta, points), grid, points.weighted(weights))
+    one, many = solve(lambda theta, _: _together(theta, points), grid, weights)
     return _named_together(one, points), _named_together(many, points)
 
 
@@ -212,7 +210,7 @@ def fit_compute(compute: np.ndarray, loss: np.ndarray, weights: np.ndarray) -> F
     def law(theta: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return _compute(theta, x, loss[which])
 
-    nearest, _ = solve(law, np.array(grid), weights[:0])
+    nearest, _ = solve(law, grid)
     one, many = solve(law, nearest, weights)  # from there again, for a few digits more
     return _named_compute(one, center), _named_compute(many, center)
 
@@ -236,3 +234,15 @@ def loss_of_compute(named: Parameters, compute: np.ndarray) -> np.ndarray:
     """``a (b + C)^-alpha + E`` (problems x points)."""
     e, a, alpha, b = (named[name][:, None] for name in ("E", "a", "alpha", "b"))
     return a * (b + compute) ** -alpha + e
+
+
+class Law(NamedTuple):
+    """A law of N and D for the runs of one family, and how many constants it has."""
+
+    fit: Callable[..., Fitted]  # to points, and to them with each of the weights if there are any
+    loss: Callable[[Parameters, np.ndarray, np.ndarray], np.ndarray]  # by constants, N and D (problems x points)
+    constants: int
+
+
+SIZES = Law(lambda *given: fit_sizes(*given)[0], loss_of_sizes, 5)
+TOGETHER = Law(fit_together, loss_together, 4)

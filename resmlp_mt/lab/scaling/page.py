@@ -1,20 +1,45 @@
-"""A study as one page of HTML, as Markdown, as JSON and as a picture."""
+"""``scale``: train what is not finished; the study as one page of HTML, as Markdown, as JSON and as a picture."""
 
+import argparse
+import datetime
 import importlib.util
 import io
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.common.files import atomic_write, write_json
-from resmlp_mt.common.tables import facts, markdown_table
-from resmlp_mt.lab.analysis import page as html
-from resmlp_mt.lab.scaling.fit import CHOICES, CONFIDENCE, Constants, FamilyFit, differences, fit_shared, points_of
-from resmlp_mt.lab.scaling.runs import DIVERGED, Run
-from resmlp_mt.lab.trainings.queue import duration
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, write_json
+from resmlp_mt.common.tables import facts, markdown_table, text_table
+from resmlp_mt.data.binarized import lengths, read_dictionary
+from resmlp_mt.lab import page as html
+from resmlp_mt.lab.machine import describe
+from resmlp_mt.lab.scaling.fit import (
+    CHOICES,
+    CONFIDENCE,
+    Constants,
+    FamilyFit,
+    differences,
+    fit_families,
+    fit_shared,
+    points_of,
+)
+from resmlp_mt.lab.scaling.grid import (
+    DIVERGED,
+    CellFolder,
+    Run,
+    cell_folders,
+    cells_of,
+    plan,
+    plan_table,
+    read_run,
+    read_scaling_recipe,
+)
+from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
 
 FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
 
@@ -39,22 +64,14 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Study:
-    """All that a page shows.
-
-    Attributes:
-        planned: how many cells the recipe has
-        runs: those that are finished
-        families: what was fitted to the runs of each
-        tokens_a_character: target subwords with ``</s>`` of the validation set over the characters of its running text
-        about: what else to tell, such as the command
-    """
+    """All that a page shows."""
 
     title: str
-    planned: int
-    runs: list[Run]
+    planned: int  # cells
+    runs: list[Run]  # those that are finished
     families: Mapping[str, FamilyFit]
-    tokens_a_character: float
-    about: Mapping[str, str]
+    tokens_a_character: float  # of the validation set: target subwords with </s> over characters of running text
+    about: Mapping[str, str]  # what else to tell, such as the command
 
     @cached_property
     def shared(self) -> dict[str, Constants]:
@@ -83,8 +100,7 @@ class Study:
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
         tables = {"The runs": self._runs()}
         for choice, what in CHOICES.items():
-            constants = {name: fit.sizes[choice].constants for name, fit in fitted.items()}
-            tables[f"L(N, D), N: {what}"] = _table(constants)
+            tables[f"L(N, D), N: {what}"] = _table({name: fit.sizes[choice].constants for name, fit in fitted.items()})
         tables["L(N, D) with one E for all families"] = _table(self.shared)
         together = {name: fit.together.constants for name, fit in fitted.items()}
         tables["L(N, D) where N and D act together"] = _table(together)
@@ -159,17 +175,18 @@ def _family(fit: FamilyFit) -> dict[str, Any]:
     if fit.why_not:
         return {"runs": len(fit.runs), "not fitted": fit.why_not}
     points = points_of(fit.runs)
-    ranges = {"N": points.parameters, "D": points.tokens}
-    others = _constants({"L(C)": fit.compute.constants, "N and D together": fit.together.constants})
     return {
         "runs": len(fit.runs),
         "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
-        "L(C)": others["L(C)"],
-        "residual": fit.residual,
-        "N and D together": others["N and D together"],
-        "residual of N and D together": fit.residual_together,
+        **_constants({"L(C)": fit.compute.constants}),
+        "residual": fit.sizes["non_embedding"].residual,
+        **_constants({"N and D together": fit.together.constants}),
+        "residual of N and D together": fit.together.residual,
         "held out": [asdict(each) for each in fit.held_out],
-        "ranges": {name: float(of.max() / of.min()) for name, of in ranges.items()},
+        "ranges": {
+            "N": float(points.parameters.max() / points.parameters.min()),
+            "D": float(points.tokens.max() / points.tokens.min()),
+        },
     }
 
 
@@ -196,3 +213,46 @@ def drawn(study: Study) -> bytes | None:
     stream = io.BytesIO()
     figure_of(study.families, study.runs, study.title).savefig(stream, format="png", dpi=100)
     return stream.getvalue()
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train what is not finished and make the page."""
+    recipe = read_scaling_recipe(args.recipe)
+    anew = known([cell.name for cell in cells_of(recipe)], args.retrain, "cell")
+    out = args.out or args.work / "scaling" / args.recipe.stem
+    reference, data = args.work / recipe.reference, args.work / recipe.data
+    check_places(reference, data, out)
+    plans = plan(recipe, data)
+    if args.dry_run:
+        print(text_table(plan_table(plans)))
+        return
+    check_outputs([out, *(out / name for name in FILES)], [args.recipe, reference, data])
+    text, target = list(read_lines(reference)), lengths(data, "valid", recipe.langs)[1]
+    if len(text) != len(target) or not any(text):
+        raise UserError(f"{reference}: not the text of the validation set, which has {len(target):,} sentences")
+    cells = cell_folders(recipe, plans, out, data)
+    failed: list[str] = []
+    if not args.table:
+        failed = train_all(cells, args.jobs, anew, {cell.name: cell.plan.seconds for cell in cells})
+    vocabulary = len(read_dictionary(data / f"dict.{recipe.langs[1]}.txt"))
+    runs = [read_run(cell, vocabulary) for cell in cells if cell.finished]
+    if not runs:
+        raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
+    families = fit_families(runs, list(recipe.families))
+    tokens_a_character = int(target.sum()) / sum(map(len, text))
+    study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about(cells))
+    save(study, out)
+    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
+    if failed:
+        raise UserError(f"not finished: {'; '.join(failed)}")
+
+
+def about(cells: Sequence[CellFolder]) -> dict[str, str]:
+    """How and where it was made."""
+    trained = sorted({facts(cell.trained) for cell in cells if cell.finished})
+    return {
+        "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
+        "date": datetime.date.today().isoformat(),
+        "machine": describe(threads=1)["processor"],
+        "trained": "; ".join(trained[:3]),
+    }

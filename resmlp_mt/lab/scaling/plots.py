@@ -13,8 +13,8 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from resmlp_mt.lab.colors import colors_of
 from resmlp_mt.lab.scaling.fit import FamilyFit, Fit, best_size, interval
+from resmlp_mt.lab.scaling.grid import DIVERGED, Run
 from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
-from resmlp_mt.lab.scaling.runs import DIVERGED, Run
 
 BEYOND = 10
 """How many times further than the largest measured value a law is drawn, dashed."""

@@ -17,17 +17,13 @@ from resmlp_mt.score.bleu import paired_bootstrap
 from scripts import printed
 
 PERPLEXITY = {("paper", 1): 5.0, ("paper", 3): 5.4, ("relu", 1): 4.0, ("relu", 3): 4.1}
-SENTENCES = 20
-
-
-def reference(number):
-    return f"number {number} is a sentence of the made-up text."
+REFERENCE = [f"number {number} is a sentence of the made-up text." for number in range(20)]
 
 
 def translation(row, seed):
     """The first words of some sentences are wrong."""
     wrong = 8 - seed - 3 * (row == "relu")
-    return [("wrong" * (number < wrong) + reference(number)) for number in range(SENTENCES)]
+    return ["wrong" * (number < wrong) + line for number, line in enumerate(REFERENCE)]
 
 
 @pytest.fixture
@@ -36,7 +32,7 @@ def work(tmp_path):
     (folder / "data-bin").mkdir(parents=True)
     (folder / "data-bin" / "dict.en.txt").write_text("word 1\n")
     for name in "test.en", "valid.en":
-        (folder / name).write_text("".join(f"{reference(number)}\n" for number in range(SENTENCES)))
+        (folder / name).write_text("".join(f"{line}\n" for line in REFERENCE))
     return folder
 
 
@@ -54,17 +50,16 @@ def commands(monkeypatch):
             if folder.name == "broken":
                 raise UserError("fairseq-train failed: --dropout is 2.0")
             lines = ["fairseq_cli.train | num. shared model params: 9 (num. trained: 9)"]
+            perplexity = str(PERPLEXITY.get((folder.name, seed), 6.0))
+            history = {"args": None, "extra_state": {}, "optimizer_history": [{}]}
             for epoch in range(1, int(option["--max-epoch"]) + 1):
                 updates = str(5 * epoch)
-                perplexity = str(PERPLEXITY.get((folder.name, seed), 6.0))
-                for kind, told in {
-                    "train_inner": {"wps": str(100 * seed), "num_updates": updates, "loss": "1"},
-                    "train": {"epoch": epoch, "train_num_updates": updates},
-                    "valid": {"epoch": epoch, "valid_ppl": perplexity, "valid_num_updates": updates},
-                }.items():
-                    lines.append(f"{kind} | {json.dumps(told)}")
-                checkpoint = {"model": {"weight": torch.ones(1)}, "args": None, "extra_state": {}}
-                torch.save(checkpoint | {"optimizer_history": [{}]}, folder / f"checkpoint{epoch}.pt")
+                inner = {"wps": str(100 * seed), "num_updates": updates, "loss": "1"}
+                valid = {"epoch": epoch, "valid_ppl": perplexity, "valid_num_updates": updates}
+                lines.append(f"train_inner | {json.dumps(inner)}")
+                lines.append(f"train | {json.dumps({'epoch': epoch, 'train_num_updates': updates})}")
+                lines.append(f"valid | {json.dumps(valid)}")
+                torch.save({"model": {"weight": torch.ones(1)}, **history}, folder / f"checkpoint{epoch}.pt")
             log.write_text("".join(f"2026-01-01 | INFO | {line}\n" for line in lines))
             tell(60.0 * seed)
         else:
@@ -124,24 +119,19 @@ def test_the_table_has_means_spreads_intervals_and_pairs_of_the_same_seed(ablate
     out = ablate(recipe("seeds: [3, 1]"))
     table = json.loads((tmp_path / "out" / "table.json").read_text())
     runs = {(run["name"], run["seed"]): run for run in table["figures"]}
-    expected = [reference(number) for number in range(SENTENCES)]
     for seed in 3, 1:
-        compared = paired_bootstrap(translation("relu", seed), translation("paper", seed), expected, "en")
+        compared = paired_bootstrap(translation("relu", seed), translation("paper", seed), REFERENCE, "en")
         assert runs["relu", seed]["bootstrap"] == compared
         assert runs["paper", seed]["bootstrap"] is None
-    for name in "paper", "relu":
-        assert table["over seeds"][name]["perplexity"] == {
-            "mean": pytest.approx(numpy.mean([PERPLEXITY[name, seed] for seed in (1, 3)])),
-            "sd": pytest.approx(numpy.std([PERPLEXITY[name, seed] for seed in (1, 3)], ddof=1)),
-        }
-    bleu = [[runs[name, seed]["scores"]["sacrebleu"]["score"] for seed in (3, 1)] for name in ("relu", "paper")]
+    relu, paper = ([runs[name, seed]["scores"]["sacrebleu"]["score"] for seed in (3, 1)] for name in ("relu", "paper"))
+    spread = {"mean": pytest.approx(numpy.mean(relu)), "sd": pytest.approx(numpy.std(relu, ddof=1))}
+    assert table["over seeds"]["relu"]["sacrebleu"] == spread
     found = table["differences"]["relu"]["sacrebleu"]
-    assert found == vars(difference(*bleu))
-    assert found["mean"] == pytest.approx(numpy.mean(bleu[0]) - numpy.mean(bleu[1]))
+    assert found == vars(difference(relu, paper))
     assert found["low"] < found["mean"] < found["high"]
 
     lines = (tmp_path / "out" / "table.md").read_text().split("\n")
-    over_seeds = f"{numpy.mean(bleu[0]):.2f} +- {numpy.std(bleu[0], ddof=1):.2f}"
+    over_seeds = f"{numpy.mean(relu):.2f} +- {numpy.std(relu, ddof=1):.2f}"
     assert any(line.startswith(f"| relu | 2 | 4.05 +- 0.07 | {over_seeds} |") for line in lines)
     assert any(line.endswith("| 9 | 200 | 2.0 min |") for line in lines)  # means over seeds
     assert any(line.startswith("| relu | -1.15 [") and line.count("of 2 seeds") == 2 for line in lines)
@@ -177,6 +167,12 @@ def test_a_training_that_fails_is_told_and_does_not_stop_the_others(ablate, reci
     assert "paper, seed 2: finished" in output and "relu, seed 2: finished" in output
     assert re.search(r"^\| broken \|( +\|)+$", (tmp_path / "out" / "table.md").read_text(), re.MULTILINE)
 
+    other = recipe("seed: 1", "other")  # other batches than the table says end the training
+    other.write_text(other.read_text().replace("updates_per_epoch: 5", "updates_per_epoch: 4"))
+    with pytest.raises(UserError, match="no row is finished"):
+        ablate(other)
+    assert "paper/train.log: 5 updates after epoch 1, not 4" in capsys.readouterr().err
+
 
 def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(ablate, commands, recipe, tmp_path, capsys):
     path = recipe("seed: 1")
@@ -186,9 +182,6 @@ def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(abla
     commands.clear()
     with pytest.raises(UserError, match="--retrain relu: not of the --rows: paper"):
         ablate(path, "--rows", "paper", "--retrain", "relu")
-    with pytest.raises(SystemExit):
-        ablate(path, "--table", "--retrain", "relu")
-    assert "--retrain: not allowed with argument --table" in capsys.readouterr().err
     with pytest.raises(UserError, match="not finished: relu"):
         ablate(path)
     output, errors = capsys.readouterr()
@@ -198,11 +191,3 @@ def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(abla
     ablate(path, "--rows", "relu", "--retrain", "relu")
     assert commands == [("train", "relu", 1), ("test", "relu", 1)]
     assert not (tmp_path / "out" / "relu" / "left").exists()
-
-
-def test_other_batches_than_the_table_says_end_the_training(ablate, recipe, capsys):
-    path = recipe("seed: 1")
-    path.write_text(path.read_text().replace("updates_per_epoch: 5", "updates_per_epoch: 4"))
-    with pytest.raises(UserError, match="no row is finished"):
-        ablate(path)
-    assert "paper/train.log: 5 updates after epoch 1, not 4" in capsys.readouterr().err

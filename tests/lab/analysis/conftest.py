@@ -1,16 +1,10 @@
-"""small_models.py can be imported; a trained checkpoint and the command as fixtures."""
-
-import sys
-from pathlib import Path
+"""A trained checkpoint and the command as fixtures."""
 
 import pytest
 import torch
+from small_models import checkpoint, train, untrained
 
 from scripts import printed
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from small_models import checkpoint, train, untrained
 
 
 @pytest.fixture(scope="session")

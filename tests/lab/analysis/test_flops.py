@@ -1,4 +1,7 @@
-"""The formulas against torch's own count of what the models run."""
+"""The formulas against torch's own count of what the models run; resmlp-mt cost against sums by hand."""
+
+import json
+from argparse import Namespace
 
 import pytest
 import torch
@@ -10,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.analysis import flops
+from scripts import SCRIPTS, printed
 
 VOCABULARY = 52
 SIZES = ("--encoder-embed-dim", "24", "--encoder-ffn-embed-dim", "40", "--decoder-attention-heads", "2")
@@ -59,7 +63,7 @@ def addmm_(into, left, right, **_):
 UNKNOWN_TO_TORCH = {torch.ops.aten.conv_tbc: conv_tbc, torch.ops.aten.addmm_: addmm_}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def made_of_matrix_products():
     """No fused attention or LSTM, whose products torch's counter does not see."""
     before = torch._C._get_mkldnn_enabled()
@@ -82,19 +86,14 @@ def counted(args, source, target, batch, backward):
     return counter.get_total_flops()
 
 
+@pytest.mark.usefixtures("made_of_matrix_products")
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(("source", "target"), [(7, 5), (4, 9)])
-def test_the_formula_is_what_torch_counts(name, source, target):
+def test_the_formula_is_what_torch_counts_and_a_training_step_is_three_forward_passes(name):
     args = options_of(*MODELS[name])
     model = flops.of_options(args, VOCABULARY)
-    assert counted(args, source, target, 3, backward=False) == 3 * model.forward(source, target)
-    assert model.per_target_token(source, target) == model.forward(source, target) / target
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_training_step_is_three_forward_passes(name):
-    args = options_of(*MODELS[name])
-    expected = flops.TRAINING * 2 * flops.of_options(args, VOCABULARY).forward(30, 40)
+    for source, target in (7, 5), (4, 9):
+        assert counted(args, source, target, 3, backward=False) == 3 * model.forward(source, target)
+    expected = flops.TRAINING * 2 * model.forward(30, 40)
     # a little less is run: no gradient reaches an LSTM's first state or a convolution's padding
     assert 0.97 * expected < counted(args, 30, 40, 2, backward=True) <= expected
 
@@ -104,3 +103,60 @@ def test_what_is_not_counted_is_refused():
         flops.of_options(options_of("lightconv"), VOCABULARY)
     with pytest.raises(UserError, match="transformer: encoder and decoder of unequal width"):
         flops.of_options(options_of("transformer", "--decoder-ffn-embed-dim", "40"), VOCABULARY)
+
+
+@pytest.fixture
+def estimate_cost(monkeypatch, capsys):
+    return printed("cost", monkeypatch, capsys)
+
+
+def test_the_costs_of_all_systems_by_hand(estimate_cost):
+    result = json.loads(estimate_cost("en-de", "--gpu", "A100", "--utilization", "0.5", "--json"))
+    costs = {cost["system"]: cost for cost in result["costs"]}
+    assert list(costs) == ["lstm", "convs2s", "transformer", "resmlp6", "resmlp12", "gated6", "gated12"]
+    d, vocabulary, length = 512, 32_000, 30
+    mlp, attention, mixing, output = 8 * d * 2 * d, 8 * d * d + 4 * length * d, 2 * length * d, 2 * d * vocabulary
+    gated = mixing + 6 * d * d  # values, gates, output
+    bands = 6 * 2 * d * 8 * 7 + 6 * 2 * d * 8 * 4  # of eight heads, three positions far
+    by_hand = {
+        "transformer": 6 * (mlp + attention) + 6 * (mlp + 2 * attention) + output,
+        "resmlp6": 6 * (mlp + mixing) + 6 * (mlp + mixing + attention) + output,
+        "resmlp12": 12 * (mlp + mixing) + 12 * (mlp + mixing + attention) + output,
+        "gated6": 6 * (mlp + gated) + 6 * (mlp + gated + attention) + bands + output,
+    }
+    for system, per_token in by_hand.items():
+        assert costs[system]["flops_per_target_token"] == per_token
+    cost = costs["resmlp6"]
+    assert cost["target_tokens"] == 300_000 * 8 * 3_584
+    assert cost["training_flops"] == pytest.approx(3 * by_hand["resmlp6"] * 300_000 * 8 * 3_584)
+    assert cost["gpu_hours"] == pytest.approx(cost["training_flops"] / (312e12 * 0.5) / 3600)
+    assert costs["lstm"]["target_tokens"] == 12 * 4_500_000 * 30
+
+
+def test_the_utilization_is_what_the_log_of_ott_et_al_shows(estimate_cost):
+    big = {"embed_dim": 1024, "ffn_embed_dim": 4096, "layers": 6}
+    sizes = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in big.items()}
+    model = flops.of_options(Namespace(arch="transformer", **sizes), 40_000)
+    shown = 3 * model.per_target_token(37, 37) * 1.67e6 / 128 / 125e12
+    assert json.loads(estimate_cost("en-fr", "--json"))["flops_per_second"] == pytest.approx(shown * 125e12, rel=0.05)
+
+
+@pytest.mark.parametrize("pair", ["en-de", "en-fr"])
+def test_the_table_says_that_it_is_an_estimate_and_stands_in_the_readme(estimate_cost, pair):
+    out = estimate_cost(pair, "--markdown")
+    assert out in (SCRIPTS.parent / f"examples/wmt14_{pair.replace('-', '_')}/README.md").read_text(encoding="utf-8")
+    assert out.startswith("| estimate |") and f"| {pair} resmlp12 |" in out
+    assert out.endswith("Estimates, for V100 at 14% of 125 TFLOP/s (half precision).\n")
+
+
+def test_it_can_be_started_anywhere_a_pair_counts_once_and_what_is_missing_is_named(
+    estimate_cost, monkeypatch, tmp_path
+):
+    here = estimate_cost("en-fr")
+    monkeypatch.chdir(tmp_path)
+    assert estimate_cost("en-fr", "en-fr") == here
+    with pytest.raises(UserError, match="no pair en-cs: give en-de or en-fr"):
+        estimate_cost("en-cs")
+    monkeypatch.setattr(flops, "ROOT", tmp_path)
+    with pytest.raises(UserError, match=r"train\.sh: no such file: the recipes are in the checkout"):
+        estimate_cost("en-de")

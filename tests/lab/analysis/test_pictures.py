@@ -3,7 +3,6 @@
 import itertools
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -12,8 +11,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from resmlp_mt.lab.analysis import pictures
-from resmlp_mt.lab.analysis.bands import TextBand
-from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, TextBand
 
 
 def mixings(layers=2, heads=1, length=9):
@@ -68,14 +66,10 @@ def test_nothing_is_cut_off_and_nothing_overlaps(layers, heads, length):
     assert_readable(pictures.overview(found))
     assert_readable(pictures.profile(found))
     assert_readable(pictures.layer(found[-1]))
-
-
-@pytest.mark.parametrize(("number", "heads"), [(2, 1), (5, 16)])
-def test_changes_are_readable_however_many(number, heads):
-    series = [mixing for _ in range(number) for mixing in mixings(1, heads, 30)[1:]]
-    figure = pictures.change(series, [f"checkpoint{epoch}\n{1000 * epoch:,} updates" for epoch in range(number)])
+    series = found[-1:] * min(layers + 1, 5)
+    figure = pictures.change(series, [f"checkpoint{epoch}\n{1000 * epoch:,} updates" for epoch, _ in enumerate(series)])
     assert_readable(figure)
-    assert sum("changed by" in axis.get_title() for axis in figure.axes) == number - 1
+    assert sum("changed by" in axis.get_title() for axis in figure.axes) == len(series) - 1
 
 
 def test_sparsity_is_readable(layers=12):
@@ -128,16 +122,6 @@ def test_zero_is_white_what_is_not_read_grey_and_the_rest_red_or_blue():
     assert colours[1, 0, 0] > 2 * colours[1, 0, 2]
     assert colours[1, 1, 2] > 2 * colours[1, 1, 0]
     assert (image.norm.vmin, image.norm.vmax) == pytest.approx((-2, 2))
-
-
-def test_heads_are_laid_side_by_side_with_room_for_their_numbers():
-    heads = np.arange(5 * 4, dtype=float).reshape(5, 2, 2, 1) + 1
-    tiled, corners = pictures._mosaic(heads)
-    assert tiled.shape == (6, 8, 1)
-    assert corners == [(1, 0), (1, 3), (1, 6), (4, 0), (4, 3)]
-    for head, (row, column) in zip(heads, corners, strict=True):
-        assert np.array_equal(tiled[row : row + 2, column : column + 2], head)
-    assert tiled.sum() == heads.sum()
 
 
 def test_axes_and_heads_are_named():

@@ -2,13 +2,11 @@
 
 import base64
 import json
-from html.parser import HTMLParser
+import re
 
 import builders
-import numpy as np
 import pytest
 import torch
-from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from small_models import checkpoint, untrained
 
 from resmlp_mt.common.errors import UserError
@@ -19,27 +17,13 @@ pytest.importorskip("matplotlib")
 LAYERS = ["encoder-1", "encoder-2", "decoder-1", "decoder-2"]
 
 
-class Page(HTMLParser):
-    """The parts of a page; fails where a tag is not closed."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.pictures, self.links, self.anchors, self.addresses = [], [], [], [], []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.addresses += [attrs[name] for name in ("src", "href", "srcset", "data") if name in attrs]
-        self.anchors += [attrs["id"]] if "id" in attrs else []
-        if tag == "img":
-            assert attrs["alt"]
-            self.pictures.append(attrs["src"])
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
+def addresses(text):
+    """What a page points to: pictures, as bytes, and sections; fails where it needs another file."""
+    found = re.findall(r'(?:src|href|srcset|data)="([^"]*)"', text)
+    assert all(address.startswith(("data:image/png;base64,", "#")) for address in found)
+    assert "url(" not in text and "@import" not in text and "<script" not in text
+    pictures = [base64.b64decode(address.partition(",")[2]) for address in found if address.startswith("data:")]
+    return pictures, [address[1:] for address in found if address.startswith("#")]
 
 
 @pytest.fixture
@@ -59,16 +43,12 @@ def test_everything_is_written_and_gathered_on_one_page_the_same_each_time(plot_
     out = tmp_path / "deep" / "mixing"
     printed = plot_mixing(saved, "--out", out)
     assert printed.splitlines()[:2] == ["encoder: positions 1 to 6", "decoder: positions 1 to 8"]
-    pictures = {f"{name}.png" for name in ("overview", "profiles", "sparsity", *LAYERS)}
-    assert {path.name for path in out.iterdir()} == pictures | {"index.html", "mixing.json"}
-
+    names = {f"{name}.png" for name in ("overview", "profiles", "sparsity", *LAYERS)}
+    assert {path.name for path in out.iterdir()} == names | {"index.html", "mixing.json"}
     text = (out / "index.html").read_text(encoding="utf-8")
-    page = Page(text)
-    assert all(address.startswith(("data:image/png;base64,", "#")) for address in page.addresses)
-    assert "url(" not in text and "@import" not in text and "<script" not in text
-    shown = {base64.b64decode(source.partition(",")[2]) for source in page.pictures}
-    assert shown == {(out / name).read_bytes() for name in pictures}
-    assert [address[1:] for address in page.addresses if address.startswith("#")] == page.anchors
+    pictures, sections = addresses(text)
+    assert set(pictures) == {(out / name).read_bytes() for name in names}
+    assert sections == re.findall(r'<h2 id="(.*?)">', text)
     assert "encoder, 1 to 6 of 64; decoder, 1 to 8 of 64, found from the optimizer&#x27;s state" in text
 
     plot_mixing(saved, "--out", tmp_path / "again")
@@ -103,8 +83,7 @@ def test_several_checkpoints_show_their_change(plot_mixing, saved, before_traini
     out = tmp_path / "out"
     plot_mixing(tmp_path / "checkpoint1.pt", saved, "--out", out)
     assert {path.stem for path in out.glob("change-*.png")} == {f"change-{name}" for name in LAYERS}
-    page = Page((out / "index.html").read_text())
-    assert len(page.pictures) == 3 + 2 * len(LAYERS)
+    assert len(addresses((out / "index.html").read_text())[0]) == 3 + 2 * len(LAYERS)
     found = json.loads((out / "mixing.json").read_text())["checkpoints"]
     assert [each["checkpoint"] for each in found] == [str(tmp_path / "checkpoint1.pt"), str(saved)]
 
@@ -130,41 +109,29 @@ def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path
         assert (model["encoder.layers.1.mixing.mixing.weight"] == 0).sum() == zeros
 
 
-@pytest.fixture
-def data_bin(tmp_path):
-    """Two pairs, with the dictionaries of the models here."""
-    folder = tmp_path / "data-bin"
-    folder.mkdir()
-    sides = builders.pairs((5, 4), (3, 6))
-    for lang, sentences in zip(("en", "de"), sides, strict=True):
-        builders.dictionary().save(str(folder / f"dict.{lang}.txt"))
-        prefix = f"{folder}/valid.en-de.{lang}"
-        builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
-        for sentence in sentences:
-            builder.add_item(torch.tensor(sentence))
-        builder.finalize(f"{prefix}.idx")
-    return folder
-
-
-def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, saved, data_bin, tmp_path):
+def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, saved, tmp_path):
+    data = tmp_path / "data-bin"
+    data.mkdir()
+    for lang, sentences in zip(("en", "de"), builders.pairs((5, 4), (3, 6)), strict=True):
+        builders.dictionary().save(str(data / f"dict.{lang}.txt"))
+        builders.binarize(data, "valid", lang, sentences)
     options = {"token_mixing": "gated", "mixing_band": 2}
     torch.save(checkpoint(untrained(**options), options=options), tmp_path / "banded.pt")
-    plot_mixing(tmp_path / "banded.pt", "--out", tmp_path / "out", "--data", data_bin, "--sentence", 2)
-    found = json.loads((tmp_path / "out" / "mixing.json").read_text())["bands"]
+    out = tmp_path / "out"
+    plot_mixing(tmp_path / "banded.pt", "--out", out, "--data", data, "--sentence", 2)
+    found = json.loads((out / "mixing.json").read_text())["bands"]
     assert [(each["side"], each["layer"], len(each["tokens"])) for each in found] == [
         ("encoder", 1, 3), ("encoder", 2, 3), ("decoder", 1, 6), ("decoder", 2, 6),
     ]  # fmt: skip
-    text = (tmp_path / "out" / "index.html").read_text()
-    shown = {base64.b64decode(source.partition(",")[2]) for source in Page(text).pictures}
-    assert {(tmp_path / "out" / f"{name}.png").read_bytes() for name in ("bands", "bands-sentence")} <= shown
+    pictures, _ = addresses((out / "index.html").read_text())
+    assert {(out / f"{name}.png").read_bytes() for name in ("bands", "bands-sentence")} <= set(pictures)
 
-    for name, options, message in (
+    for name, given, message in (
         ("banded.pt", ("--sentence", 3), "--sentence 3: the text has 2 sentences: give one of 1 to 2"),
-        ("banded.pt", ("--subset", "test"), r"test\.en-de\.en\.idx: no such file"),
         (saved.name, (), r"checkpoint9\.pt: has no band that depends on the text \(--mixing-band\): leave out --data"),
     ):
         with pytest.raises(UserError, match=message):
-            plot_mixing(tmp_path / name, "--out", tmp_path / "no", "--data", data_bin, *options)
+            plot_mixing(tmp_path / name, "--out", tmp_path / "no", "--data", data, *given)
     assert not (tmp_path / "no").exists()
 
 
@@ -177,7 +144,7 @@ def test_a_checkpoint_is_not_written_over(plot_mixing, saved, tmp_path):
     assert list(tmp_path.iterdir()) == [path] and path.read_bytes() == before
 
 
-def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, trained, tmp_path):
+def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tmp_path):
     def refused(message, *names, options=()):
         with pytest.raises(UserError, match=message) as error:
             plot_mixing(*[tmp_path / name for name in names], "--out", tmp_path / "out", *options)
@@ -186,18 +153,12 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tra
 
     attention = {"encoder.layers.0.self_attn.q_proj.weight": torch.randn(8, 8)}
     torch.save(checkpoint(attention, arch="transformer_iwslt_de_en"), tmp_path / "transformer.pt")
-    shorter, other = {"max_source_positions": 9}, {"token_mixing": "mlp"}
-    torch.save(checkpoint(untrained(**shorter), options=shorter), tmp_path / "smaller.pt")
-    torch.save(checkpoint(untrained(**other), options=other), tmp_path / "mlp.pt")
-    broken = {**trained["model"], "decoder.layers.1.mixing.mixing.weight": torch.full((64, 64), float("nan"))}
-    torch.save(checkpoint(broken), tmp_path / "broken.pt")
+    for name, options in ("smaller", {"max_source_positions": 9}), ("mlp", {"token_mixing": "mlp"}):
+        torch.save(checkpoint(untrained(**options), options=options), tmp_path / f"{name}.pt")
 
     refused(r"transformer\.pt: no matrix A over positions in this transformer_iwslt_de_en", "transformer.pt")
     refused(r"smaller\.pt: not the matrices of .*checkpoint9\.pt", saved.name, "smaller.pt")
     refused(r"mlp\.pt: --token-mixing mlp is no matrix over positions", "mlp.pt")
-    refused(r"broken\.pt: decoder.layers.1.mixing.mixing.weight is not finite", "broken.pt")
     refused(r"--length 65: the model has 64 positions: give 2 to 64", saved.name, options=("--length", 65))
     with pytest.raises(UserError, match=r"^--out \S+: is no folder: choose another name"):
         plot_mixing(saved, "--out", saved)
-    with pytest.raises(SystemExit):
-        plot_mixing(saved, "--out", tmp_path / "out", "--prune", "1.5")

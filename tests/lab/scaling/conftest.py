@@ -1,10 +1,9 @@
 """A little binarized data, and a small study of it."""
 
+import builders
 import numpy as np
 import pytest
-import torch
 from fairseq.data import Dictionary
-from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 RECIPE = """
 title: A study
@@ -61,11 +60,7 @@ def work(tmp_path_factory):
     for lang in "en", "de":
         words.save(str(data / f"dict.{lang}.txt"))
         for subset, pairs in ("train", 40), ("valid", 6):
-            prefix = data / f"{subset}.en-de.{lang}"
-            builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
-            for _ in range(pairs):
-                sentence = random.integers(4, len(words), random.integers(2, 9))
-                builder.add_item(torch.tensor([*sentence, words.eos()]))
-            builder.finalize(f"{prefix}.idx")
+            sides = [random.integers(4, len(words), random.integers(2, 9)) for _ in range(pairs)]
+            builders.binarize(data, subset, lang, [[*sentence, words.eos()] for sentence in sides])
     (folder / "valid.de").write_text("ein Satz\n" * 6)
     return folder

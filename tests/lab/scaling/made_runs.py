@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from resmlp_mt.lab.scaling.grid import Cell, Parameters
-from resmlp_mt.lab.scaling.runs import BUDGET, Run
+from resmlp_mt.lab.scaling.grid import BUDGET, Cell, Parameters, Run
 
 CHINCHILLA = {"E": 1.69, "A": 406.4, "alpha": 0.34, "B": 410.7, "beta": 0.28}
 """Hoffmann et al. 2022, section 3.3, "Approach 3"."""

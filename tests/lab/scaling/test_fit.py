@@ -10,9 +10,9 @@ from scipy.optimize import minimize_scalar
 
 from resmlp_mt.lab.scaling import fit as fits
 from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, frontier, split
+from resmlp_mt.lab.scaling.grid import DIVERGED
 from resmlp_mt.lab.scaling.page import Study, drawn
 from resmlp_mt.lab.scaling.plots import figure_of
-from resmlp_mt.lab.scaling.runs import DIVERGED
 
 SIZES, AMOUNTS = np.geomspace(1e5, 5e6, 5), np.geomspace(1e5, 1.6e6, 5)
 ONE = {"E": 1.2, "A": 20.0, "alpha": 0.3, "B": 60.0, "beta": 0.35}
@@ -33,40 +33,31 @@ def families(few_resamples):
         "transformer": fit_family(made_runs("transformer", ONE, SIZES, AMOUNTS, 0.003, 1), 1),
         "none": fit_family(made_runs("none", OTHER, SIZES, AMOUNTS, 0.003, 2), 2),
     }
-    broken = made_runs("heads", ONE, SIZES, AMOUNTS[:2])
-    return made | {"heads": fit_family(broken)}
+    return made | {"heads": fit_family(made_runs("heads", ONE, SIZES, AMOUNTS[:2]))}
 
 
-def test_the_exponents_of_known_laws_are_in_their_intervals(families):
+def test_the_constants_of_known_laws_and_their_differences_are_in_their_intervals(families):
     for name, known in ("transformer", ONE), ("none", OTHER):
         constants = families[name].constants
         for exponent in "alpha", "beta":
             assert constants[exponent].low < known[exponent] < constants[exponent].high
+    found = differences(families)
+    assert list(found) == ["none minus transformer"]
+    alpha, beta = (found["none minus transformer"][name] for name in ("alpha, of parameters", "beta, of data"))
+    assert alpha.low < OTHER["alpha"] - ONE["alpha"] < alpha.high < 0
+    assert beta.low < 0 < beta.high
+    shared = fit_shared(families)
+    assert list(shared) == ["transformer", "none"]  # those that have enough runs
+    assert shared["transformer"]["E"] == shared["none"]["E"]
+    assert shared["transformer"]["E"].value == pytest.approx(1.2, rel=0.1)
 
 
 def test_what_is_held_out_is_predicted_within_two_per_cent(families):
-    held = families["transformer"].held_out
-    assert [(each.what, each.runs) for each in held] == [("the largest size", 5), ("the largest amount of data", 5)]
-    assert all(0 < each.error < 0.02 for each in held)
-    assert all(each.error < each.error_together for each in held)  # another law than that of these runs
-    assert families["transformer"].residual < families["transformer"].residual_together < 0.05
-
-
-def test_differences_of_families_have_the_known_sign_and_size(families):
-    found = differences(families)
-    assert list(found) == ["none minus transformer"]
-    alpha = found["none minus transformer"]["alpha, of parameters"]
-    assert alpha.low < OTHER["alpha"] - ONE["alpha"] < alpha.high < 0
-    beta = found["none minus transformer"]["beta, of data"]
-    assert beta.low < 0 < beta.high
-
-
-def test_one_e_for_families_that_have_enough_runs(families):
-    shared = fit_shared(families)
-    assert list(shared) == ["transformer", "none"]
-    assert shared["transformer"]["E"] == shared["none"]["E"]
-    assert shared["transformer"]["E"].value == pytest.approx(1.2, rel=0.1)
-    assert fit_shared({"transformer": families["transformer"]}) == {}
+    fit = families["transformer"]
+    assert {each.what: each.runs for each in fit.held_out} == {"the largest size": 5, "the largest amount of data": 5}
+    assert all(0 < each.error < 0.02 for each in fit.held_out)
+    assert all(each.error < each.error_together for each in fit.held_out)  # another law than that of these runs
+    assert fit.sizes["non_embedding"].residual < fit.together.residual < 0.05
 
 
 def test_too_few_points_are_one_line(families):
@@ -84,18 +75,14 @@ def test_the_split_is_where_the_law_is_least(families):
             n = np.exp(log_n)
             return loss(ONE, n, compute / (k * n**growth))
 
-        theirs = minimize_scalar(at, bracket=(np.log(best) - 2, np.log(best) + 3))
-        assert np.log(best) == pytest.approx(theirs.x, abs=1e-4)
+        least = minimize_scalar(at, bracket=(np.log(best) - 2, np.log(best) + 3))
+        assert np.log(best) == pytest.approx(least.x, abs=1e-4)
     exponents = split(NAMED, growth)
     small, large = best_size((k, growth), NAMED, np.array([1e12, 1e14]))[0]
     assert exponents["N*"][0] == pytest.approx(np.log(large / small) / np.log(100))
     assert exponents["D*"][0] == pytest.approx(1 - growth * exponents["N*"][0])
-
-
-def test_hoffmann_et_al_s_split_follows_from_their_constants():
-    named = {name: np.array([each]) for name, each in CHINCHILLA.items()}
-    exponents = split(named, growth=1.0)
-    assert (exponents["N*"][0], exponents["D*"][0]) == pytest.approx((0.452, 0.548), abs=1e-3)
+    theirs = split({name: np.array([each]) for name, each in CHINCHILLA.items()}, growth=1.0)
+    assert (theirs["N*"][0], theirs["D*"][0]) == pytest.approx((0.452, 0.548), abs=1e-3)  # Hoffmann et al.'s own
 
 
 def test_the_frontier_is_the_lowest_of_the_curves_where_they_are_and_a_run_s_points_stay_together():
@@ -121,15 +108,12 @@ def test_a_run_that_diverged_is_shown_left_out_and_counted(families):
     fit = fit_family([*runs, gone, nothing], 1)
     assert fit.runs == runs
     assert fit.constants == families["transformer"].constants
-    everything = [*runs, gone, nothing]
-    study = Study("A study", 30, everything, {"transformer": fit}, 0.5, {"command": "scale"})
-    assert study.notes()[0] == (
-        f"27 of 30 trainings are finished. 2 diverged and are left out: {gone.cell.name}, {nothing.cell.name}."
-    )
-    assert json.loads(json.dumps(study.as_json()))["diverged"] == [gone.cell.name, nothing.cell.name]
-    labels = [text.get_text() for text in figure_of(study.families, everything).legends[0].get_texts()]
+    study = Study("A study", 30, [*runs, gone, nothing], {"transformer": fit}, 0.5, {"command": "scale"})
+    names = [gone.cell.name, nothing.cell.name]
+    told = f"27 of 30 trainings are finished. 2 diverged and are left out: {', '.join(names)}."
+    assert study.notes()[0] == told
+    assert json.loads(json.dumps(study.as_json()))["diverged"] == names
+    labels = [text.get_text() for text in figure_of(study.families, study.runs).legends[0].get_texts()]
     assert "diverged, left out" in labels
-    assert labels[0] == "transformer"
     png = drawn(study)
-    assert png is not None
-    assert png[:4] == b"\x89PNG" and int.from_bytes(png[16:20], "big") == 1200
+    assert png is not None and png[:4] == b"\x89PNG" and int.from_bytes(png[16:20], "big") == 1200

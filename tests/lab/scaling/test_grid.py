@@ -1,13 +1,12 @@
-"""What the cells of a study are and cost, before any training."""
+"""The files of studies; what their cells are and cost, before any training."""
 
 import pytest
 from builders import build
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import drawn, lengths
-from resmlp_mt.lab.analysis.flops import ResMLP, Transformer
-from resmlp_mt.lab.scaling.grid import Cell, cells_of, count, plan
-from resmlp_mt.lab.scaling.recipe import read_scaling_recipe
+from resmlp_mt.lab.scaling.grid import Cell, cells_of, count, plan, read_scaling_recipe
+from scripts import SCRIPTS
 
 D = 16  # channels and MLP of the size m, and positions of all; 16 is also the size of the dictionary
 MLP, ATTENTION, NORM = 2 * (D * D + D), 4 * (D * D + D), 2 * D  # an Aff or a LayerNorm has 2 D
@@ -19,8 +18,7 @@ def plans(write_study, work):
 
 
 def test_every_cell_is_there_once_and_the_repeated_ones_once_a_seed(write_study, plans):
-    recipe = read_scaling_recipe(write_study())
-    cells = cells_of(recipe)
+    cells = cells_of(read_scaling_recipe(write_study()))
     assert len(cells) == len(set(cells)) == 3 * 3 * 3 + 3
     assert [cell for cell in cells if cell.seed == 2] == [
         Cell(family, "m", 10, 2) for family in ("transformer", "heads", "none")
@@ -46,11 +44,13 @@ def test_compute_counts_each_pair_by_its_own_lengths_and_no_padding(plans, work)
     source, target = lengths(work / "data-bin", "train", ("en", "de"))
     chosen = drawn(work / "data-bin", ("en", "de"), 10, seed=1)
     pairs = [(int(source[each]), int(target[each])) for each in chosen]
-    for family, formula in ("transformer", Transformer(16, D, D, 1, 1)), ("heads", ResMLP(16, D, D, 1, 1)):
+    own = {"transformer": lambda length: 8 * D * D + 4 * length * D, "heads": lambda length: 2 * length * D}
+    for family, mixing in own.items():
         cell = plans[Cell(family, "m", 10, 1)]
         assert cell.tokens == sum(length for _, length in pairs)
-        whole = 3 * sum(formula.forward(*pair) for pair in pairs)
-        assert cell.flops == pytest.approx(whole / cell.tokens)
+        encoder = sum(s * (mixing(s) + 4 * D * D) for s, _ in pairs)
+        decoder = sum(t * (mixing(t) + 8 * D * D + 4 * s * D + 2 * D * 16) + s * 4 * D * D for s, t in pairs)
+        assert cell.flops == pytest.approx(3 * (encoder + decoder) / cell.tokens)
 
 
 def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
@@ -61,22 +61,43 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
-        (("pairs: [5, 10, 20]", "pairs: [5, 10, 50]"), "has 40 training pairs, a sample of 50 is asked for"),
-        (("--arch transformer", "--arch nothing"), "families: transformer, size s: .*nothing"),
-        (("--max-source-positions 16", "--max-source-positions 4"), "a source sentence has . positions, the model 4"),
+        ("pairs: [5, 10, 20]", "pairs: [5, 20, 10]", "pairs: [5, 20, 10]: must rise from each to the next"),
+        ("{width: 8, layers: 1}", "{width: 8}", "families: transformer: 'layers': with the numbers of the size s"),
+        ("--token-mixing none", "--dropout {width.most}", "families: none: 'int' object has no attribute 'most'"),
+        ("--token-mixing none", "--max-update 9", "families: none: --max-update: one for all families"),
+        ("  none:", "  a/b:", "families: 'a/b': is also a folder"),
+        ("size: m, pairs: 10", "size: x, pairs: 10", "repeated: x, 10: no such size, or no such pairs"),
+        ("seeds: [2]", "seeds: [1]", "repeated: seed 1 is that of every cell"),
+        (", seeds: [2]", ", seed: [2]", "repeated: give {size: small"),
+        ("pairs: [5, 10, 20]", "pairs: [5, 10, 50]", "has 40 training pairs, a sample of 50 is asked for"),
+        ("--arch transformer", "--arch nothing", "families: transformer, size s: "),
+        ("--max-source-positions 16", "--max-source-positions 4", "positions, the model 4: --max-source-positions"),
     ],
 )
-def test_what_no_study_can_be_is_told_in_one_line(write_study, work, change, message):
-    path = write_study(change, ("repeated: {size: m, pairs: 10, seeds: [2]}", ""))
-    with pytest.raises(UserError, match=message) as caught:
-        plan(read_scaling_recipe(path), work / "data-bin")
-    assert "\n" not in str(caught.value)
+def test_what_no_study_can_be_is_told_in_one_line(write_study, work, old, new, message):
+    with pytest.raises(UserError) as caught:
+        plan(read_scaling_recipe(write_study((old, new))), work / "data-bin")
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("heads", [1, 4])
-def test_the_projections_of_a_gated_mixing_are_no_mixing_matrices(heads):
+def test_numbers_of_a_size_stand_in_options_of_all_and_of_a_family(write_study):
+    recipe = read_scaling_recipe(write_study(("heads: --arch", "heads: --lr 0.{width} --arch")))
+    words = recipe.training_options("heads", "l", seed=7)
+    assert words[words.index("--encoder-layers") + 1] == "2"
+    assert words[words.index("--seed") + 1] == "7"
+    assert "0.16" in words
+
+
+@pytest.mark.parametrize("name", ["tatoeba", "small"])
+def test_the_examples_are_read(name):
+    recipe = read_scaling_recipe(SCRIPTS.parent / "examples" / "scaling" / f"{name}.yaml")
+    assert set(recipe.families) == {"transformer", "resmlp", "heads", "none"}
+    assert recipe.pairs[-1] / recipe.pairs[0] >= 16
+
+
+def test_the_projections_of_a_gated_mixing_are_no_mixing_matrices(heads=4):
     options = {"encoder_layers": 1, "decoder_layers": 1, "mixing_heads": heads}
     linear, gated = (count(build(token_mixing=kind, **options)) for kind in ("linear", "gated"))
     positions, width = 64, 64

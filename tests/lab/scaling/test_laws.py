@@ -8,6 +8,8 @@ from scipy.optimize import curve_fit, least_squares
 from resmlp_mt.lab.scaling.fit import estimate
 from resmlp_mt.lab.scaling.laws import (
     DELTA,
+    SIZES,
+    TOGETHER,
     Points,
     fit_compute,
     fit_sizes,
@@ -64,14 +66,11 @@ def test_curve_fit_finds_the_same_law_of_compute():
     assert found["alpha"][0] == pytest.approx(0.2, rel=0.1)
 
 
-def test_the_constants_of_kaplan_et_al_are_found_again():
+def test_known_constants_are_found_again_and_families_share_e_and_nothing_else():
     made = points(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6), constants=KAPLAN, law=kaplan_loss)
-    found = fit_together(made)[0]
-    for name, value in KAPLAN.items():
-        assert found[name][0] == pytest.approx(value, rel=1e-2), name
+    found, _ = fit_together(made)
+    assert {name: each[0] for name, each in found.items()} == pytest.approx(KAPLAN, rel=1e-2)
 
-
-def test_families_share_e_and_nothing_else():
     other = CHINCHILLA | {"A": 900.0, "alpha": 0.4, "beta": 0.2}
     sizes, amounts = np.geomspace(1e5, 1e8, 4), np.geomspace(1e6, 1e9, 4)
     one, two = points(sizes, amounts), points(sizes, amounts, constants=other)
@@ -84,20 +83,18 @@ def test_families_share_e_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("known", "law", "fit", "constants"),
-    [(CHINCHILLA, loss, lambda *given: fit_sizes(*given)[0], 5), (KAPLAN, kaplan_loss, fit_together, 4)],
+    ("known", "made_by", "law"),
+    [(CHINCHILLA, loss, SIZES), (KAPLAN, kaplan_loss, TOGETHER)],
     ids=["Hoffmann et al.", "Kaplan et al."],
 )
-def test_intervals_cover_the_truth_about_as_often_as_they_say(known, law, fit, constants):
+def test_intervals_cover_the_truth_about_as_often_as_they_say(known, made_by, law):
     random = np.random.default_rng(0)
     covered = {"alpha": 0, "beta": 0}
-    sets, resamples = 100, 60
-    for _ in range(sets):
-        made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random, known, law)
+    for _ in range(100):
+        made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random, known, made_by)
         runs = len(made.loss)
-        counts = random.multinomial(runs, [1 / runs] * runs, resamples).astype(float)
-        one, many = fit(made, counts)
+        one, many = law.fit(made, random.multinomial(runs, [1 / runs] * runs, 60).astype(float))
         for name in covered:
-            each = estimate(one[name][0], many[name], runs, constants)
+            each = estimate(one[name][0], many[name], runs, law.constants)
             covered[name] += each.low <= known[name] <= each.high
     assert all(88 <= times <= 99 for times in covered.values()), covered

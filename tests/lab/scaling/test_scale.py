@@ -88,22 +88,8 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     assert trained[31:] == ["heads-s-5-seed1"]
 
 
-def test_samples_are_made_once_and_others_refused(scale, write_study, tmp_path):
-    recipe = write_study()
-    with pytest.raises(UserError, match="nobody: no such cell; there are: transformer-s-5-seed1, "):
-        scale(recipe, "--retrain", "nobody")
-    with pytest.raises(UserError, match="no cell is finished"):
-        scale(recipe, "--table")
-    record = tmp_path / "out" / "data" / "10" / "sample.json"
-    made = json.loads(record.read_text())
-    assert made["seed"] == 1
-    record.write_text("{}")
-    with pytest.raises(UserError, match="data/10: a sample of other data: remove it, or choose another --out"):
-        scale(recipe, "--table")
-
-
-def test_a_kill_between_a_sample_and_its_record_leaves_no_sample(scale, write_study, monkeypatch):
-    replace = os.replace
+def test_samples_are_made_once_and_others_refused(scale, trained, write_study, work, monkeypatch, tmp_path):
+    recipe, replace = write_study(), os.replace
 
     def killed(source, target):
         if Path(target).name == "sample.json":
@@ -111,13 +97,17 @@ def test_a_kill_between_a_sample_and_its_record_leaves_no_sample(scale, write_st
         replace(source, target)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(os, "replace", killed)
-        scale(write_study(), "--table")
+        patched.setattr(os, "replace", killed)  # between a sample and its record: no sample is left
+        scale(recipe, "--table")
+    with pytest.raises(UserError, match="nobody: no such cell; there are: transformer-s-5-seed1, "):
+        scale(recipe, "--retrain", "nobody")
     with pytest.raises(UserError, match="no cell is finished"):
-        scale(write_study(), "--table")
-
-
-def test_a_reference_that_is_not_the_validation_set_s_is_refused_before_any_training(scale, trained, write_study, work):
+        scale(recipe, "--table")
+    record = tmp_path / "out" / "data" / "10" / "sample.json"
+    assert json.loads(record.read_text())["seed"] == 1
+    record.write_text("{}")
+    with pytest.raises(UserError, match="data/10: a sample of other data: remove it, or choose another --out"):
+        scale(recipe, "--table")
     (work / "short.de").write_text("ein Satz\n")
     with pytest.raises(UserError, match=r"short\.de: not the text of the validation set, which has 6 sentences"):
         scale(write_study(("reference: valid.de", "reference: short.de")))
