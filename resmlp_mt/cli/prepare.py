@@ -12,8 +12,7 @@ from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.steps import check_disk
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.wmt14 import TASKS, Preparation
-from resmlp_mt.text.characters import FATES
-from resmlp_mt.text.words import Words
+from resmlp_mt.text.words import FATES, Words
 
 JOBS = "processes, never more than cores; any number gives the same bytes"
 CLUSTER = """work by the Dask cluster whose scheduler is at ADDRESS, such as tcp://host:8786, with the same bytes; its

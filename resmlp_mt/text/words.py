@@ -1,11 +1,61 @@
 """From a raw line to words and back: cleaned characters, then Moses' tokenization rules by sacremoses."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .characters import CharacterCleaner
-from .moses import Tokenizer, detokenizer
+from .moses import PunctuationNormalizer, Tokenizer, detokenizer
+
+FATES = """\
+What becomes of the characters of a raw line, which ends at LF alone:
+  not UTF-8                     a training pair is dropped and counted; in validation and test text it is an error
+  CR of a CRLF                  dropped
+  lone CR, VT, FF, U+001C-1E,   a space: some tool would end the line there
+    U+0085, U+2028, U+2029
+  tab; an LF inside a text      a space
+    that is not from a file
+  NUL, byte order mark, soft    dropped, as all of Unicode's category C (control, format, private use, unassigned)
+    hyphen, zero-width space
+    and joiners, also of emoji
+  ▁ (U+2581)                    _, which it looks like: sentencepiece takes it for a space
+  no-break space                as Moses normalizes punctuation (5_% -> 5%, 1_000 -> 1,000 or 1.000), else a space
+  other white space             a space; runs of white space become one, and none is left at the ends
+
+Words of more than 1,000 letters, and words that end in @@, <s>, <pad>, </s> or <unk>, are split into subwords and come
+back as all others, but BPE is not learned from them. In validation and test text a word of more than 10,000 letters is
+an error; a training pair with one is too long.
+"""
+
+# fairseq-preprocess reads in Python's text mode, which ends a line at a lone CR; `str.splitlines` and `codecs` also end
+# one at the others. The tab is a control character too, but one that stands between words, as does an LF in a text that
+# is not from a file of lines.
+_SPACES = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+# Old characters that are in neither of the two sets: most lines hold nothing else.
+_SETTLED = re.compile("[ -~\xa0-\xac\xae-\u024f\u2010-\u2027\u2030-\u205e\u20ac]*")
+
+
+class CharacterCleaner:
+    """Makes any line safe for line- and word-based tools (see ``FATES``), and its punctuation plain.
+
+    Args:
+        lang: two-letter language code; decides about quotes beside commas, and spaces in numbers
+        punctuation: normalize it by sacremoses' port of Moses' ``normalize-punctuation.perl``; if false, quotes, dashes
+            and so on stay as they are
+    """
+
+    def __init__(self, lang: str, punctuation: bool = True):
+        self._normalizer = PunctuationNormalizer(lang)
+        self._punctuation = punctuation
+
+    def __call__(self, line: str) -> str:
+        if not _SETTLED.fullmatch(line):
+            line = self._normalizer.remove_control_chars(_SPACES.sub(" ", line)).replace("\u2581", "_")
+        if self._punctuation:
+            # Moses' scripts and sacremoses' command keep the line end, before which a rule moves `."` to `".`
+            line = self._normalizer.normalize(f"{line}\n")
+        return " ".join(line.split())
+
 
 LONGEST_WORD = 10_000  # letters, where no line is dropped: more would take minutes to be split into subwords
 TOKENIZERS = "moses", "none"

@@ -21,7 +21,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import tokenizers_bpe
 from resmlp_mt.data.chunks import CHUNK, Chunk, ChunkSplitter, PairFilter, SideCounts, WordCounter, chunks
 from resmlp_mt.data.subwords import MOST_LETTERS, Subwords, evenly, learn_bpe, learn_pieces, write_counts
-from resmlp_mt.text.characters import CharacterCleaner
+from resmlp_mt.text.words import CharacterCleaner
 
 SETTLE = CharacterCleaner("en", punctuation=False)
 TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu neuer am neuesten ä ö ü ß"] * 8

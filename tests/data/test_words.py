@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.chunks import Chunk, ChunkTokenizer
-from resmlp_mt.text.characters import CharacterCleaner
-from resmlp_mt.text.words import LineTokenizer, Words
+from resmlp_mt.text.words import CharacterCleaner, LineTokenizer, Words
 
 SETTLERS = {punctuation: CharacterCleaner("en", punctuation) for punctuation in (False, True)}
 

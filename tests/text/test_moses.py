@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from resmlp_mt.text.characters import CharacterCleaner
 from resmlp_mt.text.moses import PunctuationNormalizer, Tokenizer, spelled_out
+from resmlp_mt.text.words import CharacterCleaner
 
 LANGS = ["en", "de", "fr", "it", "cs", "fi"]
 OURS = {lang: (PunctuationNormalizer(lang), Tokenizer(lang)) for lang in LANGS}
