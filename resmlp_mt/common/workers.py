@@ -123,9 +123,7 @@ def _function(key: str, pickled: bytes) -> Callable[[Any], Any]:
 
 
 def _start_worker() -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes of a terminal: the first ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes: the first ends the others
     gc.freeze()  # memory that is shared with the parent: the garbage collector's marks would make copies of it
     end_with_parent()
 
