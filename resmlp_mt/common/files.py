@@ -72,8 +72,7 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
 def write_json(path: PathLike, values: Any) -> None:
     """Write JSON values to a file, indented, by ``atomic_write``."""
     with atomic_write(path) as file:
-        json.dump(values, file, indent=1)
-        file.write("\n")
+        file.write(json.dumps(values, indent=1) + "\n")
 
 
 def read_object(path: PathLike, most: int) -> dict[str, Any] | None:
@@ -197,7 +196,6 @@ class JsonFile:
                 self.values = read_object(path, LARGEST_JSON) or {}
 
     def save(self) -> None:
-        """Write the file."""
         write_json(self._path, self.values)
 
 

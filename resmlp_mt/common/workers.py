@@ -93,17 +93,14 @@ def ordered_map(
     """
     stream = iter(items)
     first = list(islice(stream, 2))
-    stream = chain(first, stream)
     if workers.executor is None or len(first) < 2:
-        function = make_function()
-        for item in stream:
-            yield function(item)
+        yield from map(make_function(), chain(first, stream))
         return
     key = secrets.token_hex(8)
     shared = workers.shared(pickle.dumps(make_function))
     most = IN_FLIGHT * workers.count()
     pending: deque[Future[bytes]] = deque()
-    for item in stream:
+    for item in chain(first, stream):
         pending.append(workers.executor.submit(_apply, key, shared, pickle.dumps(item)))
         if len(pending) >= most:
             yield pickle.loads(workers.result(pending.popleft()))
@@ -126,9 +123,7 @@ def _function(key: str, pickled: bytes) -> Callable[[Any], Any]:
 
 
 def _start_worker() -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes of a terminal: the first ends the others
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes: the first ends the others
     gc.freeze()  # memory that is shared with the parent: the garbage collector's marks would make copies of it
     end_with_parent()
 
