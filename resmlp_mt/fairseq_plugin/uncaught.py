@@ -33,7 +33,8 @@ MISTAKES: list[tuple[type[Exception], str, str]] = [
 ]
 """What a user's options, files and machine make fairseq raise: its type, what it says, and what is told instead.
 
-The first that fits is taken; all others keep their traceback."""
+The first that fits is taken; all others keep their traceback.
+"""
 
 
 def explanation(error: BaseException) -> str | None:
