@@ -228,7 +228,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 def read_corpus(text: str) -> Corpus:
     """``SOURCE`` or ``SOURCE:REFERENCE``, which have as many lines."""
     source, _, reference = text.partition(":")
-    sides = [list(side) for side in zip(*read_parallel([source, *filter(None, [reference])]), strict=True)]
+    paths = [source, reference] if reference else [source]
+    sides = [list(side) for side in zip(*read_parallel(paths), strict=True)]
     if not sides:
         raise UserError(f"{source}: is empty")
     return Corpus(Path(source).name, sides[0], sides[1] if reference else None)
