@@ -1,10 +1,15 @@
 """The task: data that is broken, does not belong together, or of which nothing is left."""
 
+import contextlib
 import shutil
+from argparse import Namespace
 
 import fairseq_cli.generate
 import fairseq_cli.validate
 import pytest
+from fairseq.checkpoint_utils import load_model_ensemble
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import FairseqDecoder, FairseqLanguageModel
 from in_this_process import run
 
 from resmlp_mt.common.errors import UserError
@@ -60,3 +65,23 @@ def test_a_split_without_a_side_or_with_a_broken_one(train, data, checkpoint, tm
 def test_nothing_is_left_to_train_on(train, tmp_path):
     with pytest.raises(UserError, match=r"all of 16 .* than \(2, 64\): raise --max-source-positions"):
         train(tmp_path, "--max-source-positions", 2)
+
+
+def test_a_sentence_that_is_too_long_is_told_with_the_option(small, checkpoint):
+    common = (small / "bin", "--path", checkpoint, "--cpu", "--num-workers", 0, "--max-source-positions", 3)
+    with pytest.raises(
+        UserError, match=r"^sentence \d+ has 4 and 4 positions .*\(3, 64\): raise --max-source-positions"
+    ):
+        run(fairseq_cli.generate, *common)
+
+
+def test_a_language_model_is_one_of_the_target_s_dictionary(task, checkpoint):
+    translation, args = task(), Namespace(**{**vars(GenerationConfig()), "lm_path": "lm.pt"})
+    (model,), _ = load_model_ensemble([str(checkpoint)], task=translation)
+    for name, fits in ("bin", True), ("other", False):
+        language_model = FairseqLanguageModel(FairseqDecoder(task(name).target_dictionary))
+        with (
+            contextlib.nullcontext() if fits else pytest.raises(UserError, match=r"its dictionary, .* not the target's")
+        ):
+            more = {"lm_model": language_model, "lm_weight": 0.1}
+            assert translation.build_generator([model], args, extra_gen_cls_kwargs=more).lm_model is language_model

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import raw_text as written
 from resmlp_mt.fairseq_plugin import raw_text
 from resmlp_mt.fairseq_plugin.raw_text import Lines
@@ -40,3 +41,13 @@ def test_lines_end_at_lf_alone(tmp_path, monkeypatch, by_stdin):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
     found = list(Lines().read("-" if by_stdin else str(tmp_path / "text"), 2))
     assert found == [["a\rb", "c\u2028d\x85e"], ["", "f"], ["last"]]
+
+
+def test_a_line_that_is_not_utf_8_harms_no_other(tmp_path, capsys):
+    (tmp_path / "text").write_bytes(b"a\nb\nc\nd\xff\ne\n")
+    reading = Lines().read(str(tmp_path / "text"), 2)
+    assert [next(reading) for _ in range(3)] == [["a", "b"], ["c", ""], ["e"]]
+    with pytest.raises(UserError, match="lines without a translation, as told above: 1"):
+        next(reading)
+    told = "sentence 3 (line 4): not UTF-8 (invalid start byte): convert it, for example with iconv\n"
+    assert capsys.readouterr().err == told
