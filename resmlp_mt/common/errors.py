@@ -19,10 +19,7 @@ class UserError(ValueError):
 
 @contextlib.contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """Let a command end in one line on stderr, without a traceback, where the user and not the code decided its end.
-
-    Its status is then 1, but Ctrl-C ends it by SIGINT, so that a shell's loop stops too.
-    """
+    """Let a command end in one line on stderr, with status 1, or by SIGINT after Ctrl-C, where the user decided it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
     try:

@@ -136,17 +136,14 @@ def check_can_be_written(path: PathLike) -> None:
     if (place.exists() and not place.is_file()) or (place.is_symlink() and os.readlink(place).startswith("/proc/")):
         raise UserError(f"{path}: is not a regular file: choose another name")
     folder = next(each for each in place.parents if os.path.lexists(each))
-    if not folder.is_dir():
-        raise UserError(f"{path}: {folder} is not a folder: choose another name")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"{path}: {folder} cannot be written: choose another place")
+    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        raise UserError(f"{path}: {folder} is no folder that can be written: choose another place")
 
 
 def read_lines(path: PathLike) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file (gzipped if its name ends in ``.gz``) without their ends, LF or CRLF.
+    """Yield the lines of a UTF-8 text file (or ``.gz``) without their ends, LF or CRLF.
 
-    Characters at which Python's own text mode also breaks (lone CR, U+0085, U+2028, ...) stay inside their line: the
-    files of a parallel corpus keep their alignment.
+    Other characters at which Python's text mode breaks (lone CR, U+0085, ...) stay inside, so that files stay aligned.
     """
     number = 0
     try:
@@ -213,15 +210,6 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
                 file.close()
                 raise UserError(refusal if taken else f"{file.name}: cannot be locked: {why.strerror}") from error
         time.sleep(0.05)
-
-
-def lock_folder(folder: Path, refusal: str, patience: float = 0.0) -> IO[str]:
-    """Make a folder if it is missing, and ``lock`` its ``.lock``, which is returned open."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / ".lock", "a")  # noqa: SIM115 (closed by the caller)
-    lock(file, refusal, patience)
-    return file
 
 
 def checksum(path: PathLike, algorithm: str = "sha256") -> str:

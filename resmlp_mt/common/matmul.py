@@ -1,14 +1,10 @@
-"""How PyTorch computes on a CPU: which library multiplies fp32 matrices, in which arithmetic, and who keeps its memory.
+"""Which library multiplies fp32 matrices on a CPU, and in which arithmetic.
 
-PyTorch calls BLAS (on x86, MKL), which on AMD's processors uses half of what they can. Its only switch, for the whole
-process, forward and backward, makes it call oneDNN. There that computes the same in fp32; on a processor with AMX it
-rounds the factors to bfloat16 and adds up in fp32.
+PyTorch calls BLAS (on x86, MKL), which uses half of AMD's processors. Its only switch, for the whole process, makes it
+call oneDNN, which on a processor with AMX rounds the factors to bfloat16.
 """
 
-import ctypes
 import logging
-import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -47,14 +43,8 @@ def exact() -> bool:
 
 @cache
 def mkl_is_slow() -> bool:
-    """Whether BLAS is MKL on an AMD processor, of which it uses about half.
-
-    A clock would choose now one, now the other; a training that was broken off has to go on with the same.
-    """
-    try:
-        about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # not Linux
-        return False
+    """Whether BLAS is MKL on an AMD processor. (A clock would choose now one, now the other, also after a break.)"""
+    about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     return torch.backends.mkl.is_available() and "AuthenticAMD" in about
 
 
@@ -62,10 +52,9 @@ _set_here = False  # whether the process's setting is this module's, not its own
 
 
 def choose(library: str) -> None:
-    """Let this process multiply as ``--cpu-matmul`` says, by one of MATMULS, and log it where that is oneDNN.
+    """Let this process multiply as ``--cpu-matmul`` says, by one of MATMULS.
 
-    ``auto`` is oneDNN where that is exact and MKL is slow. It changes nothing where the process has chosen by itself,
-    nor where there is a GPU, whose products PyTorch's setting would change too.
+    ``auto`` is oneDNN where that is exact and MKL is slow; with a GPU or the process's own choice it changes nothing.
     """
     global _set_here
     if library == "auto":
@@ -76,17 +65,3 @@ def choose(library: str) -> None:
     _set_here = library == "onednn"
     if _set_here:
         logger.info("products of fp32 matrices: by oneDNN, in %s", "fp32" if exact() else "bfloat16")
-
-
-def keep_freed_memory() -> bool:
-    """Make glibc's allocator keep the memory that PyTorch frees, because PyTorch asks for it again at once.
-
-    By default it returns freed blocks of some megabytes to the system, which has to clear every page of the next one:
-    up to half of the time of a beam search. The peak stays the same. A user's variable (``MALLOC_...``) goes first.
-    """
-    if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
-        return False
-    trim_threshold, mmap_threshold = -1, -3  # numbers of mallopt's parameters (malloc.h)
-    mallopt = ctypes.CDLL(None).mallopt
-    # 32 MiB is the most that glibc lets its own arena serve; larger blocks go back in any case.
-    return bool(mallopt(mmap_threshold, 32 << 20) and mallopt(trim_threshold, (1 << 31) - 1))

@@ -4,6 +4,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from tqdm import tqdm  # type: ignore[import-untyped]
@@ -13,14 +14,8 @@ PAUSE = 30.0  # seconds between plain lines
 tqdm.monitor_interval = 0  # no monitor thread: if it held a lock while workers are forked, they would wait for ever
 
 
-class Progress:
-    """Counts pairs and shows them on stderr, with pairs a second, and what was dropped and why.
-
-    Args:
-        name: the step's
-        total: pairs to come, where that is known
-        unit: what is counted, where it is not pairs
-    """
+class Progress(AbstractContextManager):
+    """Counts pairs, or other units, of a step on stderr: how many of a total, how many a second, what was dropped."""
 
     def __init__(self, name: str, total: int | None = None, unit: str = "pairs"):
         self.pairs = 0
@@ -29,9 +24,6 @@ class Progress:
         self._begun = self._told = time.monotonic()
         self._stream = sys.stderr  # kept: sys.stderr may be redirected while a library works; None: closed by the shell
         self._bar = tqdm(desc=name, total=total, unit=f" {unit}", disable=not (self._stream and self._stream.isatty()))
-
-    def __enter__(self) -> "Progress":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()

@@ -1,6 +1,6 @@
 """Tables for people: rows of cells, the first of them the heading, as text and as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tabulate import tabulate
 
@@ -17,8 +17,3 @@ def markdown_table(rows: Rows) -> str:
     """A table in Markdown. (tabulate's has blanks up to the widest cell: one long cell would change every line.)"""
     heading, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([heading, "|" + " --- |" * len(rows[0]), *body])
-
-
-def facts(mapping: Mapping[str, str]) -> str:
-    """A sentence's worth of names and values."""
-    return ", ".join(f"{name} {value}" for name, value in mapping.items())

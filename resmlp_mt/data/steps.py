@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, check_outputs, checksum, lock_folder, remove_unfinished
+from resmlp_mt.common.files import JsonFile, check_outputs, checksum, lock, remove_unfinished, writing
 
 RULES = 4  # raise it with every change of this package that changes what some step writes
 PATIENCE = 2.0  # seconds for which the worker processes of a killed run may have its lock
@@ -213,3 +213,12 @@ def in_bytes(number: int) -> str:
         if number >= size:
             return f"{number / size:.1f} {unit}"
     return f"{number} bytes"
+
+
+def lock_folder(folder: Path, refusal: str, patience: float = 0.0) -> IO[str]:
+    """Make a folder if it is missing, and ``lock`` its ``.lock``, which is returned open."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / ".lock", "a")  # noqa: SIM115 (closed by the caller)
+    lock(file, refusal, patience)
+    return file

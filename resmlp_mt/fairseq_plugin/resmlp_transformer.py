@@ -15,7 +15,7 @@ from omegaconf import open_dict
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.matmul import choose, keep_freed_memory
+from resmlp_mt.common.matmul import choose
 from resmlp_mt.fairseq_plugin.checkpoints import check_fit
 from resmlp_mt.fairseq_plugin.encoder_decoder import ResMLPDecoder, ResMLPEncoder
 from resmlp_mt.fairseq_plugin.options import (
@@ -30,7 +30,7 @@ from resmlp_mt.fairseq_plugin.raw_text import choose_prepared
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.nn.elementwise import Dropout
 from resmlp_mt.nn.encoder_decoder import fold_, share_
-from resmlp_mt.translate.precision import lower_precision_
+from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_
 
 ADAPTIVE = "decoder.adaptive_softmax."
 

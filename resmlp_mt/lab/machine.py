@@ -5,7 +5,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -64,3 +64,8 @@ def describe(
         "threads": str(threads or torch.get_num_threads()),
         "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
     }
+
+
+def facts(mapping: Mapping[str, str]) -> str:
+    """A sentence's worth of names and values."""
+    return ", ".join(f"{name} {value}" for name, value in mapping.items())

@@ -11,7 +11,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
-from resmlp_mt.common.matmul import keep_freed_memory
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
@@ -19,7 +18,7 @@ from resmlp_mt.translate.compiled import compiled_model
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
 from resmlp_mt.translate.model_folder import SHORTLIST, load, place_of
 from resmlp_mt.translate.options import EngineOptions, Options
-from resmlp_mt.translate.precision import lower_precision_, pack_
+from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
 from resmlp_mt.translate.shortlist import read_shortlist
 

@@ -16,8 +16,9 @@ from scipy import stats
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, write_json
-from resmlp_mt.common.tables import facts, markdown_table, text_table
+from resmlp_mt.common.tables import markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
+from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, draw_curves, read_curves, read_training
 from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
 from resmlp_mt.score.bleu import Score, detokenized_scores, paired_bootstrap, sacre_bleu

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs
-from resmlp_mt.common.tables import facts, markdown_table, text_table
+from resmlp_mt.common.tables import markdown_table, text_table
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread, bracketed
 from resmlp_mt.lab.colors import colors_of
+from resmlp_mt.lab.machine import facts
 
 EXPLANATION = """\
 Every figure is a median, with the quartiles in brackets. Systems take turns on the same batches. "Times as fast" is a

@@ -14,10 +14,10 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, write_json
-from resmlp_mt.common.tables import facts, markdown_table, text_table
+from resmlp_mt.common.tables import markdown_table, text_table
 from resmlp_mt.data.binarized import lengths, read_dictionary
 from resmlp_mt.lab import page as html
-from resmlp_mt.lab.machine import describe
+from resmlp_mt.lab.machine import describe, facts
 from resmlp_mt.lab.scaling.fit import (
     CHOICES,
     CONFIDENCE,

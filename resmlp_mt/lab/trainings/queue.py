@@ -25,7 +25,8 @@ import psutil
 
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, checksum, lock_folder
+from resmlp_mt.common.files import JsonFile, PathLike, checksum
+from resmlp_mt.data.steps import lock_folder
 from resmlp_mt.lab.machine import describe
 
 USER_DIR = Path(resmlp_mt.__file__).parent
