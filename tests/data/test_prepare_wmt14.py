@@ -252,8 +252,7 @@ def test_a_user_s_file_in_the_way_and_bad_options_are_told_before_any_download(r
     path.write_text("mine")
     for options, message in (
         ([], f"{path}: is not of an earlier preparation, and would be written over"),
-        (["--sample", 0], "--sample 0: must be 1 or more"),
-        (["--symbols", 10**12], "--symbols 1000000000000: must be at most 10,000,000"),
+        (["--symbols", 10**12], "symbols 1000000000000: give a whole number from 1 to 10,000,000"),
     ):
         done = run("en-de", "--out", tmp_path / "out", *options)
         assert (done.status, done.error.count("\n"), server.requests) == (1, 1, [])

@@ -76,7 +76,7 @@ def commands(monkeypatch):
 
 @pytest.fixture
 def ablate(work, commands, monkeypatch, capsys, tmp_path):
-    for picture in "ablations.plots.draw", "ablations.command.draw_curves":  # most of the time, and tested elsewhere
+    for picture in "ablations.plots.draw", "ablations.table.draw_curves":  # most of the time, and tested elsewhere
         monkeypatch.setattr(f"resmlp_mt.lab.{picture}", lambda *arguments: None)
     monkeypatch.setattr("resmlp_mt.score.bleu.PairedTest", partial(PairedTest, n_samples=50))  # not 1,000
     run = printed("ablate", monkeypatch, capsys)
