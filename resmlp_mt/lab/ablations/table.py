@@ -311,9 +311,9 @@ def run(args: argparse.Namespace) -> None:
     """Train what is not finished and make the table."""
     recipe = read_recipe(args.recipe)
     sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
-    only, anew = (known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.retrain))
-    if not anew <= only:
-        raise UserError(f"--retrain {' '.join(sorted(anew - only))}: not of the --rows: {', '.join(args.rows)}")
+    only, retrain = (known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.retrain))
+    if not retrain <= only:
+        raise UserError(f"--retrain {' '.join(sorted(retrain - only))}: not of the --rows: {', '.join(args.rows)}")
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_places(reference, data, out)
@@ -323,7 +323,7 @@ def run(args: argparse.Namespace) -> None:
 
     failed = []
     if not args.table:
-        failed = train_all([row for row in rows if row.name in only], args.jobs, anew, recorded(args.recipe))
+        failed = train_all([row for row in rows if row.name in only], args.jobs, retrain, recorded(args.recipe))
     command = shlex.join(["resmlp-mt", "ablate", *sys.argv[1:]])
     table = make_table(recipe, rows, reference, {"Made by": f"`{command}`"})
     save(table, rows, out)

@@ -63,7 +63,7 @@ class Repeated:
 class ScalingRecipe(SharedSettings):
     """One study; ``reference`` is the text of the validation set's target side: for the loss a character.
 
-    A training ends after ``patience`` validations without a lower loss; after a break they are counted anew.
+    A training ends after ``patience`` validations without a lower loss; after a break they are counted again.
     """
 
     families: dict[str, str] = MISSING  # name, options; {number} is a number of the size, in ``options`` too

@@ -218,7 +218,7 @@ def drawn(study: Study) -> bytes | None:
 def run(args: argparse.Namespace) -> None:
     """Train what is not finished and make the page."""
     recipe = read_scaling_recipe(args.recipe)
-    anew = known([cell.name for cell in cells_of(recipe)], args.retrain, "cell")
+    retrain = known([cell.name for cell in cells_of(recipe)], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_places(reference, data, out)
@@ -233,7 +233,7 @@ def run(args: argparse.Namespace) -> None:
     cells = cell_folders(recipe, plans, out, data)
     failed: list[str] = []
     if not args.table:
-        failed = train_all(cells, args.jobs, anew, {cell.name: cell.plan.seconds for cell in cells})
+        failed = train_all(cells, args.jobs, retrain, {cell.name: cell.plan.seconds for cell in cells})
     vocabulary = len(read_dictionary(data / f"dict.{recipe.langs[1]}.txt"))
     runs = [read_run(cell, vocabulary) for cell in cells if cell.finished]
     if not runs:

@@ -167,10 +167,10 @@ class TrainingFolder:
     def _training(self) -> dict[str, Any]:
         return {"options": self.options, "data": self.sums}
 
-    def finish(self, stop: Event, anew: bool, about: Mapping[str, str]) -> None:
+    def finish(self, stop: Event, retrain: bool, about: Mapping[str, str]) -> None:
         """Do what is not done yet; ended by ``stop`` and run again, it goes on.
 
-        With ``anew`` all that is there goes first; ``about`` are the circumstances, to be kept with the training.
+        With ``retrain`` all that is there goes first; ``about`` are the circumstances, to be kept with the training.
         """
         with contextlib.closing(locked(self.folder)) as held:
             try:
@@ -180,7 +180,7 @@ class TrainingFolder:
                         f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose "
                         "another --out"
                     )
-                for path in self.folder.iterdir() if anew else ():
+                for path in self.folder.iterdir() if retrain else ():
                     if path.is_dir():
                         shutil.rmtree(path)
                     elif path.name != ".lock":
@@ -282,11 +282,11 @@ def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], j
 
 
 def train_all(
-    trainings: Sequence[TrainingFolder], jobs: int, anew: frozenset[str], planned: Mapping[str, float]
+    trainings: Sequence[TrainingFolder], jobs: int, retrain: frozenset[str], planned: Mapping[str, float]
 ) -> list[str]:
     """Finish trainings in their order, ``jobs`` at a time, and tell of each as it ends; returns labels of the failed.
 
-    Those named by ``anew`` are trained again. ``planned`` are processor seconds, by name, as far as known before.
+    Those named by ``retrain`` are trained again. ``planned`` are processor seconds, by name, as far as known before.
     """
 
     def end(number: int, frame: Any) -> None:
@@ -300,13 +300,13 @@ def train_all(
 
     signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
     about = {"rows at a time": str(jobs), **describe(threads=1, packages=())}
-    waiting = [each for each in trainings if each.name in anew or not each.is_trained]
+    waiting = [each for each in trainings if each.name in retrain or not each.is_trained]
     seconds = {**planned, **{each.name: each.processor_seconds for each in trainings if each.is_trained}}
     tell_time()
     failed, stop = [], Event()
     with ThreadPoolExecutor(min(jobs, len(trainings) or 1)) as pool:
         try:
-            running = {pool.submit(each.finish, stop, each.name in anew, about): each for each in trainings}
+            running = {pool.submit(each.finish, stop, each.name in retrain, about): each for each in trainings}
             for done in as_completed(running):
                 each, error = running[done], done.exception()
                 if error is not None and not isinstance(error, UserError):
