@@ -1,7 +1,7 @@
 """The model's options: a field each, from which fairseq's command line, the checks and the presets are made."""
 
 import os
-from dataclasses import Field, dataclass, field, fields, make_dataclass
+from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from typing import Any
 
 import torch
@@ -11,8 +11,9 @@ from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecB
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import MATMULS
-from resmlp_mt.nn import EncoderDecoder, LayerConfig, ModelConfig
+from resmlp_mt.nn import LayerConfig, ModelConfig
 from resmlp_mt.nn.config import OPTIONS, PROBABILITY, option, problem
+from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.translate.options import PRECISIONS
 
 MOST = 1 << 16  # no size of a model comes near
@@ -260,12 +261,15 @@ def check_options(args: Any, target_symbols: int) -> None:
 
 def check_memory(sizes: ModelConfig) -> None:
     """Refuse a model that this machine cannot hold: the memory of A grows with the square of the positions."""
-    with torch.device("meta"):  # shapes without values
-        needs = 4 * sum(parameter.numel() for parameter in EncoderDecoder(sizes).parameters())  # bytes
+    needs = 0  # bytes
+    for side, layers in (sizes.encoder, sizes.encoder_layers), (sizes.decoder, sizes.decoder_layers):
+        with torch.device("meta"):  # shapes without values; embeddings and triangles would import sympy, 66 MB
+            mixing = TOKEN_MIXINGS[side.token_mixing](replace(side, causal=False))
+        needs += 4 * layers * sum(parameter.numel() for parameter in (mixing.parameters() if mixing else ()))
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if 2 * needs > has:  # a training has gradients beside them, generation what it loads them from
         raise UserError(
             f"--max-source-positions {sizes.encoder.positions}, --max-target-positions {sizes.decoder.positions}: the "
-            f"model needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB: "
+            f"mixing needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB: "
             "lower them"
         )
