@@ -130,8 +130,7 @@ MEANINGLESS = {  # options of fairseq's Transformer that this model does not hav
     "no_token_positional_embeddings",
     # LayerNorm: --norm says whether and where there is any
     *("normalize_before", "layernorm_embedding", "no_decoder_final_norm", "export"),
-    # self-attention: there is none
-    *("cross_self_attention", "xformers_att_config"),
+    *("cross_self_attention", "xformers_att_config"),  # self-attention: there is none
     # adaptive input embeddings: fairseq's translation Transformer has none either
     *("adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj"),
     # for loading a trained model with fewer layers: fairseq reads them from --model-overrides only
@@ -261,15 +260,12 @@ def check_options(args: Any, target_symbols: int) -> None:
 
 def check_memory(sizes: ModelConfig) -> None:
     """Refuse a model that this machine cannot hold: the memory of A grows with the square of the positions."""
-    needs = 0  # bytes
-    for side, layers in (sizes.encoder, sizes.encoder_layers), (sizes.decoder, sizes.decoder_layers):
-        with torch.device("meta"):  # shapes without values; embeddings and triangles would import sympy, 66 MB
-            mixing = TOKEN_MIXINGS[side.token_mixing](replace(side, causal=False))
-        needs += 4 * layers * sum(parameter.numel() for parameter in (mixing.parameters() if mixing else ()))
+    sides = (sizes.encoder, sizes.encoder_layers), (sizes.decoder, sizes.decoder_layers)
+    with torch.device("meta"):  # shapes without values; embeddings and triangles would import sympy, 66 MB
+        mixings = [(TOKEN_MIXINGS[side.token_mixing](replace(side, causal=False)), layers) for side, layers in sides]
+    needs = sum(4 * layers * each.numel() for mixing, layers in mixings if mixing for each in mixing.parameters())
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    given = f"--max-source-positions {sizes.encoder.positions}, --max-target-positions {sizes.decoder.positions}"
+    told = f"A needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB"
     if 2 * needs > has:  # a training has gradients beside them, generation what it loads them from
-        raise UserError(
-            f"--max-source-positions {sizes.encoder.positions}, --max-target-positions {sizes.decoder.positions}: the "
-            f"mixing needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB: "
-            "lower them"
-        )
+        raise UserError(f"{given}: {told}: lower them")
