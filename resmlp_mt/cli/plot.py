@@ -1,7 +1,6 @@
 """Look at the mixing matrices of a trained model: pictures, profiles, sparsity, and what pruning leaves."""
 
 import argparse
-import importlib.util
 import os
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from resmlp_mt.cli.arguments import (
 )
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_can_be_written, check_outputs
+from resmlp_mt.lab.drawing import check_matplotlib
 
 MATRICES = """
 written to --out:
@@ -70,13 +70,8 @@ def plot_training() -> argparse.ArgumentParser:
     return parser
 
 
-def _check_matplotlib(command: str) -> None:
-    if not importlib.util.find_spec("matplotlib"):
-        raise UserError(f"{command} needs matplotlib: pip install matplotlib")
-
-
 def _plot(args: argparse.Namespace) -> None:
-    _check_matplotlib("plot")
+    check_matplotlib("plot")
     if os.path.lexists(args.out) and not args.out.is_dir():
         raise UserError(f"--out {args.out}: is no folder: choose another name")
     import_user_dir(args.user_dir)
@@ -84,7 +79,7 @@ def _plot(args: argparse.Namespace) -> None:
 
 
 def _plot_training(args: argparse.Namespace) -> None:
-    _check_matplotlib("plot-training")
+    check_matplotlib("plot-training")
     from resmlp_mt.lab.trainings.log import draw_curves, read_curves
 
     check_can_be_written(args.out)

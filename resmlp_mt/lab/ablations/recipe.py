@@ -13,12 +13,13 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.lab.trainings.log import check_updates
-from resmlp_mt.lab.trainings.queue import TrainingFolder, digests
-from resmlp_mt.lab.trainings.settings import (
+from resmlp_mt.lab.trainings.queue import (
     SharedSettings,
+    TrainingFolder,
     check_folder_names,
     check_numbers,
     check_own,
+    digests,
     read_settings,
     words_of,
 )

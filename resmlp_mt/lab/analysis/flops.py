@@ -23,7 +23,7 @@ from typing import Any
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.tables import markdown_table, text_table
+from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.models import training_args
 
 TRAINING = 3

@@ -17,7 +17,7 @@ from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint
 from resmlp_mt.fairseq_plugin.trained import load, model_of, save_checkpoint
-from resmlp_mt.lab import page
+from resmlp_mt.lab import drawing, page
 from resmlp_mt.lab.analysis import pictures
 from resmlp_mt.lab.analysis.matrices import (
     BY_GRADIENT,
@@ -124,7 +124,7 @@ class Report:
     def files(self) -> dict[str, bytes]:
         """The content of each file, by name."""
         drawn = {
-            part: {name: pictures.png(figure) for name, figure in figures.items()}
+            part: {name: drawing.png(figure) for name, figure in figures.items()}
             for part, figures in self.pictures().items()
         }
         return {

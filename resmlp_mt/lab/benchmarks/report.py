@@ -1,6 +1,5 @@
 """What was measured, as tables for the terminal, as Markdown, and as pictures; those need matplotlib."""
 
-import importlib.util
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs
-from resmlp_mt.common.tables import markdown_table, text_table
+from resmlp_mt.common.files import check_can_be_written, check_outputs
+from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread, bracketed
-from resmlp_mt.lab.colors import colors_of
+from resmlp_mt.lab.drawing import check_matplotlib, colors_of, new_figure, save
 from resmlp_mt.lab.machine import facts
 
 EXPLANATION = """\
@@ -56,8 +54,8 @@ def check_files(outputs: Sequence[Path | str], inputs: Iterable[Path | str], pic
     check_outputs(outputs, inputs)
     for path in outputs:
         check_can_be_written(path)
-    if pictures and not importlib.util.find_spec("matplotlib"):
-        raise UserError(f"{pictures} needs matplotlib: pip install matplotlib")
+    if pictures:
+        check_matplotlib(pictures)
 
 
 def cells(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> Cells:
@@ -146,17 +144,6 @@ def as_markdown(run: Run, pictures: Sequence[str]) -> str:
         if pictures:
             parts.append(f"![{section.title}]({pictures[number]})")
     return "\n\n".join(parts) + "\n"
-
-
-def new_figure(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure  # installed where pictures are asked for
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def save(figure: Any, path: Path) -> None:
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format="png", dpi=120)
 
 
 def draw(section: Section, path: Path) -> None:

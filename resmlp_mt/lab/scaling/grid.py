@@ -21,12 +21,13 @@ from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sa
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings.log import Curves, read_curves
-from resmlp_mt.lab.trainings.queue import TrainingFolder, digests
-from resmlp_mt.lab.trainings.settings import (
+from resmlp_mt.lab.trainings.queue import (
     SharedSettings,
+    TrainingFolder,
     check_folder_names,
     check_numbers,
     check_own,
+    digests,
     read_settings,
 )
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
