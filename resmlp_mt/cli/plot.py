@@ -47,7 +47,7 @@ examples:
 
 
 def plot() -> argparse.ArgumentParser:
-    parser = command_parser(None, MATRICES, _plot)
+    parser = command_parser(MATRICES, _plot)
     last = "of one model, oldest first; the last is looked at closely"
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help=last)
     add_path(parser, "--out", "DIR", "folder to write to, made if missing", required=True)
@@ -64,7 +64,7 @@ def plot() -> argparse.ArgumentParser:
 
 
 def plot_training() -> argparse.ArgumentParser:
-    parser = command_parser(None, CURVES, _plot_training)
+    parser = command_parser(CURVES, _plot_training)
     add_path(parser, "logs", "LOG", "one a training", nargs="+")
     add_path(parser, "--out", "FILE", "a PNG file", default=Path("training.png"))
     return parser

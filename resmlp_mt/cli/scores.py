@@ -56,7 +56,7 @@ example:
 
 
 def score() -> argparse.ArgumentParser:
-    parser = command_parser(None, SCORES, _score)
+    parser = command_parser(SCORES, _score)
     parser.add_argument("generated", nargs="*", metavar="FILE", help=FILES)
     parser.add_argument("--hypotheses", metavar="FILE", help=HYPOTHESES)
     reference = parser.add_mutually_exclusive_group(required=True)
@@ -84,7 +84,7 @@ def _score(args: argparse.Namespace) -> None:
 
 
 def table5() -> argparse.ArgumentParser:
-    parser = command_parser(None, RUNS, run_of("analysis.table5"))
+    parser = command_parser(RUNS, run_of("analysis.table5"))
     runs = "a scored run, a folder of them, or SYSTEM=DIR; without any: the paper's figures alone"
     parser.add_argument("runs", nargs="*", metavar="DIR", help=runs)
     _add_form(parser)
@@ -92,7 +92,7 @@ def table5() -> argparse.ArgumentParser:
 
 
 def cost() -> argparse.ArgumentParser:
-    parser = command_parser(None, FORMULA, run_of("analysis.flops"))
+    parser = command_parser(FORMULA, run_of("analysis.flops"))
     parser.add_argument("pairs", nargs="*", metavar="PAIR", help="en-de or en-fr (default: both)")
     parser.add_argument("--gpu", choices=["V100", "A100"], default="V100", help="whose peak is taken")
     share = number_within(0.001, 1)

@@ -71,11 +71,8 @@ def split_compounds(tokens: str) -> str:
 def paired_bootstrap(
     system: Sequence[str], baseline: Sequence[str], references: Sequence[str], language: str
 ) -> dict[str, Any]:
-    """Test whether two systems differ, by sacrebleu's paired bootstrap resampling (Koehn 2004) on running text.
-
-    Returns:
-        by metric the scores of both (0 to 100), means and 95 % confidence half-widths over the resamples, the p-value
-        of their difference, and the signature, which names the number of resamples and the seed (SACREBLEU_SEED)
+    """Whether two systems differ, by sacrebleu's paired bootstrap resampling (Koehn 2004) on running text: by metric
+    the scores of both, means and 95 % confidence half-widths over the resamples, and the p-value of their difference.
     """
     metrics = {"sacrebleu": sacre_bleu(language), "chrf2": CHRF()}
     seed = os.environ.get("SACREBLEU_SEED", "0")
@@ -120,11 +117,7 @@ def complete(args: Namespace) -> None:
 
 
 def score(args: Namespace) -> dict[str, Any]:
-    """The scores, and the comparison with a baseline; writes ``--output``.
-
-    Args:
-        args: the options, after ``complete``
-    """
+    """The scores by the options, after ``complete``, and the comparison with a baseline; writes ``--output``."""
     reference_file = args.reference or _file_of_set(args.sacrebleu_set, args.language_pair)
     if args.output is not None:
         texts = args.hypotheses, reference_file, args.tokenized_reference, args.baseline

@@ -264,16 +264,9 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
         scores, seconds = detokenized_scores(text, expected, language), row.processor_seconds
         figures.append(Figures(row.name, row.seed, options, training, seconds, row.trained, scores, bootstrap))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"
-    return Table(
-        title=recipe.title,
-        baseline=recipe.baseline,
-        budget=f"{recipe.budget}, {seeds}",
-        scored=f"{recipe.subset}, {reference.name}",
-        about=dict(about),
-        figures=figures,
-        names=list(recipe.rows),
-        seeds=tuple(recipe.seeds),
-    )
+    budget, scored = f"{recipe.budget}, {seeds}", f"{recipe.subset}, {reference.name}"
+    names = recipe.title, recipe.baseline, budget, scored
+    return Table(*names, dict(about), figures, list(recipe.rows), tuple(recipe.seeds))
 
 
 def running_text(path: Path, count: int, language: str) -> list[str]:

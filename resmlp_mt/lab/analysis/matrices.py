@@ -126,6 +126,9 @@ class Profile:
     explained: float
     by_chance: float
 
+    def as_json(self) -> dict[str, Any]:
+        return {name: np.asarray(value).tolist() for name, value in vars(self).items()}
+
 
 def profiles(mixing: MixingMatrix) -> list[Profile]:
     """The profile of each head."""
@@ -316,12 +319,9 @@ def read_bands(
     dictionaries: tuple[Any, Any],
     sentence: int = 1,
 ) -> list[TextBand]:
-    """Read a text with a model; the decoder reads the references.
+    """Read the first ``MOST_SENTENCES`` pairs, which end with ``</s>``, with a model; the decoder reads the references.
 
-    Args:
-        pairs: source and target of each sentence, symbols that end with ``</s>``; the first ``MOST_SENTENCES`` count
-        dictionaries: of source and target
-        sentence: the one to keep every weight of, counted from 1
+    Of ``sentence``, counted from 1, every weight is kept.
     """
     if not 1 <= sentence <= len(pairs):
         raise UserError(

@@ -170,9 +170,7 @@ def by_length(section: Section) -> Any:
         return 1e6 / shortest.rate.median * row.flops / shortest.flops if row.flops and shortest.flops else None
 
     # a title, a figure of a row, what FLOPs predict for it
-    panels: list[
-        tuple[str, Callable[[Measurement], Spread | float | None], Callable[[Measurement], float | None] | None]
-    ] = [
+    panels: list[tuple[str, Callable[[Measurement], Any], Callable[[Measurement], Any] | None]] = [
         (f"times as fast as {section.baseline}", lambda row: row.ratio, lambda row: row.flop_ratio),
         ("time a token (microseconds)", time_per_token, predicted_time),
         ("peak memory a token (kB)", lambda row: row.memory_per_token and row.memory_per_token / 1e3, None),
