@@ -17,9 +17,7 @@ examples:
   resmlp-mt score gen.out --reference test.de --target-lang de
   fairseq-generate ... | resmlp-mt score - --sacrebleu-set wmt14/full -l en-de --split-compounds
 """
-FILES = (
-    "what fairseq-generate printed (or its generate-test.txt); '-' is stdin; several files are the shards of one run"
-)
+FILES = "what fairseq-generate printed (or its generate-test.txt); '-' is stdin; several are the shards of one run"
 HYPOTHESES = "score this file instead: finished text (see --subwords, --tokenizer), a translation a line, in order"
 SET = "reference: a test set of sacrebleu's catalog, downloaded if need be; newstest2014 in full is wmt14/full"
 TOKENIZED = "for tokenized BLEU alone: tokenized as the corpus was (default: the reference, tokenized by sacremoses)"

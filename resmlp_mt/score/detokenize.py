@@ -54,13 +54,9 @@ def check_spaces(lines: Sequence[str], references: Sequence[str], what: str) -> 
 
 def _joined_wrongly(what: str, example: str) -> str:
     return (
-        f"{what}: subwords joined as another kind's ('{_short(example)}'): generate again without --post-process "
+        f"{what}: subwords joined as another kind's ('{example:.60}'): generate again without --post-process "
         "(--remove-bpe), or with the kind that the data has"
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None:
@@ -69,9 +65,9 @@ def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None
     if 2 * sum(other.search(line) is not None for line in lines) > len(lines):
         example = next(filter(other.search, lines))
         if tokenized:
-            raise UserError(f"{what}: running text, not tokens ('{_short(example)}'): give --tokenizer none")
+            raise UserError(f"{what}: running text, not tokens ('{example:.60}'): give --tokenizer none")
         raise UserError(
-            f"{what}: tokens, not running text ('{_short(example)}'): detokenize, for hypotheses by --tokenizer moses"
+            f"{what}: tokens, not running text ('{example:.60}'): detokenize, for hypotheses by --tokenizer moses"
         )
 
 

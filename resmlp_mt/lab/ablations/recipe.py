@@ -15,8 +15,7 @@ from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoin
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import check_updates
 
-UPDATES = "{updates}"
-"""What ``${updates}`` is in options until a row is known."""
+UPDATES = "{updates}"  # what ``${updates}`` is in options until a row is known
 
 
 @dataclass

@@ -25,17 +25,13 @@ from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
-SIGNIFICANT = 0.05
-"""The largest p-value that is marked, sacrebleu's own."""
-
+SIGNIFICANT = 0.05  # the largest p-value that is marked, sacrebleu's own
 CONFIDENCE = 0.95
-
 METRICS = {"sacrebleu": "sacreBLEU", "chrf2": "chrF2"}
 COMPARED = {"perplexity": "valid. perplexity", **METRICS}
 """The figures of which mean, standard deviation and differences are told."""
 
-_PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-"""The ground of a number, which keeps lines out of it."""
+_PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the ground of a number, which keeps lines out
 
 HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
 

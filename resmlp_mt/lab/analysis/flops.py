@@ -26,8 +26,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.models import training_args
 
-TRAINING = 3
-"""A forward and a backward pass over a forward pass alone."""
+TRAINING = 3  # a forward and a backward pass over a forward pass alone
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,8 @@ BELOW = 0.05
 SHARE = 0.01
 """Used are the positions before the first whose bias had less than this share of the largest squared gradients."""
 
-MOST_SENTENCES = 1000
-"""Of a text, to be read."""
-
-BUFFERS = "version", "_float_tensor"
-"""Ends of names that fairseq's models keep beside their parameters."""
+MOST_SENTENCES = 1000  # of a text, to be read
+BUFFERS = "version", "_float_tensor"  # ends of names that fairseq's models keep beside their parameters
 
 BY_GRADIENT = (
     "found from the optimizer's state: each position's bias b had at least "

@@ -12,10 +12,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from numpy.typing import NDArray
 from torch import Tensor
 
-from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, TextBand, profiles
+from resmlp_mt.lab.analysis.matrices import Array, MixingMatrix, Sparsity, TextBand, profiles
 from resmlp_mt.lab.drawing import PLAIN, new_figure
 
 MOST_COLUMNS = 6
@@ -25,8 +24,6 @@ WEIGHTS = LinearSegmentedColormap.from_list(  # zero is white; without the ends,
 ).with_extremes(bad=UNREAD)
 BLUES = colormaps["Blues"]
 RELATIVE = "relative position j - i (subwords)"
-
-Image = NDArray[np.float64]
 
 
 def overview(mixings: Sequence[MixingMatrix], size: float = 2.5) -> Figure:
@@ -226,7 +223,7 @@ def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 
     axis.spines[:].set_visible(False)
 
 
-def _mosaic(pictures: Image) -> tuple[Image, list[tuple[int, int]]]:
+def _mosaic(pictures: Array) -> tuple[Array, list[tuple[int, int]]]:
     """H x T x T x 4 as one picture, with room above each head for its number, and the upper left corner of each."""
     heads, length, _, channels = pictures.shape
     columns = math.ceil(math.sqrt(heads))

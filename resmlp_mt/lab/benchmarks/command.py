@@ -66,7 +66,6 @@ QUICK = (
 )  # fmt: skip
 """A minute on two cores."""
 
-
 HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 
 

@@ -132,16 +132,14 @@ def compare(
     tokens = workload.tokens
     times = measure(work, len(tokens), comparison.rounds, comparison.warmup)
     theirs = flops[comparison.baseline]
+    batch = workload.label, workload.length, workload.sentences, tokens[-1]
     rows = []
     for name, seconds in times.items():
         ours = flops[name]
         rows.append(
             Measurement(
                 name,
-                workload.label,
-                workload.length,
-                workload.sentences,
-                tokens[-1],
+                *batch,
                 rate=per_second(sum(tokens), seconds),
                 ratio=speed_ratio(seconds, times[comparison.baseline]),
                 flop_ratio=theirs / ours if ours and theirs else None,

@@ -28,11 +28,8 @@ from resmlp_mt.nn.token_mixing import TokenMixing
 RATE = 3.7e10
 """FLOP/s of a training on one core of an AMD EPYC, by this toolkit's formula (examples/scaling/tatoeba.json)."""
 
-SECONDS_AN_UPDATE = 0.03
-"""Of a core, beside the products."""
-
-SECONDS_AT_THE_START = 8.0
-"""Of a core, until the first update."""
+SECONDS_AN_UPDATE = 0.03  # of a core, beside the products
+SECONDS_AT_THE_START = 8.0  # of a core, until the first update
 
 _EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
 

@@ -30,14 +30,10 @@ FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
 
 Table = list[list[str]]
 
-BEYOND = 10
-"""How many times further than the largest measured value a law is drawn, dashed."""
-
+BEYOND = 10  # how many times further than the largest measured value a law is drawn, dashed
 MARKERS = "o", "s", "^", "D", "v", "P"
 
-Styles = Mapping[str, dict[str, Any]]
-"""Color and marker of each family."""
-
+Styles = Mapping[str, dict[str, Any]]  # color and marker of each family
 Law = Callable[[Parameters, np.ndarray], np.ndarray]
 
 NOTES = (
