@@ -70,8 +70,8 @@ def add_path(parser: Container, name: str, metavar: str | tuple[str, ...], help:
 
 def add_repeated(parser: Container, name: str, metavar: str, help: str, required: bool = False) -> None:
     """Add an option that can be given several times."""
-    help, default = f"{help}; can be given several times", None if required else []
-    parser.add_argument(name, action="append", default=default, required=required, metavar=metavar, help=help)
+    help = f"{help}; can be given several times"
+    parser.add_argument(name, action="append", default=[], required=required, metavar=metavar, help=help)
 
 
 def add_flag(parser: Container, name: str, help: str) -> None:

@@ -14,8 +14,7 @@ from resmlp_mt.cli.arguments import (
     run_of,
 )
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import check_can_be_written, check_outputs
-from resmlp_mt.lab.drawing import check_matplotlib
+from resmlp_mt.lab.drawing import check_files, check_matplotlib
 
 MATRICES = """
 written to --out:
@@ -79,11 +78,9 @@ def _plot(args: argparse.Namespace) -> None:
 
 
 def _plot_training(args: argparse.Namespace) -> None:
-    check_matplotlib("plot-training")
+    check_files([args.out], args.logs, "plot-training")
     from resmlp_mt.lab.trainings.log import draw_curves, read_curves
 
-    check_can_be_written(args.out)
-    check_outputs([args.out], args.logs)
     runs = {name: read_curves(path) for name, path in _names_of(args.logs).items()}
     draw_curves(runs, args.out)
     for name, curves in runs.items():

@@ -6,11 +6,11 @@ The colors are those of Okabe and Ito, and of Tol. matplotlib is imported where 
 import importlib.util
 import io
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_write
+from resmlp_mt.common.files import PathLike, atomic_write, check_can_be_written, check_outputs
 
 RESMLP = "#0072B2"
 TRANSFORMER = "#4D4D4D"
@@ -59,6 +59,15 @@ def check_matplotlib(what: str) -> None:
     """See before long work that ``what`` can be drawn."""
     if not has_matplotlib():
         raise UserError(f"{what} needs matplotlib: pip install matplotlib")
+
+
+def check_files(outputs: Sequence[PathLike], inputs: Iterable[PathLike], pictures: str | None) -> None:
+    """See before long work that outputs can be written, over no input; ``pictures`` is what asks for any."""
+    check_outputs(outputs, inputs)
+    for path in outputs:
+        check_can_be_written(path)
+    if pictures:
+        check_matplotlib(pictures)
 
 
 def new_figure(width: float, height: float) -> Any:

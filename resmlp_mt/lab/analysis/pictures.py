@@ -101,7 +101,7 @@ def band_of_a_sentence(bands: Sequence[TextBand]) -> Figure:
     sides = [[each for each in bands if each.side == side] for side in dict.fromkeys(each.side for each in bands)]
     columns = max(map(len, sides))
     tall = [0.22 * len(side[0].tokens) + 1.0 for side in sides]
-    figure = new_figure(2.0 * columns + 2.4, sum(tall))
+    figure: Figure = new_figure(2.0 * columns + 2.4, sum(tall))
     axes = figure.subplots(len(sides), columns, squeeze=False, height_ratios=tall)
     sizes = {each.name: each.sentence.square().mean(1).sqrt() for each in bands}
     scale = Normalize(0, max(float(size.max()) for size in sizes.values()) or 1.0)
@@ -132,7 +132,7 @@ def _show_offsets(
 def sparsity(found: Sequence[Sparsity]) -> Figure:
     """The share of small weights of each matrix, layer by layer."""
     sides = list(dict.fromkeys(each.side for each in found))
-    figure = new_figure(4.6 * len(sides), 4.6)
+    figure: Figure = new_figure(4.6 * len(sides), 4.6)
     axes = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
     names = list(dict.fromkeys(each.matrix for each in found))
     labels = {"A": "A (mixing)", "W1": "W1 (MLP)", "W2": "W2 (MLP)"}
@@ -157,7 +157,7 @@ def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
     """One A in several checkpoints, oldest first, and below each what has changed since the checkpoint before."""
     steps = [replace(after, weights=after.weights - before.weights) for before, after in itertools.pairwise(series)]
     scale, step_scale = _scale(series), _scale(steps)
-    figure = new_figure(2.1 * len(series) + 2.0, 5.3)
+    figure: Figure = new_figure(2.1 * len(series) + 2.0, 5.3)
     axes = figure.subplots(2, len(series))
     axes[1, 0].set_axis_off()
     for axis, mixing, label in zip(axes[0], series, labels, strict=True):
@@ -180,7 +180,7 @@ def _panels(mixings: Sequence[MixingMatrix | TextBand], size: float) -> tuple[Fi
     count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}
     columns = min(MOST_COLUMNS, max(count.values()))
     rows = sum(math.ceil(number / columns) for number in count.values())
-    figure = new_figure(size * columns + 0.9, (size + 0.2) * rows + 0.2)
+    figure: Figure = new_figure(size * columns + 0.9, (size + 0.2) * rows + 0.2)
     free = figure.subplots(rows, columns, squeeze=False)
     chosen, row = [], 0
     for side in sides:

@@ -26,6 +26,7 @@ from resmlp_mt.lab.benchmarks.measuring import Spread, Times, bracketed, latency
 from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import builder
+from resmlp_mt.lab.drawing import check_files
 from resmlp_mt.lab.machine import describe, facts, now
 from resmlp_mt.score.scoring import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
@@ -242,7 +243,7 @@ def run(args: argparse.Namespace) -> None:
     corpora = [read_corpus(text) for text in args.text]
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
     inputs = [args.data, *(path for text in args.text for path in text.split(":"))]
-    report.check_files(outputs, inputs, "--plot" if args.plot else None)
+    check_files(outputs, inputs, "--plot" if args.plot else None)
     if any(corpus.references for corpus in corpora):
         sacre_bleu(args.languages[1])  # a missing package is found now, not after the translations
     elif args.plot:

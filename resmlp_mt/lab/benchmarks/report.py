@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from resmlp_mt.common.files import check_can_be_written, check_outputs
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread, bracketed
-from resmlp_mt.lab.drawing import check_matplotlib, colors_of, new_figure, save
+from resmlp_mt.lab.drawing import colors_of, new_figure, save
 from resmlp_mt.lab.machine import facts
 
 EXPLANATION = """\
@@ -47,15 +46,6 @@ class Run:
     command: str
     date: str
     sections: list[Section]
-
-
-def check_files(outputs: Sequence[Path | str], inputs: Iterable[Path | str], pictures: str | None) -> None:
-    """See before long work that outputs can be written, over no input; ``pictures`` is the option that asks for any."""
-    check_outputs(outputs, inputs)
-    for path in outputs:
-        check_can_be_written(path)
-    if pictures:
-        check_matplotlib(pictures)
 
 
 def cells(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> Cells:

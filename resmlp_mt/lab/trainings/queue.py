@@ -39,7 +39,7 @@ from resmlp_mt.lab.machine import describe
 USER_DIR = Path(resmlp_mt.__file__).parent
 PAUSE = 3.0  # seconds after which a command's processor time is told again
 BEAT = 0.2  # seconds between two looks at a command
-MOST = 10**9  # the largest number that a file may have
+MOST = 10**9  # the largest number that a file of settings may have
 
 _SHARED = """
 batch-size batch-size-valid max-sentences max-sentences-valid max-tokens max-tokens-valid required-batch-size-multiple
