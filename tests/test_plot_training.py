@@ -7,7 +7,7 @@ from scripts import printed
 
 pytest.importorskip("matplotlib")
 
-from resmlp_mt.lab.colors import OTHERS, SYSTEMS, colors_of
+from resmlp_mt.lab.drawing import OTHERS, SYSTEMS, colors_of
 from resmlp_mt.lab.trainings.log import Curves, figure_of
 
 LINE = "2026-01-01 00:00:00 | INFO | train_inner | epoch 001: 1 / 9 loss=9, ppl=600, wps=500, num_updates={}, lr=0.1\n"

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from resmlp_mt.common.files import write_json
-from resmlp_mt.common.tables import text_table
+from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab.benchmarks.measuring import Spread, measure, timed
 from resmlp_mt.lab.machine import describe, now
 from resmlp_mt.translate.precision import BFloat16Linear

@@ -112,7 +112,7 @@ def write_model(path: Path, model: ImageModel, names: Sequence[str] = ()) -> Non
 
 def main() -> None:
     """Run the command."""
-    parser = command_parser(__doc__)
+    parser = command_parser(description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE", help=".pth, .pt, .bin or .safetensors")
     parser.add_argument("--to", choices=WHOSE, default="ours", help="whose names (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="the new file (default: FILE's name with .ours.pt, .timm.pt, ...)")

@@ -45,7 +45,7 @@ def drawn(model: ImageModel) -> Figure:
 
 def main() -> None:
     """Run the command."""
-    parser = command_parser(__doc__)
+    parser = command_parser(description=__doc__)
     parser.add_argument("model", type=Path, metavar="MODEL", help="of train.py or convert.py, or published weights")
     parser.add_argument("--out", type=Path, required=True, help="the picture, .png")
     args = parser.parse_args()

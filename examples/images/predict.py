@@ -31,7 +31,7 @@ def read_image(path: Path, cfg: ImageModelConfig) -> torch.Tensor:
 
 def main() -> None:
     """Run the command."""
-    parser = command_parser(__doc__)
+    parser = command_parser(description=__doc__)
     parser.add_argument("image", type=Path, metavar="IMAGE")
     parser.add_argument("--model", type=Path, required=True, help="of train.py or convert.py, or published weights")
     parser.add_argument("--classes", type=Path, help="names of the classes, one a line (default: the model's)")

@@ -63,7 +63,7 @@ ROWS = {
 
 def main() -> None:
     """Run the command."""
-    parser = command_parser(__doc__)
+    parser = command_parser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the table, .json")
     args = parser.parse_args()
     torch.set_num_threads(1)

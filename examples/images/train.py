@@ -207,7 +207,7 @@ def train(make: Callable[[], nn.Module], data: Data, recipe: Recipe) -> tuple[nn
 
 def main() -> None:
     """Run the command."""
-    parser = command_parser(__doc__)
+    parser = command_parser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with one folder of images a class (default: the digits)")
     parser.add_argument("--model", help=f"digits: {', '.join(DIGITS)}; a folder: {', '.join(MODELS)}")
     parser.add_argument(

@@ -22,9 +22,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         return action.help if untold or action.default == argparse.SUPPRESS else f"{action.help} (default: %(default)s)"
 
 
-def command_parser(
-    description: str | None, epilog: str | None = None, run: Run | None = None
-) -> argparse.ArgumentParser:
+def command_parser(epilog: str = "", run: Run | None = None, description: str = "") -> argparse.ArgumentParser:
     """A parser of a command's options; ``run`` is what the command does with them."""
     parser = argparse.ArgumentParser(description=description, epilog=epilog, formatter_class=_Help)
     parser.set_defaults(run=run)
@@ -60,14 +58,20 @@ def number_within(least: float, most: float) -> Callable[[str], Any]:
     return number
 
 
-def add_number(parser: Container, name: str, most: int, help: str, default: int | None = None) -> None:
-    """Add an option that is a whole number from 1 to ``most``."""
-    parser.add_argument(name, type=number_within(1, most), default=default, metavar="N", help=help)
+def add_number(parser: Container, name: str, most: int, help: str, default: int | None = None, least: int = 1) -> None:
+    """Add an option that is a whole number."""
+    parser.add_argument(name, type=number_within(least, most), default=default, metavar="N", help=help)
 
 
-def add_path(parser: Container, name: str, metavar: str, help: str, **more: Any) -> None:
-    """Add an option that names a file or folder, or an argument that does."""
+def add_path(parser: Container, name: str, metavar: str | tuple[str, ...], help: str, **more: Any) -> None:
+    """Add an option that names a file or folder (or several), or an argument that does."""
     parser.add_argument(name, type=named, metavar=metavar, help=help, **more)
+
+
+def add_repeated(parser: Container, name: str, metavar: str, help: str, required: bool = False) -> None:
+    """Add an option that can be given several times."""
+    help = f"{help}; can be given several times"
+    parser.add_argument(name, action="append", default=[], required=required, metavar=metavar, help=help)
 
 
 def add_flag(parser: Container, name: str, help: str) -> None:

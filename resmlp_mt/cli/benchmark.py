@@ -2,7 +2,7 @@
 
 import argparse
 
-from resmlp_mt.cli.arguments import Container, add_flag, add_number, add_path, command_parser, number_within, run_of
+from resmlp_mt.cli.arguments import add_flag, add_number, add_path, add_repeated, command_parser, number_within, run_of
 from resmlp_mt.common.files import check_can_be_written, check_outputs, write_json
 
 SYSTEMS = """
@@ -47,11 +47,11 @@ MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabu
 
 
 def benchmark() -> argparse.ArgumentParser:
-    parser = command_parser(None, SYSTEMS, run_of("benchmarks.command"))
+    parser = command_parser(SYSTEMS, run_of("benchmarks.command"))
     what = "what to measure; workers: one training, and several at a time"
     parser.add_argument("what", choices=["training", "generation", "workers", "all"], help=what)
     add_flag(parser, "--quick", "a minute instead of half an hour")
-    _add_repeated(parser, "--system", "NAME", "what to compare, instead of the usual")
+    add_repeated(parser, "--system", "NAME", "what to compare, instead of the usual")
     baseline = "the system that the others are compared with (default: transformer)"
     parser.add_argument("--baseline", metavar="NAME", help=baseline)
     shapes = "batches, such as 24x32, lengths in subwords with </s>; one comparison instead of several"
@@ -59,8 +59,7 @@ def benchmark() -> argparse.ArgumentParser:
     size = parser.add_argument_group("size of the models")
     size.add_argument("--size", choices=["base", "small"], help="that of the paper's model, or of Multi30k's")
     for name, most in MOST.items():
-        number = number_within(5 if name == "vocabulary" else 1, most)
-        size.add_argument(f"--{name}", type=number, metavar="N", help=f"{name}, instead of that size's")
+        add_number(size, f"--{name}", most, f"{name}, instead of that size's", least=5 if name == "vocabulary" else 1)
     conditions = parser.add_argument_group("conditions")
     conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has not been tried yet")
     add_flag(conditions, "--fp16", "half precision, on CUDA")
@@ -84,18 +83,13 @@ def benchmark() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_repeated(parser: Container, name: str, metavar: str, help: str, required: bool = False) -> None:
-    help = f"{help}; can be given several times"
-    parser.add_argument(name, action="append", required=required, metavar=metavar, help=help)
-
-
 def benchmark_translate() -> argparse.ArgumentParser:
-    parser = command_parser(None, ENGINES, run_of("benchmarks.real_text"))
-    _add_repeated(parser, "--engine", "NAME", "what to compare", required=True)
+    parser = command_parser(ENGINES, run_of("benchmarks.real_text"))
+    add_repeated(parser, "--engine", "NAME", "what to compare", required=True)
     add_path(parser, "--data", "DATA_BIN", "the training's binarized data", required=True)
     codes = "two-letter codes, such as en de"
     parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help=codes)
-    _add_repeated(parser, "--text", "SOURCE[:REFERENCE]", "plain files", required=True)
+    add_repeated(parser, "--text", "SOURCE[:REFERENCE]", "plain files", required=True)
     add_number(parser, "--threads", 1000, "of each engine", 1)
     add_number(parser, "--beam", 1000, "width of the search", 4)
     add_number(parser, "--rounds", 1000, "how often each is timed", 5)
@@ -108,7 +102,7 @@ def benchmark_translate() -> argparse.ArgumentParser:
 
 
 def benchmark_corpora() -> argparse.ArgumentParser:
-    parser = command_parser(None, CORPUS, _corpora)
+    parser = command_parser(CORPUS, _corpora)
     add_path(parser, "--from", "FOLDER", "folder with Multi30k's .gz files", dest="multi30k", required=True)
     add_number(parser, "--pairs", 10**8, "training pairs; Multi30k's 29,000 are repeated", 300_000)
     add_number(parser, "--symbols", 10**6, "BPE merges", 4000)

@@ -40,7 +40,7 @@ example:
 
 
 def average() -> argparse.ArgumentParser:
-    parser = command_parser(None, AVERAGED, _average)
+    parser = command_parser(AVERAGED, _average)
     files = "one directory of checkpoints (with one of the --num options), or checkpoint files, oldest first"
     parser.add_argument("--inputs", nargs="+", type=Path, required=True, metavar="PATH", help=files)
     add_path(parser, "--output", "FILE", "the averaged checkpoint to write", required=True)
@@ -78,7 +78,7 @@ def _one_line(text: str) -> str:
 
 
 def export() -> argparse.ArgumentParser:
-    parser = command_parser(None, CONTENTS, _export)
+    parser = command_parser(CONTENTS, _export)
     files = "of a resmlp_transformer; several are averaged"
     add_path(parser, "checkpoints", "CHECKPOINT", files, nargs="+")
     add_path(parser, "--out", "FOLDER", "the folder to make, which must not exist yet", required=True)
@@ -110,7 +110,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def export_onnx() -> argparse.ArgumentParser:
-    parser = command_parser(None, GRAPHS, _export_onnx)
+    parser = command_parser(GRAPHS, _export_onnx)
     add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
     return parser
 

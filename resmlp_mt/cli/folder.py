@@ -5,18 +5,8 @@ import importlib.util
 import os
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
-from resmlp_mt.cli.arguments import (
-    add_flag,
-    add_number,
-    add_options,
-    add_path,
-    command_parser,
-    given,
-    named,
-    number_within,
-)
+from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, add_repeated, command_parser, given
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.settings import TOKEN, Limits, access, bracketed, listening
 from resmlp_mt.translate.options import EngineOptions, Options
@@ -53,13 +43,11 @@ examples:
   resmlp-mt serve FOLDER
   curl -H 'Content-Type: application/json' -d '{"texts": ["A man."]}' http://127.0.0.1:8000/translate
 """
-ALLOW_HOST = """a name or address that browsers and programs reach this server by, beside --host and localhost; can be
-given several times"""
-ALLOW_ORIGIN = "another site whose pages may ask, such as https://example.org; can be given several times"
+ALLOW_HOST = "a name or address that browsers and programs reach this server by, beside --host and localhost"
 
 
 def translate() -> argparse.ArgumentParser:
-    parser = command_parser(None, TRANSLATE, _translate)
+    parser = command_parser(TRANSLATE, _translate)
     add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
     add_path(parser, "--input", "FILE", "text in UTF-8, or .gz (default: standard input)")
     add_path(parser, "--output", "FILE", "a new file (default: standard output)")
@@ -95,12 +83,11 @@ def _translate(args: argparse.Namespace) -> None:
 
 
 def shortlist() -> argparse.ArgumentParser:
-    parser = command_parser(None, SHORTLIST, _shortlist)
+    parser = command_parser(SHORTLIST, _shortlist)
     add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
-    pair: dict[str, Any] = {"nargs": 2, "type": named, "metavar": ("SOURCE", "TARGET")}
-    parser.add_argument("--train", **pair, required=True, help="running text to count in")
-    valid = "other text: tell how much of its target tokens the shortlist has"
-    parser.add_argument("--valid", **pair, help=valid)
+    pair = "SOURCE", "TARGET"
+    add_path(parser, "--train", pair, "running text to count in", nargs=2, required=True)
+    add_path(parser, "--valid", pair, "other text: tell how much of its target tokens the shortlist has", nargs=2)
     lines = "use the first N lines; one of 25 tokens a side takes 20 kB of memory"
     add_number(parser, "--lines", 999_999_999, lines, 200_000)
     add_number(parser, "--per-token", 10_000, "target tokens to keep for each source token", 20)
@@ -116,15 +103,15 @@ def _shortlist(args: argparse.Namespace) -> None:
 
 
 def serve() -> argparse.ArgumentParser:
-    parser = command_parser(None, SERVE, _serve)
+    parser = command_parser(SERVE, _serve)
     add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
     who = parser.add_argument_group("who may ask")
     who.add_argument("--host", default="127.0.0.1", help="address to listen at; the default is this machine alone")
-    who.add_argument("--port", type=number_within(0, 65535), default=8000, metavar="N", help="0: a free one")
+    add_number(who, "--port", 65535, "0: a free one", 8000, least=0)
     needed = f"that requests must have, needed to listen beyond this machine; better in the variable {TOKEN}, since "
     who.add_argument("--token", help=f"{needed}other users see a command's arguments")
-    who.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=ALLOW_HOST)
-    who.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help=ALLOW_ORIGIN)
+    add_repeated(who, "--allow-host", "NAME", ALLOW_HOST)
+    add_repeated(who, "--allow-origin", "ORIGIN", "another site whose pages may ask, such as https://example.org")
     add_options(parser.add_argument_group("limits"), Limits)
     add_options(parser.add_argument_group("speed"), EngineOptions)
     return parser

@@ -1,7 +1,6 @@
 """Look at the mixing matrices of a trained model: pictures, profiles, sparsity, and what pruning leaves."""
 
 import argparse
-import importlib.util
 import os
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from resmlp_mt.cli.arguments import (
     run_of,
 )
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import check_can_be_written, check_outputs
+from resmlp_mt.lab.drawing import check_files, check_matplotlib
 
 MATRICES = """
 written to --out:
@@ -47,7 +46,7 @@ examples:
 
 
 def plot() -> argparse.ArgumentParser:
-    parser = command_parser(None, MATRICES, _plot)
+    parser = command_parser(MATRICES, _plot)
     last = "of one model, oldest first; the last is looked at closely"
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help=last)
     add_path(parser, "--out", "DIR", "folder to write to, made if missing", required=True)
@@ -64,19 +63,14 @@ def plot() -> argparse.ArgumentParser:
 
 
 def plot_training() -> argparse.ArgumentParser:
-    parser = command_parser(None, CURVES, _plot_training)
+    parser = command_parser(CURVES, _plot_training)
     add_path(parser, "logs", "LOG", "one a training", nargs="+")
     add_path(parser, "--out", "FILE", "a PNG file", default=Path("training.png"))
     return parser
 
 
-def _check_matplotlib(command: str) -> None:
-    if not importlib.util.find_spec("matplotlib"):
-        raise UserError(f"{command} needs matplotlib: pip install matplotlib")
-
-
 def _plot(args: argparse.Namespace) -> None:
-    _check_matplotlib("plot")
+    check_matplotlib("plot")
     if os.path.lexists(args.out) and not args.out.is_dir():
         raise UserError(f"--out {args.out}: is no folder: choose another name")
     import_user_dir(args.user_dir)
@@ -84,11 +78,9 @@ def _plot(args: argparse.Namespace) -> None:
 
 
 def _plot_training(args: argparse.Namespace) -> None:
-    _check_matplotlib("plot-training")
+    check_files([args.out], args.logs, "plot-training")
     from resmlp_mt.lab.trainings.log import draw_curves, read_curves
 
-    check_can_be_written(args.out)
-    check_outputs([args.out], args.logs)
     runs = {name: read_curves(path) for name, path in _names_of(args.logs).items()}
     draw_curves(runs, args.out)
     for name, curves in runs.items():

@@ -2,9 +2,8 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, command_parser, given
+from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, add_repeated, command_parser, given
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, format_summary, how_to_translate, prepare
@@ -54,16 +53,15 @@ examples:
 ARCHIVES = """folder that has the archives, got by other means; they are checked, nothing is downloaded (--dry-run tells
 their names). A .zip of known sums (told there too) or, unchecked, the unpacked files of a training corpus stand for its
 archive"""
-MIRROR = """address of a folder that may have the archives by these names, asked before the public ones; may be given
-again. What comes from there must have the same sums"""
+MIRROR = """address of a folder that may have the archives by these names, with the same sums, asked before the public
+ones"""
 
 
 def prepare_text() -> argparse.ArgumentParser:
-    parser = command_parser(None, TEXT, _text)
+    parser = command_parser(TEXT, _text)
     for split in "train", "valid", "test":
         files = f"{split} text, one sentence a line, UTF-8, both files aligned line by line; may be given again"
-        pair: dict[str, Any] = {"nargs": 2, "type": Path, "metavar": ("SRC", "TGT")}
-        parser.add_argument(f"--{split}", **pair, required=True, action="append", help=files)
+        add_path(parser, f"--{split}", ("SRC", "TGT"), files, nargs=2, required=True, action="append")
     for side in "source", "target":
         parser.add_argument(f"--{side}-lang", required=True, metavar="LANG", help="two-letter code, such as en")
     _add_preparation(parser)
@@ -73,12 +71,12 @@ def prepare_text() -> argparse.ArgumentParser:
 
 
 def prepare_wmt14() -> argparse.ArgumentParser:
-    parser = command_parser(None, WMT14, _wmt14)
+    parser = command_parser(WMT14, _wmt14)
     parser.add_argument("pair", choices=sorted(TASKS), help="source and target language")
     _add_preparation(parser)
     parser.set_defaults(symbols=None)
     add_path(parser, "--archives", "DIR", ARCHIVES)
-    parser.add_argument("--mirror", action="append", default=[], metavar="URL", help=MIRROR)
+    add_repeated(parser, "--mirror", "URL", MIRROR)
     add_flag(parser, "--dry-run", "print the plan with downloads and disk, do nothing")
     return parser
 

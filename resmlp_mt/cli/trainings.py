@@ -41,14 +41,14 @@ example:
 
 
 def ablate() -> argparse.ArgumentParser:
-    parser = command_parser(None, ROWS, run_of("ablations.table"))
+    parser = command_parser(ROWS, run_of("ablations.table"))
     _add_trainings(parser, "examples/ablations/variants.yaml", "ROW", "ablations", Path("work/multi30k"))
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="run these only (default: all)")
     return parser
 
 
 def scale() -> argparse.ArgumentParser:
-    parser = command_parser(None, CELLS, run_of("scaling.page"))
+    parser = command_parser(CELLS, run_of("scaling.page"))
     what = _add_trainings(parser, "examples/scaling/tatoeba.yaml", "CELL", "scaling")
     add_flag(what, "--dry-run", "train nothing: tell the cells and their cost")
     return parser
@@ -71,7 +71,7 @@ def _add_trainings(
 
 
 def distill() -> argparse.ArgumentParser:
-    parser = command_parser(None, TEACHER, _distill)
+    parser = command_parser(TEACHER, _distill)
     files = "what fairseq-generate printed for --gen-subset train; several files are the shards of one run"
     parser.add_argument("generated", nargs="+", metavar="FILE", help=files)
     add_path(parser, "--data", "DATA", "the binarized data that was translated", required=True)

@@ -1,15 +1,17 @@
-"""How far a step is: a bar on a terminal, elsewhere a plain line every so often."""
+"""What a terminal shows: how far a step is, by a bar or elsewhere a line every so often, and tables of figures."""
 
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from tabulate import tabulate
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 Item = TypeVar("Item")
+Rows = Sequence[Sequence[str]]  # of cells, the first of them the heading
 PAUSE = 30.0  # seconds between plain lines
 tqdm.monitor_interval = 0  # no monitor thread: if it held a lock while workers are forked, they would wait for ever
 
@@ -59,3 +61,15 @@ class Progress(AbstractContextManager):
 def reasons(dropped: Mapping[str, int]) -> str:
     """``"3 empty, 1 ratio"``."""
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
+
+
+def text_table(rows: Rows, left: int = 1) -> str:
+    """Columns side by side, so many from the first aligned at the left, the others at the right."""
+    sides = ["left"] * left + ["right"] * (len(rows[0]) - left)
+    return tabulate(rows, tablefmt="plain", colalign=sides, disable_numparse=True, preserve_whitespace=True)
+
+
+def markdown_table(rows: Rows) -> str:
+    """A table in Markdown. (tabulate's has blanks up to the widest cell: one long cell would change every line.)"""
+    heading, *body = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([heading, "|" + " --- |" * len(rows[0]), *body])

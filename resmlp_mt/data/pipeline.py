@@ -14,8 +14,7 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write_json
-from resmlp_mt.common.progress import Progress, reasons
-from resmlp_mt.common.tables import text_table
+from resmlp_mt.common.progress import Progress, reasons, text_table
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter, chunks

@@ -17,12 +17,7 @@ _CUT = re.compile(r"(?<=\S)@@(?= |$)")  # subword-nmt's, inside a word
 
 
 def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
-    """Join subwords to words as fairseq's ``--remove-bpe`` does.
-
-    Args:
-        scheme: one of ``SUBWORDS``; undoing ``subword_nmt`` a second time changes nothing
-        what: the name of the lines in errors
-    """
+    """Join subwords, one of ``SUBWORDS``, as fairseq's ``--remove-bpe`` does; ``what`` names the lines in errors."""
     marked = 2 * sum(_WORD_START in line for line in lines) > sum(map(bool, lines))  # pieces have one in every line
     if scheme != "sentencepiece" and marked:
         raise UserError(f"{what}: sentencepiece's subwords ({_WORD_START}): give --subwords sentencepiece")
@@ -59,13 +54,9 @@ def check_spaces(lines: Sequence[str], references: Sequence[str], what: str) -> 
 
 def _joined_wrongly(what: str, example: str) -> str:
     return (
-        f"{what}: subwords joined as another kind's ('{_short(example)}'): generate again without --post-process "
+        f"{what}: subwords joined as another kind's ('{example:.60}'): generate again without --post-process "
         "(--remove-bpe), or with the kind that the data has"
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None:
@@ -74,32 +65,23 @@ def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None
     if 2 * sum(other.search(line) is not None for line in lines) > len(lines):
         example = next(filter(other.search, lines))
         if tokenized:
-            raise UserError(f"{what}: running text, not tokens ('{_short(example)}'): give --tokenizer none")
+            raise UserError(f"{what}: running text, not tokens ('{example:.60}'): give --tokenizer none")
         raise UserError(
-            f"{what}: tokens, not running text ('{_short(example)}'): detokenize, for hypotheses by --tokenizer moses"
+            f"{what}: tokens, not running text ('{example:.60}'): detokenize, for hypotheses by --tokenizer moses"
         )
 
 
 class Moses:
-    """Moses tokenization of one language, by sacremoses and as the corpora's own.
+    """Moses tokenization of one language, by sacremoses and as the corpora's own: ``tokens`` of running text, ``text``
+    of tokens.
 
     All tokens are in one form, that of ``tokenizer.perl -no-escape`` without ``-a``, so that tokens of corpora prepared
     either way compare.
-
-    Args:
-        language: two-letter code
-        normalize: normalize punctuation before tokenizing
     """
 
     def __init__(self, language: str, normalize: bool = False):
-        self._tokenize = LineTokenizer(language, Words(normalize=normalize))
-        self.text = detokenizer(language)
-        """Makes running text of tokens."""
+        self.tokens, self.text = LineTokenizer(language, Words(normalize=normalize)), detokenizer(language)
         self._unescape_xml = MosesDetokenizer(language).unescape_xml
-
-    def tokens(self, text: str) -> str:
-        """Tokenize running text."""
-        return self._tokenize(text)
 
     def plain_tokens(self, tokens: str) -> str:
         """Undo escapes (``&apos;``) and the hyphens of aggressive splitting (`` @-@ ``) in tokenized text."""

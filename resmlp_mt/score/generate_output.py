@@ -34,11 +34,9 @@ def is_sentence_line(line: str) -> bool:
 
 
 def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int, Hypothesis]:
-    """Read the hypotheses of one run, or those of all its shards together, by sentence number.
+    """Read the hypotheses of one run, or those of all its shards together, one file a shard, by sentence number.
 
-    Args:
-        paths: what fairseq-generate printed, one file a shard
-        nbest: the run's ``--nbest``. Of each sentence's list, which fairseq prints best first, the first is taken
+    Of a sentence's list of ``nbest``, which fairseq prints best first, the first is taken.
     """
     hypotheses: dict[int, Hypothesis] = {}
     for path in paths:

@@ -111,7 +111,7 @@ def test_adaptive_softmax(train, generate, tmp_path):
 
 def test_a_pruned_checkpoint_translates_and_is_zero_where_it_says(generate, trained, tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("resmlp_mt.lab.analysis.pictures.png", lambda figure: b"")  # which takes most of the time
+    monkeypatch.setattr("resmlp_mt.lab.drawing.png", lambda figure: b"")  # which takes most of the time
     path = trained[0] / "checkpoint_best.pt"
     out = printed("plot", monkeypatch, capsys)(path, "--out", tmp_path, "--prune", "0.1", "1")
     shown = {side: int(out.split(f"{side}: positions 1 to ")[1].split()[0]) for side in ("encoder", "decoder")}

@@ -7,7 +7,7 @@ import pytest
 from score.generated import REFERENCE, moses_tokens, worse, write
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.score.bleu import detokenized_scores, paired_bootstrap, sacre_bleu, split_compounds, tokenized_bleu
+from resmlp_mt.score.scoring import detokenized_scores, paired_bootstrap, sacre_bleu, split_compounds, tokenized_bleu
 
 
 def sacrebleu(*args):

@@ -13,7 +13,7 @@ from translate.small_folder import make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.colors import PLAIN
+from resmlp_mt.lab.drawing import PLAIN
 from resmlp_mt.serve.protocol import document
 from resmlp_mt.serve.settings import Access, Limits, access, listening
 from scripts import in_process

@@ -12,23 +12,14 @@ from omegaconf import MISSING
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
+from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import check_updates
-from resmlp_mt.lab.trainings.queue import TrainingFolder, digests
-from resmlp_mt.lab.trainings.settings import (
-    SharedSettings,
-    check_folder_names,
-    check_numbers,
-    check_own,
-    read_settings,
-    words_of,
-)
 
-UPDATES = "{updates}"
-"""What ``${updates}`` is in options until a row is known."""
+UPDATES = "{updates}"  # what ``${updates}`` is in options until a row is known
 
 
 @dataclass
-class Recipe(SharedSettings):
+class Recipe(queue.SharedSettings):
     """One table; ``reference`` is the text of the subset's target side.
 
     With ``updates_per_epoch``, which is checked, ``${updates}`` is a row's whole budget in updates. If there are
@@ -89,15 +80,15 @@ class Recipe(SharedSettings):
 
 def read_recipe(path: Path) -> Recipe:
     """Read the file of a table."""
-    recipe = read_settings(path, Recipe, updates=UPDATES)
-    check_folder_names(path, "rows", recipe.rows)
-    check_folder_names(path, "subset", [recipe.subset])  # part of a file's name
-    check_numbers(path, "seeds", recipe.seeds)
-    check_numbers(path, "epochs", recipe.epochs.values())
+    recipe = queue.read_settings(path, Recipe, updates=UPDATES)
+    queue.check_folder_names(path, "rows", recipe.rows)
+    queue.check_folder_names(path, "subset", [recipe.subset])  # part of a file's name
+    queue.check_numbers(path, "seeds", recipe.seeds)
+    queue.check_numbers(path, "epochs", recipe.epochs.values())
     options = {f"rows: {name}": words for name, words in recipe.rows.items()} | {"options": recipe.options}
     for name, text in options.items():
-        check_own(path, name, words_of(path, name, text))
-    words_of(path, "search", recipe.search)
+        queue.check_own(path, name, queue.words_of(path, name, text))
+    queue.words_of(path, "search", recipe.search)
     for row in recipe.baseline, *recipe.epochs:
         if row not in recipe.rows:
             raise UserError(f"{path}: {row}: no such row; there are: {', '.join(recipe.rows)}")
@@ -110,7 +101,7 @@ def read_recipe(path: Path) -> Recipe:
 
 
 @dataclass(frozen=True)
-class RowFolder(TrainingFolder):
+class RowFolder(queue.TrainingFolder):
     """The folder of a row with a seed: beside a training's files, ``average.pt`` and translations."""
 
     recipe: Recipe
@@ -157,7 +148,7 @@ class RowFolder(TrainingFolder):
 
 def row_folders(recipe: Recipe, out: Path, data: Path) -> list[RowFolder]:
     """The folders of a table: OUT/ROW, or OUT/seedN/ROW where the recipe has ``seeds``; seed by seed."""
-    sums = digests(data)
+    sums = queue.digests(data)
     return [
         RowFolder(name, seed, data, sums, out / (f"seed{seed}" if recipe.seeds else "") / name, recipe)
         for seed in recipe.seeds or [recipe.seed]

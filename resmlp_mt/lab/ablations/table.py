@@ -1,7 +1,6 @@
 """``ablate``: train what is not finished; the figures of a table's rows as text, Markdown, JSON and pictures."""
 
 import argparse
-import importlib.util
 import json
 import shlex
 import statistics
@@ -16,23 +15,23 @@ from scipy import stats
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, write_json
-from resmlp_mt.common.tables import markdown_table, text_table
+from resmlp_mt.common.progress import markdown_table, text_table
+from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, draw_curves, read_curves, read_training
 from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
-from resmlp_mt.score.bleu import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
+from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
-SIGNIFICANT = 0.05
-"""The largest p-value that is marked, sacrebleu's own."""
-
+SIGNIFICANT = 0.05  # the largest p-value that is marked, sacrebleu's own
 CONFIDENCE = 0.95
-
 METRICS = {"sacrebleu": "sacreBLEU", "chrf2": "chrF2"}
 COMPARED = {"perplexity": "valid. perplexity", **METRICS}
 """The figures of which mean, standard deviation and differences are told."""
+
+_PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the ground of a number, which keeps lines out
 
 HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
 
@@ -261,16 +260,9 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
         scores, seconds = detokenized_scores(text, expected, language), row.processor_seconds
         figures.append(Figures(row.name, row.seed, options, training, seconds, row.trained, scores, bootstrap))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"
-    return Table(
-        title=recipe.title,
-        baseline=recipe.baseline,
-        budget=f"{recipe.budget}, {seeds}",
-        scored=f"{recipe.subset}, {reference.name}",
-        about=dict(about),
-        figures=figures,
-        names=list(recipe.rows),
-        seeds=tuple(recipe.seeds),
-    )
+    budget, scored = f"{recipe.budget}, {seeds}", f"{recipe.subset}, {reference.name}"
+    names = recipe.title, recipe.baseline, budget, scored
+    return Table(*names, dict(about), figures, list(recipe.rows), tuple(recipe.seeds))
 
 
 def running_text(path: Path, count: int, language: str) -> list[str]:
@@ -281,13 +273,78 @@ def running_text(path: Path, count: int, language: str) -> list[str]:
     return [moses.text(line) for line in words]
 
 
+def draw(table: Table, path: Path) -> None:
+    """Draw score, perplexity and speed of every row, with a line at the row that all are compared with."""
+    drawing.save(figure_of(table), path)
+
+
+def figure_of(table: Table) -> Any:
+    """Three panels, a line of them a row."""
+    rows = table.rows
+    figure = drawing.new_figure(12, 1.7 + 0.36 * len(rows))
+    score, perplexity, speed = figure.subplots(1, 3, sharey=True)
+    told = "small: each seed; whiskers: standard deviation" if table.seeds else ""
+    _dots(score, table, "sacrebleu", "{:.1f}")
+    score.set_xlabel(f"sacreBLEU, higher is better\n{told or 'whiskers: 95 % interval (bootstrap)'}")
+    _dots(perplexity, table, "perplexity", "{:.2f}")
+    perplexity.set_xlabel(f"validation perplexity, lower is better\n{told}")
+    words = [statistics.fmean(each.training.words_per_second for each in row) for row in rows.values()]
+    bars = speed.barh(range(len(rows)), words, color=[*map(_color, rows)], height=0.5)
+    speed.bar_label(bars, [f"{value:,.0f}" for value in words], padding=3, fontsize="small", bbox=_PLAIN)
+    speed.set_xlabel("speed of the training\n(target subwords a second of the clock)")
+    _finish(speed, table, words)
+    score.set_yticks(range(len(rows)), list(rows))
+    score.set_ylim(len(rows) - 0.5, -0.6)
+    figure.suptitle(f"{table.title} ({table.budget})\ndotted: {table.baseline}, which the others are compared with")
+    return figure
+
+
+def whiskers(table: Table, figure: str) -> list[float]:
+    """Of each row the standard deviation over seeds; without seeds half of the 95 % interval by the bootstrap, or 0."""
+    rows = table.rows
+    if table.seeds:
+        return [table.spreads(name)[figure].sd or 0.0 for name in rows]
+    of = {row.name: row.bootstrap[figure] for row in table.figures if row.bootstrap and figure in row.bootstrap}
+    found = {name: each["system"]["ci"] for name, each in of.items()}
+    if of:
+        found[table.baseline] = next(iter(of.values()))["baseline"]["ci"]
+    return [found.get(name, 0.0) for name in rows]
+
+
+def _color(row: str) -> str:
+    """That of the row's system; variants have that of the ResMLP."""
+    return drawing.SYSTEMS.get(row.lower(), drawing.RESMLP)
+
+
+def _dots(axis: Any, table: Table, figure: str, form: str) -> None:
+    means = [table.spreads(name)[figure].mean for name in table.rows]
+    for place, (row, mean, error) in enumerate(zip(table.rows, means, whiskers(table, figure), strict=True)):
+        color = _color(row)
+        axis.errorbar(mean, place, xerr=error or None, fmt="o", color=color, capsize=3)
+        if table.seeds:
+            points = table.values(row, figure)
+            axis.plot(points, [place + 0.25] * len(points), "o", color=color, markersize=3, alpha=0.6)
+        axis.annotate(
+            form.format(mean), (mean, place), (0, 7),
+            textcoords="offset points", ha="center", fontsize="small", bbox=_PLAIN,
+        )  # fmt: skip
+    axis.grid(axis="x", alpha=0.3)
+    _finish(axis, table, means)
+
+
+def _finish(axis: Any, table: Table, values: list[float]) -> None:
+    for name, value in zip(table.rows, values, strict=True):
+        if name == table.baseline:
+            axis.axvline(value, color="0.45", linewidth=1, linestyle=":", zorder=0)
+    axis.margins(x=0.15)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
 def save(table: Table, rows: list[RowFolder], out: Path) -> None:
     """Write the table's files."""
     pictures: list[str] = []
     markdown, as_json, *drawn = rows[0].recipe.table_files
-    if importlib.util.find_spec("matplotlib"):
-        from resmlp_mt.lab.ablations.plots import draw
-
+    if drawing.has_matplotlib():
         pictures = drawn
         draw(table, out / pictures[0])
         draw_curves({row.label: read_curves(row.log) for row in rows if row.finished}, out / pictures[1], table.title)

@@ -23,35 +23,24 @@ from typing import Any
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.tables import markdown_table, text_table
+from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.models import training_args
 
-TRAINING = 3
-"""A forward and a backward pass over a forward pass alone."""
+TRAINING = 3  # a forward and a backward pass over a forward pass alone
 
 
 @dataclass(frozen=True)
 class TranslationModel:
-    """The FLOPs of a model as a polynomial in the lengths of source and target.
+    """The FLOPs of a model as a polynomial in the lengths of source and target."""
 
-    Attributes:
-        encoder_position: of the encoder, for each position
-        decoder_position: of the decoder, for each target position
-        cross: for each pair of a source and a target position
-        encoder_pair, decoder_pair: for each pair of positions of one side
-        keys_and_values: of the decoder, for each source position; they are kept between steps
-        beyond_the_end: of the decoder, for positions that it computes and drops
-        beams_share: whether on a CPU the beams of a sentence share its keys and values (``models.beams``)
-    """
-
-    encoder_position: int
-    decoder_position: int
-    cross: int = 0
-    encoder_pair: int = 0
+    encoder_position: int  # of the encoder, for each position
+    decoder_position: int  # for each target position
+    cross: int = 0  # for each pair of a source and a target position
+    encoder_pair: int = 0  # for each pair of positions of one side
     decoder_pair: int = 0
-    keys_and_values: int = 0
-    beyond_the_end: int = 0
-    beams_share: bool = False
+    keys_and_values: int = 0  # of the decoder, for each source position; they are kept between steps
+    beyond_the_end: int = 0  # of the decoder, for positions that it computes and drops
+    beams_share: bool = False  # whether on a CPU the beams of a sentence share its keys and values
 
     def encoder(self, source: int) -> int:
         """FLOPs of a source sentence of that length."""

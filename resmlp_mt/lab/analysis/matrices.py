@@ -31,11 +31,8 @@ BELOW = 0.05
 SHARE = 0.01
 """Used are the positions before the first whose bias had less than this share of the largest squared gradients."""
 
-MOST_SENTENCES = 1000
-"""Of a text, to be read."""
-
-BUFFERS = "version", "_float_tensor"
-"""Ends of names that fairseq's models keep beside their parameters."""
+MOST_SENTENCES = 1000  # of a text, to be read
+BUFFERS = "version", "_float_tensor"  # ends of names that fairseq's models keep beside their parameters
 
 BY_GRADIENT = (
     "found from the optimizer's state: each position's bias b had at least "
@@ -125,6 +122,9 @@ class Profile:
     spread: Array
     explained: float
     by_chance: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: np.asarray(value).tolist() for name, value in vars(self).items()}
 
 
 def profiles(mixing: MixingMatrix) -> list[Profile]:
@@ -316,12 +316,9 @@ def read_bands(
     dictionaries: tuple[Any, Any],
     sentence: int = 1,
 ) -> list[TextBand]:
-    """Read a text with a model; the decoder reads the references.
+    """Read the first ``MOST_SENTENCES`` pairs, which end with ``</s>``, with a model; the decoder reads the references.
 
-    Args:
-        pairs: source and target of each sentence, symbols that end with ``</s>``; the first ``MOST_SENTENCES`` count
-        dictionaries: of source and target
-        sentence: the one to keep every weight of, counted from 1
+    Of ``sentence``, counted from 1, every weight is kept.
     """
     if not 1 <= sentence <= len(pairs):
         raise UserError(

@@ -1,6 +1,5 @@
 """Pictures of mixing matrices (Touvron et al. 2021, figures 2, 3, B.1 and B.2, for sequences); needs matplotlib."""
 
-import io
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -13,11 +12,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from numpy.typing import NDArray
 from torch import Tensor
 
-from resmlp_mt.lab.analysis.matrices import MixingMatrix, Sparsity, TextBand, profiles
-from resmlp_mt.lab.colors import PLAIN
+from resmlp_mt.lab.analysis.matrices import Array, MixingMatrix, Sparsity, TextBand, profiles
+from resmlp_mt.lab.drawing import PLAIN, new_figure
 
 MOST_COLUMNS = 6
 UNREAD = "0.85"  # what a causal A does not read
@@ -26,15 +24,6 @@ WEIGHTS = LinearSegmentedColormap.from_list(  # zero is white; without the ends,
 ).with_extremes(bad=UNREAD)
 BLUES = colormaps["Blues"]
 RELATIVE = "relative position j - i (subwords)"
-
-Image = NDArray[np.float64]
-
-
-def png(figure: Figure) -> bytes:
-    """A picture as PNG; equal pictures give equal bytes."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
 
 
 def overview(mixings: Sequence[MixingMatrix], size: float = 2.5) -> Figure:
@@ -112,7 +101,7 @@ def band_of_a_sentence(bands: Sequence[TextBand]) -> Figure:
     sides = [[each for each in bands if each.side == side] for side in dict.fromkeys(each.side for each in bands)]
     columns = max(map(len, sides))
     tall = [0.22 * len(side[0].tokens) + 1.0 for side in sides]
-    figure = Figure(figsize=(2.0 * columns + 2.4, sum(tall)), layout="constrained")
+    figure: Figure = new_figure(2.0 * columns + 2.4, sum(tall))
     axes = figure.subplots(len(sides), columns, squeeze=False, height_ratios=tall)
     sizes = {each.name: each.sentence.square().mean(1).sqrt() for each in bands}
     scale = Normalize(0, max(float(size.max()) for size in sizes.values()) or 1.0)
@@ -143,7 +132,7 @@ def _show_offsets(
 def sparsity(found: Sequence[Sparsity]) -> Figure:
     """The share of small weights of each matrix, layer by layer."""
     sides = list(dict.fromkeys(each.side for each in found))
-    figure = Figure(figsize=(4.6 * len(sides), 4.6), layout="constrained")
+    figure: Figure = new_figure(4.6 * len(sides), 4.6)
     axes = figure.subplots(1, len(sides), sharey=True, squeeze=False)[0]
     names = list(dict.fromkeys(each.matrix for each in found))
     labels = {"A": "A (mixing)", "W1": "W1 (MLP)", "W2": "W2 (MLP)"}
@@ -168,7 +157,7 @@ def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
     """One A in several checkpoints, oldest first, and below each what has changed since the checkpoint before."""
     steps = [replace(after, weights=after.weights - before.weights) for before, after in itertools.pairwise(series)]
     scale, step_scale = _scale(series), _scale(steps)
-    figure = Figure(figsize=(2.1 * len(series) + 2.0, 5.3), layout="constrained")
+    figure: Figure = new_figure(2.1 * len(series) + 2.0, 5.3)
     axes = figure.subplots(2, len(series))
     axes[1, 0].set_axis_off()
     for axis, mixing, label in zip(axes[0], series, labels, strict=True):
@@ -191,7 +180,7 @@ def _panels(mixings: Sequence[MixingMatrix | TextBand], size: float) -> tuple[Fi
     count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}
     columns = min(MOST_COLUMNS, max(count.values()))
     rows = sum(math.ceil(number / columns) for number in count.values())
-    figure = Figure(figsize=(size * columns + 0.9, (size + 0.2) * rows + 0.2), layout="constrained")
+    figure: Figure = new_figure(size * columns + 0.9, (size + 0.2) * rows + 0.2)
     free = figure.subplots(rows, columns, squeeze=False)
     chosen, row = [], 0
     for side in sides:
@@ -234,7 +223,7 @@ def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 
     axis.spines[:].set_visible(False)
 
 
-def _mosaic(pictures: Image) -> tuple[Image, list[tuple[int, int]]]:
+def _mosaic(pictures: Array) -> tuple[Array, list[tuple[int, int]]]:
     """H x T x T x 4 as one picture, with room above each head for its number, and the upper left corner of each."""
     heads, length, _, channels = pictures.shape
     columns = math.ceil(math.sqrt(heads))

@@ -17,24 +17,8 @@ from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint
 from resmlp_mt.fairseq_plugin.trained import load, model_of, save_checkpoint
-from resmlp_mt.lab import page
-from resmlp_mt.lab.analysis import pictures
-from resmlp_mt.lab.analysis.matrices import (
-    BY_GRADIENT,
-    SIDES,
-    MixingMatrix,
-    Sparsity,
-    TextBand,
-    UsedPart,
-    bands_of,
-    mixing_matrices,
-    profiles,
-    pruned,
-    read_bands,
-    sparsity_of_mixing,
-    sparsity_over_channels,
-    used_part,
-)
+from resmlp_mt.lab import drawing, page
+from resmlp_mt.lab.analysis import matrices, pictures
 from resmlp_mt.lab.distillation import DataBin
 
 NOTES = {
@@ -63,9 +47,9 @@ class Reading:
     path: Path
     architecture: str
     updates: int
-    mixings: list[MixingMatrix]
-    over_channels: list[Sparsity]
-    used: UsedPart
+    mixings: list[matrices.MixingMatrix]
+    over_channels: list[matrices.Sparsity]
+    used: matrices.UsedPart
 
 
 def read(path: Path) -> Reading:
@@ -77,12 +61,12 @@ def read(path: Path) -> Reading:
             "with linear token mixing"
         )
     model = model_of(path, checkpoint)
-    mixings = mixing_matrices(model)
+    mixings = matrices.mixing_matrices(model)
     if not mixings:
         raise UserError(f"{path}: --token-mixing {model.cfg.token_mixing} is no matrix over positions: no A to draw")
     updates = checkpoint["optimizer_history"][-1].get("num_updates", 0)
-    used = used_part(checkpoint, mixings)
-    return Reading(path, architecture, updates, mixings, sparsity_over_channels(model), used)
+    used = matrices.used_part(checkpoint, mixings)
+    return Reading(path, architecture, updates, mixings, matrices.sparsity_over_channels(model), used)
 
 
 def read_series(paths: Sequence[Path]) -> list[Reading]:
@@ -95,12 +79,13 @@ def read_series(paths: Sequence[Path]) -> list[Reading]:
     return readings
 
 
-def used_of(readings: Sequence[Reading], length: int | None) -> UsedPart:
+def used_of(readings: Sequence[Reading], length: int | None) -> matrices.UsedPart:
     """The length that the user chose, or what the last checkpoint that can tell says was used."""
     last = readings[-1]
     if length is not None:
-        return UsedPart({mixing.side: min(length, mixing.length) for mixing in last.mixings}, "as given by --length")
-    told = [reading.used for reading in readings if reading.used.how == BY_GRADIENT]
+        lengths = {mixing.side: min(length, mixing.length) for mixing in last.mixings}
+        return matrices.UsedPart(lengths, "as given by --length")
+    told = [reading.used for reading in readings if reading.used.how == matrices.BY_GRADIENT]
     return told[-1] if told else last.used
 
 
@@ -110,11 +95,11 @@ class Report:
     ``used`` is the part of each A to look at, ``bands`` what the last one's bands read in a text.
     """
 
-    def __init__(self, readings: Sequence[Reading], used: UsedPart, bands: Sequence[TextBand] = ()):
+    def __init__(self, readings: Sequence[Reading], used: matrices.UsedPart, bands: Sequence[matrices.TextBand] = ()):
         self.readings, self.used, self.bands = readings, used, bands
         self.series = [[used.of(mixing) for mixing in reading.mixings] for reading in readings]
         self.sparsity = [
-            [*map(sparsity_of_mixing, mixings), *reading.over_channels]
+            [*map(matrices.sparsity_of_mixing, mixings), *reading.over_channels]
             for reading, mixings in zip(readings, self.series, strict=True)
         ]
         self.names = [reading.path.stem for reading in readings]
@@ -124,7 +109,7 @@ class Report:
     def files(self) -> dict[str, bytes]:
         """The content of each file, by name."""
         drawn = {
-            part: {name: pictures.png(figure) for name, figure in figures.items()}
+            part: {name: drawing.png(figure) for name, figure in figures.items()}
             for part, figures in self.pictures().items()
         }
         return {
@@ -137,18 +122,18 @@ class Report:
         """All figures."""
         checkpoints = []
         for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True):
-            heads = [
-                [{key: np.asarray(value).tolist() for key, value in vars(each).items()} for each in profiles(mixing)]
-                for mixing in mixings
-            ]
             checkpoints.append(
                 {
                     "checkpoint": str(reading.path),
                     "architecture": reading.architecture,
                     "updates": reading.updates,
                     "mixing": [
-                        {"side": mixing.side, "layer": mixing.layer, "heads": its}
-                        for mixing, its in zip(mixings, heads, strict=True)
+                        {
+                            "side": mixing.side,
+                            "layer": mixing.layer,
+                            "heads": [profile.as_json() for profile in matrices.profiles(mixing)],
+                        }
+                        for mixing in mixings
                     ],
                     "sparsity": [asdict(each) for each in sparsity],
                 }
@@ -200,7 +185,7 @@ class Report:
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]
         for mixing in self.series[-1]:
-            found = profiles(mixing)
+            found = matrices.profiles(mixing)
             shares = [each.explained for each in found]
             spread = f" ({min(shares):.1%} to {max(shares):.1%})" if len(found) > 1 else ""
             largest = mixing.weights.abs().max().item()
@@ -227,7 +212,7 @@ def run(args: argparse.Namespace) -> None:
     files = Report(readings, used, bands_in_text(args) if args.data is not None else ()).files()
     pruned_files = {share: out / f"pruned-{share:g}.pt" for share in args.prune}
     check_outputs([*(out / name for name in files), *pruned_files.values()], args.checkpoints)
-    for side in SIDES:
+    for side in matrices.SIDES:
         length = used.lengths.get(side)
         what = "its mixing is no matrix over positions, and is not drawn"
         print(f"{side}: positions 1 to {length}" if length else f"{side}: {what}")
@@ -238,17 +223,17 @@ def run(args: argparse.Namespace) -> None:
     print(f"wrote {out / 'index.html'}")
     for share, file in pruned_files.items():
         checkpoint = load_checkpoint(last)
-        save_checkpoint(pruned(checkpoint, model_of(last, checkpoint), share, used), file)
+        save_checkpoint(matrices.pruned(checkpoint, model_of(last, checkpoint), share, used), file)
         print(f"wrote {file}")
 
 
-def bands_in_text(args: argparse.Namespace) -> list[TextBand]:
+def bands_in_text(args: argparse.Namespace) -> list[matrices.TextBand]:
     """What the last checkpoint's bands read in ``--data``."""
     path = args.checkpoints[-1]
     trained = load([path], args.data)
-    if not bands_of(trained.model):
+    if not matrices.bands_of(trained.model):
         raise UserError(f"{path}: has no band that depends on the text (--mixing-band): leave out --data")
     data = DataBin(Path(args.data), *trained.languages)
     pairs = list(zip(*(data.side(args.subset, language) for language in trained.languages), strict=True))
     source, target = map(read_dictionary, trained.dictionaries)
-    return read_bands(trained.model, pairs, (source, target), args.sentence)
+    return matrices.read_bands(trained.model, pairs, (source, target), args.sentence)

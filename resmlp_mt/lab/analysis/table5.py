@@ -7,7 +7,7 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_object
-from resmlp_mt.common.tables import markdown_table, text_table
+from resmlp_mt.common.progress import markdown_table, text_table
 
 PAPER: dict[str, tuple[str, float | None, float | None]] = {
     # run: name, En-De, En-Fr

@@ -19,6 +19,7 @@ from resmlp_mt.lab.benchmarks.engines import quiet
 from resmlp_mt.lab.benchmarks.measuring import Measurement
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, System
 from resmlp_mt.lab.benchmarks.workloads import generate, train, train_together
+from resmlp_mt.lab.drawing import check_files
 
 SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vocabulary=4000)}
 """The paper's, with a smaller vocabulary; Multi30k's."""
@@ -65,7 +66,6 @@ QUICK = (
     Comparison(TWO, shapes("16x8"), "workers", "Two processes in training", size=SMALL, memory=False, rounds=2),
 )  # fmt: skip
 """A minute on two cores."""
-
 
 HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 
@@ -142,7 +142,7 @@ def check(chosen: list[Comparison], args: argparse.Namespace) -> None:
     outputs += [picture_of(each.title, args) for each in chosen if args.plots]
     checkpoints = [system.arch for each in chosen for system in each.systems if system.is_checkpoint]
     inputs = [*checkpoints, *(args.data.glob("*") if args.data else ())]
-    report.check_files(outputs, inputs, "--plots" if args.plots else None)
+    check_files(outputs, inputs, "--plots" if args.plots else None)
     if checkpoints and not args.data and any(each.kind == "generation" for each in chosen):
         raise UserError(f"{checkpoints[0]}: give --data, the folder that fairseq-preprocess made for its training")
 

@@ -18,7 +18,7 @@ import psutil
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, read_parallel
-from resmlp_mt.common.tables import text_table
+from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks.measuring import turns
 

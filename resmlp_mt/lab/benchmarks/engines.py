@@ -90,8 +90,7 @@ class EngineProcess:
         self._process.shutdown()
 
 
-_engine: list[Any] = []
-"""The engine of this process."""
+_engine: list[Any] = []  # that of this process
 
 
 def _build(build: Callable[[], Any]) -> Any:

@@ -125,27 +125,21 @@ def compare(
     peaks: Mapping[str, int],
     operations: Mapping[str, Callable[[], dict[str, float]]],
 ) -> list[Measurement]:
-    """Time the systems on a workload.
+    """Time the systems on a workload, by ``work`` as ``measure`` has it; all mappings are by system.
 
-    Args:
-        work: as for ``measure``
-        flops: a token, by system, None where no formula is known
-        peaks: by system, bytes; missing where nobody looked
-        operations: where the time of a system's last piece goes; called if the comparison asks for it
+    ``flops`` are a token's, ``peaks`` bytes where somebody looked, ``operations`` where the time of the last goes.
     """
     tokens = workload.tokens
     times = measure(work, len(tokens), comparison.rounds, comparison.warmup)
     theirs = flops[comparison.baseline]
+    batch = workload.label, workload.length, workload.sentences, tokens[-1]
     rows = []
     for name, seconds in times.items():
         ours = flops[name]
         rows.append(
             Measurement(
                 name,
-                workload.label,
-                workload.length,
-                workload.sentences,
-                tokens[-1],
+                *batch,
                 rate=per_second(sum(tokens), seconds),
                 ratio=speed_ratio(seconds, times[comparison.baseline]),
                 flop_ratio=theirs / ours if ours and theirs else None,

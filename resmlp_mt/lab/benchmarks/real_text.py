@@ -17,7 +17,7 @@ import numpy as np
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, read_parallel, write_json
-from resmlp_mt.common.tables import markdown_table
+from resmlp_mt.common.progress import markdown_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks import report
@@ -26,8 +26,9 @@ from resmlp_mt.lab.benchmarks.measuring import Spread, Times, bracketed, latency
 from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import builder
+from resmlp_mt.lab.drawing import check_files
 from resmlp_mt.lab.machine import describe, facts, now
-from resmlp_mt.score.bleu import Score, detokenized_scores, sacre_bleu
+from resmlp_mt.score.scoring import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
 
 ALONE = 100  # sentences that are translated one at a time, for the latency
@@ -242,7 +243,7 @@ def run(args: argparse.Namespace) -> None:
     corpora = [read_corpus(text) for text in args.text]
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
     inputs = [args.data, *(path for text in args.text for path in text.split(":"))]
-    report.check_files(outputs, inputs, "--plot" if args.plot else None)
+    check_files(outputs, inputs, "--plot" if args.plot else None)
     if any(corpus.references for corpus in corpora):
         sacre_bleu(args.languages[1])  # a missing package is found now, not after the translations
     elif args.plot:

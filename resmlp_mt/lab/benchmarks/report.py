@@ -1,6 +1,5 @@
 """What was measured, as tables for the terminal, as Markdown, and as pictures; those need matplotlib."""
 
-import importlib.util
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,11 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs
-from resmlp_mt.common.tables import markdown_table, text_table
+from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread, bracketed
-from resmlp_mt.lab.colors import colors_of
+from resmlp_mt.lab.drawing import colors_of, new_figure, save
 from resmlp_mt.lab.machine import facts
 
 EXPLANATION = """\
@@ -49,15 +46,6 @@ class Run:
     command: str
     date: str
     sections: list[Section]
-
-
-def check_files(outputs: Sequence[Path | str], inputs: Iterable[Path | str], pictures: str | None) -> None:
-    """See before long work that outputs can be written, over no input; ``pictures`` is the option that asks for any."""
-    check_outputs(outputs, inputs)
-    for path in outputs:
-        check_can_be_written(path)
-    if pictures and not importlib.util.find_spec("matplotlib"):
-        raise UserError(f"{pictures} needs matplotlib: pip install matplotlib")
 
 
 def cells(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> Cells:
@@ -148,17 +136,6 @@ def as_markdown(run: Run, pictures: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def new_figure(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure  # installed where pictures are asked for
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def save(figure: Any, path: Path) -> None:
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format="png", dpi=120)
-
-
 def draw(section: Section, path: Path) -> None:
     """Draw a section: lines over lengths, or bars beside each other."""
     figure = by_length(section) if section.by == "length" else by_sentences(section)
@@ -183,9 +160,7 @@ def by_length(section: Section) -> Any:
         return 1e6 / shortest.rate.median * row.flops / shortest.flops if row.flops and shortest.flops else None
 
     # a title, a figure of a row, what FLOPs predict for it
-    panels: list[
-        tuple[str, Callable[[Measurement], Spread | float | None], Callable[[Measurement], float | None] | None]
-    ] = [
+    panels: list[tuple[str, Callable[[Measurement], Any], Callable[[Measurement], Any] | None]] = [
         (f"times as fast as {section.baseline}", lambda row: row.ratio, lambda row: row.flop_ratio),
         ("time a token (microseconds)", time_per_token, predicted_time),
         ("peak memory a token (kB)", lambda row: row.memory_per_token and row.memory_per_token / 1e3, None),

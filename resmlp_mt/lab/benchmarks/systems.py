@@ -62,8 +62,7 @@ class Size:
         return [3, 7, 15, *[31] * self.layers][: self.layers]
 
 
-TINY = Size(width=8, mlp=8, layers=1, heads=1, vocabulary=16)
-"""For rehearsals."""
+TINY = Size(width=8, mlp=8, layers=1, heads=1, vocabulary=16)  # for rehearsals
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,8 @@ class System:
     def __post_init__(self) -> None:
         place, _, options = self.name.partition(":")
         found = re.fullmatch(r"(.*)@([a-z0-9]+)", place)
-        self.arch, self.library = (
-            found.groups() if found else (place, "blas")
-        )  # the library of fp32 products on the CPU
+        # the library is that of fp32 products on the CPU
+        self.arch, self.library = found.groups() if found else (place, "blas")
         self.options = split_options(options)
         if self.library not in LIBRARIES:
             raise UserError(f"{self.name}: no library {self.library} for products: give one of {', '.join(LIBRARIES)}")

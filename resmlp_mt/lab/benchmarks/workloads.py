@@ -105,17 +105,10 @@ def train_together(comparison: Comparison, processes: int) -> Iterator[Measureme
             for _, _, count in measuring.turns(list(seconds), 1, comparison.rounds):
                 seconds[count].append([time_steps(comparison, system, shape, count) / count])
             for count, times in seconds.items():
-                yield Measurement(
-                    f"{system.name}, {count} process{'es' if count > 1 else ''}",
-                    str(shape),
-                    shape.length,
-                    shape.sentences,
-                    tokens,
-                    measuring.per_second(STEPS * tokens, times),
-                    measuring.speed_ratio(times, seconds[1]),
-                    flop_ratio=float(count),
-                    seconds=times,
-                )
+                name = f"{system.name}, {count} process{'es' if count > 1 else ''}"
+                batch = str(shape), shape.length, shape.sentences, tokens
+                rate, ratio = measuring.per_second(STEPS * tokens, times), measuring.speed_ratio(times, seconds[1])
+                yield Measurement(name, *batch, rate, ratio, flop_ratio=float(count), seconds=times)
 
 
 def time_steps(comparison: Comparison, system: System, shape: Shape, processes: int) -> float:

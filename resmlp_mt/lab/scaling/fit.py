@@ -12,12 +12,9 @@ from resmlp_mt.lab.scaling.laws import SIZES, TOGETHER, Law, Parameters, Points,
 
 CONFIDENCE = 0.95
 RESAMPLES = 400
-STEPS = 24
-"""Amounts of compute on a frontier, evenly spaced in the logarithm."""
-
+STEPS = 24  # amounts of compute on a frontier, evenly spaced in the logarithm
 FEWEST_SIZES = FEWEST_AMOUNTS = 3
-FEWEST_RUNS = 7
-"""Two more than the law of N and D has constants."""
+FEWEST_RUNS = 7  # two more than the law of N and D has constants
 
 CHOICES = {"non_embedding": "non-embedding", "without_mixing": "non-embedding without mixing matrices"}
 """What counts as N, by the property of ``Parameters``; the first is meant where nothing else is said."""

@@ -20,27 +20,16 @@ from resmlp_mt.common.files import JsonFile, read_lines
 from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sample
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
+from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import Curves, read_curves
-from resmlp_mt.lab.trainings.queue import TrainingFolder, digests
-from resmlp_mt.lab.trainings.settings import (
-    SharedSettings,
-    check_folder_names,
-    check_numbers,
-    check_own,
-    read_settings,
-)
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 
 RATE = 3.7e10
 """FLOP/s of a training on one core of an AMD EPYC, by this toolkit's formula (examples/scaling/tatoeba.json)."""
 
-SECONDS_AN_UPDATE = 0.03
-"""Of a core, beside the products."""
-
-SECONDS_AT_THE_START = 8.0
-"""Of a core, until the first update."""
-
+SECONDS_AN_UPDATE = 0.03  # of a core, beside the products
+SECONDS_AT_THE_START = 8.0  # of a core, until the first update
 
 _EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
 
@@ -60,7 +49,7 @@ class Repeated:
 
 
 @dataclass
-class ScalingRecipe(SharedSettings):
+class ScalingRecipe(queue.SharedSettings):
     """One study; ``reference`` is the text of the validation set's target side: for the loss a character.
 
     A training ends after ``patience`` validations without a lower loss; after a break they are counted again.
@@ -98,10 +87,10 @@ class ScalingRecipe(SharedSettings):
 
 def read_scaling_recipe(path: Path) -> ScalingRecipe:
     """Read the file of a study."""
-    recipe = read_settings(path, ScalingRecipe)
+    recipe = queue.read_settings(path, ScalingRecipe)
     for name in "families", "sizes":
-        check_folder_names(path, name, getattr(recipe, name))
-    check_numbers(path, "pairs", recipe.pairs)
+        queue.check_folder_names(path, name, getattr(recipe, name))
+    queue.check_numbers(path, "pairs", recipe.pairs)
     if sorted(set(recipe.pairs)) != recipe.pairs:
         raise UserError(f"{path}: pairs: {recipe.pairs}: must rise from each to the next")
     for family in recipe.families:
@@ -112,7 +101,7 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
                 raise UserError(
                     f"{path}: families: {family}: {error}: with the numbers of the size {size}: {numbers}"
                 ) from error
-            check_own(path, f"families: {family}", options)
+            queue.check_own(path, f"families: {family}", options)
     if recipe.repeated is not None:
         recipe.repeated = _repeated(path, recipe)
     return recipe
@@ -121,7 +110,7 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
 def _repeated(path: Path, recipe: ScalingRecipe) -> Repeated:
     try:
         again = Repeated(**recipe.repeated)
-        check_numbers(path, "repeated: seeds", again.seeds)
+        queue.check_numbers(path, "repeated: seeds", again.seeds)
     except TypeError as error:
         raise UserError(f"{path}: repeated: give {{size: small, pairs: 5000, seeds: [2, 3]}}") from error
     if again.size not in recipe.sizes or again.pairs not in recipe.pairs:
@@ -236,23 +225,15 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     }
     any_args, _ = next(iter(models.values()))  # all have the same batches
     batches = {pairs: updates_an_epoch(any_args, *sides) for pairs, sides in samples.items()}
+    validated = int(validation[1].sum()) * (recipe.updates // recipe.validate_every)
     plans = []
     for cell in cells_of(recipe):
         args, parameters = models[cell.family, cell.size]
         sides = samples[cell.pairs]
         forward = float(np.sum(flops.of_options(args, len(dictionaries[1])).forward(*sides)))  # of all pairs at once
         tokens = int(sides[1].sum())
-        plans.append(
-            Plan(
-                cell=cell,
-                parameters=parameters,
-                flops=flops.TRAINING * forward / tokens,
-                tokens=tokens,
-                updates=recipe.updates,
-                updates_an_epoch=batches[cell.pairs],
-                validated=int(validation[1].sum()) * (recipe.updates // recipe.validate_every),
-            )
-        )
+        cost = flops.TRAINING * forward / tokens
+        plans.append(Plan(cell, parameters, cost, tokens, recipe.updates, batches[cell.pairs], validated))
     return sorted(plans, key=lambda each: each.seconds)
 
 
@@ -305,7 +286,7 @@ def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
 
 
 @dataclass(frozen=True)
-class CellFolder(TrainingFolder):
+class CellFolder(queue.TrainingFolder):
     """The folder of a cell; its checkpoints go when it is finished: a study needs the log alone."""
 
     recipe: ScalingRecipe
@@ -335,14 +316,14 @@ class CellFolder(TrainingFolder):
 
 def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: Path) -> list[CellFolder]:
     """The folders of a study, OUT/cells/NAME; makes samples of the data, OUT/data/PAIRS."""
-    made_of = {"data": digests(data), "seed": recipe.sample_seed}
+    made_of = {"data": queue.digests(data), "seed": recipe.sample_seed}
     samples = {pairs: out / "data" / str(pairs) for pairs in recipe.pairs}
     for pairs, folder in samples.items():
         if not folder.exists():
             sample(data, folder, recipe.langs, pairs, recipe.sample_seed, made_of)
         elif JsonFile(folder / RECORD).values != made_of:
             raise UserError(f"{folder}: a sample of other data: remove it, or choose another --out")
-    sums = {pairs: digests(folder) for pairs, folder in samples.items()}
+    sums = {pairs: queue.digests(folder) for pairs, folder in samples.items()}
     found = []
     for plan in plans:
         cell, data = plan.cell, samples[plan.cell.pairs]
@@ -391,14 +372,6 @@ def read_run(cell: CellFolder, vocabulary: int) -> Run:
     bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in curves.validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
-    return Run(
-        cell=plan.cell,
-        parameters=plan.parameters,
-        flops=plan.flops,
-        tokens=plan.tokens,
-        updates=list(losses),
-        seen=[updates * tokens_an_update for updates in losses],
-        losses=list(losses.values()),
-        processor_seconds=cell.processor_seconds,
-        end=DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED,
-    )
+    end = DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED
+    curve = list(losses), [updates * tokens_an_update for updates in losses], list(losses.values())
+    return Run(plan.cell, plan.parameters, plan.flops, plan.tokens, *curve, cell.processor_seconds, end)

@@ -18,15 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 EXPONENTS = 0.1, 0.3, 0.8
-FLOORS = 0.1, 0.5, 0.9
-"""E of the starts, as shares of the lowest loss."""
-
+FLOORS = 0.1, 0.5, 0.9  # E of the starts, as shares of the lowest loss
 DELTA = 0.01
 """Where Huber's loss turns from the square to the line: residuals of a logarithm of 0.01 are one per cent of a loss."""
 
 ITERATIONS = 200
-PRECISE = 1e-9
-"""The decrease, as a share, at which a problem is solved."""
+PRECISE = 1e-9  # the decrease, as a share, at which a problem is solved
 
 Parameters = dict[str, np.ndarray]
 """E, A, alpha, ... each of shape (problems,)."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_write, read_lines
-from resmlp_mt.lab.colors import colors_of
+from resmlp_mt.common.files import PathLike, read_lines
+from resmlp_mt.lab.drawing import colors_of, new_figure, save
 
 _LINE = re.compile(r"\| INFO \| (train_inner|train|valid) \| (.*)$")
 _SIMPLE = re.compile(r"(\w+)[ =]([^\s,|=]+)(?=,| \||$)")
@@ -117,17 +117,15 @@ def _told(line: str) -> tuple[str, dict[str, float]]:
 
 def draw_curves(runs: Mapping[str, Curves], path: PathLike, title: str = "") -> None:
     """Draw loss, perplexity, learning rate and speed of trainings, by name, over their updates."""
-    with atomic_write(path, "wb") as stream:
-        figure_of(runs, title).savefig(stream, format="png", dpi=110)
+    save(figure_of(runs, title), path)
 
 
 def figure_of(runs: Mapping[str, Curves], title: str = "") -> Any:
     """One panel a figure, one line a training; where a color comes again, the line has another style."""
-    from matplotlib.figure import Figure  # installed where pictures are asked for
     from matplotlib.ticker import LogLocator
 
     rows = -(-len(runs) // NAMES_A_LINE)
-    figure = Figure(figsize=(13, 7 + 0.2 * rows), layout="constrained")
+    figure = new_figure(13, 7 + 0.2 * rows)
     axes = figure.subplots(2, 3, sharex=True)
     colors = list(colors_of(runs).values())
     styles = [STYLES[colors[:number].count(color) % len(STYLES)] for number, color in enumerate(colors)]

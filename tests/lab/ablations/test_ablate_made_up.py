@@ -13,7 +13,7 @@ from sacrebleu.significance import PairedTest
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.ablations.table import difference
-from resmlp_mt.score.bleu import paired_bootstrap
+from resmlp_mt.score.scoring import paired_bootstrap
 from scripts import printed
 
 PERPLEXITY = {("paper", 1): 5.0, ("paper", 3): 5.4, ("relu", 1): 4.0, ("relu", 3): 4.1}
@@ -76,9 +76,9 @@ def commands(monkeypatch):
 
 @pytest.fixture
 def ablate(work, commands, monkeypatch, capsys, tmp_path):
-    for picture in "ablations.plots.draw", "ablations.table.draw_curves":  # most of the time, and tested elsewhere
-        monkeypatch.setattr(f"resmlp_mt.lab.{picture}", lambda *arguments: None)
-    monkeypatch.setattr("resmlp_mt.score.bleu.PairedTest", partial(PairedTest, n_samples=50))  # not 1,000
+    for picture in "draw", "draw_curves":  # most of the time, and tested elsewhere
+        monkeypatch.setattr(f"resmlp_mt.lab.ablations.table.{picture}", lambda *arguments: None)
+    monkeypatch.setattr("resmlp_mt.score.scoring.PairedTest", partial(PairedTest, n_samples=50))  # not 1,000
     run = printed("ablate", monkeypatch, capsys)
     return lambda recipe, *arguments: run(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
 

@@ -7,8 +7,7 @@ import numpy
 import pytest
 from scipy.stats import t
 
-from resmlp_mt.lab.ablations.plots import draw, figure_of, whiskers
-from resmlp_mt.lab.ablations.table import Difference, Figures, Table, difference
+from resmlp_mt.lab.ablations.table import Difference, Figures, Table, difference, draw, figure_of, whiskers
 from resmlp_mt.lab.trainings.log import TrainingFigures
 
 

@@ -36,7 +36,7 @@ def saved(trained, tmp_path):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Empty files for pictures, which take most of the time."""
-    monkeypatch.setattr("resmlp_mt.lab.analysis.pictures.png", lambda figure: b"")
+    monkeypatch.setattr("resmlp_mt.lab.drawing.png", lambda figure: b"")
 
 
 def test_everything_is_written_and_gathered_on_one_page_the_same_each_time(plot_mixing, saved, tmp_path):

@@ -11,8 +11,7 @@ from scipy.optimize import minimize_scalar
 from resmlp_mt.lab.scaling import fit as fits
 from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, frontier, split
 from resmlp_mt.lab.scaling.grid import DIVERGED
-from resmlp_mt.lab.scaling.page import Study, drawn
-from resmlp_mt.lab.scaling.plots import figure_of
+from resmlp_mt.lab.scaling.page import Study, drawn, figure_of
 
 SIZES, AMOUNTS = np.geomspace(1e5, 5e6, 5), np.geomspace(1e5, 1.6e6, 5)
 ONE = {"E": 1.2, "A": 20.0, "alpha": 0.3, "B": 60.0, "beta": 0.35}

@@ -1,4 +1,4 @@
-from resmlp_mt.common.tables import markdown_table, text_table
+from resmlp_mt.common.progress import markdown_table, text_table
 
 
 def test_names_begin_and_numbers_end_below_each_other():

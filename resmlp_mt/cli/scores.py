@@ -1,14 +1,14 @@
-"""Score translations: sacreBLEU, chrF2 and tokenized BLEU of what fairseq-generate printed."""
+"""``score`` translations; ``table5``, the paper's beside what was measured, and ``cost``, what its trainings take."""
 
 import argparse
 import json
 
-from resmlp_mt.cli.arguments import add_flag, add_number, command_parser
+from resmlp_mt.cli.arguments import add_flag, add_number, command_parser, number_within, run_of
 from resmlp_mt.data.languages import check_code
 from resmlp_mt.score import scoring
 from resmlp_mt.score.detokenize import SUBWORDS
 
-EPILOG = """
+SCORES = """
 sacreBLEU and chrF2 are of running text. Tokenized BLEU is of the model's own words against the reference tokenized by
 Moses' rules, without smoothing, as papers before sacreBLEU report it (multi-bleu.perl, fairseq-score): usually higher.
 Languages without spaces (Chinese, Thai, ...) have it with --tokenizer moses and --tokenized-reference alone.
@@ -17,9 +17,7 @@ examples:
   resmlp-mt score gen.out --reference test.de --target-lang de
   fairseq-generate ... | resmlp-mt score - --sacrebleu-set wmt14/full -l en-de --split-compounds
 """
-FILES = (
-    "what fairseq-generate printed (or its generate-test.txt); '-' is stdin; several files are the shards of one run"
-)
+FILES = "what fairseq-generate printed (or its generate-test.txt); '-' is stdin; several are the shards of one run"
 HYPOTHESES = "score this file instead: finished text (see --subwords, --tokenizer), a translation a line, in order"
 SET = "reference: a test set of sacrebleu's catalog, downloaded if need be; newstest2014 in full is wmt14/full"
 TOKENIZED = "for tokenized BLEU alone: tokenized as the corpus was (default: the reference, tokenized by sacremoses)"
@@ -29,10 +27,34 @@ MOSES = "tokenization to undo (default: moses; none with --subwords sentencepiec
 NBEST = "the --nbest of the generation: the first, best hypothesis of each sentence is scored"
 SPLIT = "also report tokenized BLEU with Ost-West as three tokens (Ott et al. 2018); German only"
 BASELINE = "compare with it by sacrebleu's paired bootstrap: output of fairseq-generate, read alike, or finished text"
+RUNS = """
+The folder of a run has the name of its system (lstm, convs2s, transformer, resmlp6, resmlp12; gated6 and gated12, which
+the paper does not have) and holds test.json, which evaluate.sh left. A folder of such folders stands for all of them;
+SYSTEM=DIR names the system of a folder with another name. GNMT is in the paper; what is measured in its row is an LSTM
+with attention, which is no GNMT.
+
+examples:
+  resmlp-mt table5 work/wmt14_en_de work/wmt14_en_fr
+  resmlp-mt table5 resmlp6=elsewhere/run7 work/wmt14_en_de/transformer --markdown
+"""
+UTILIZATION = 0.14
+"""Of the peak, by the same count: in fairseq issue 233, Ott et al.'s Transformer big trains on 1.67 million target
+tokens a second (En-Fr) in half precision on 128 V100s. Smaller and recurrent models use less of a GPU."""
+FORMULA = """
+formula:
+  training FLOPs = 3 x forward FLOPs a target token x target tokens
+  target tokens  = updates x tokens of a batch (padding included), or epochs x pairs x length
+  GPU-hours      = training FLOPs / (peak x utilization) / 3600
+Forward FLOPs are those of resmlp_mt/lab/analysis/flops.py with sources and targets of the same length. Sizes, batch,
+updates and epochs are those of the command that train.sh prints with DRY_RUN=1.
+
+example:
+  resmlp-mt cost en-de --gpu A100 --utilization 0.3
+"""
 
 
 def score() -> argparse.ArgumentParser:
-    parser = command_parser(None, EPILOG, _run)
+    parser = command_parser(SCORES, _score)
     parser.add_argument("generated", nargs="*", metavar="FILE", help=FILES)
     parser.add_argument("--hypotheses", metavar="FILE", help=HYPOTHESES)
     reference = parser.add_mutually_exclusive_group(required=True)
@@ -52,8 +74,32 @@ def score() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(args: argparse.Namespace) -> None:
+def _score(args: argparse.Namespace) -> None:
     scoring.complete(args)
     check_code(args.target_lang, "--language-pair" if args.language_pair else "--target-lang")
     result = scoring.score(args)
     print(json.dumps(result)) if args.json else scoring.report(result)
+
+
+def table5() -> argparse.ArgumentParser:
+    parser = command_parser(RUNS, run_of("analysis.table5"))
+    runs = "a scored run, a folder of them, or SYSTEM=DIR; without any: the paper's figures alone"
+    parser.add_argument("runs", nargs="*", metavar="DIR", help=runs)
+    _add_form(parser)
+    return parser
+
+
+def cost() -> argparse.ArgumentParser:
+    parser = command_parser(FORMULA, run_of("analysis.flops"))
+    parser.add_argument("pairs", nargs="*", metavar="PAIR", help="en-de or en-fr (default: both)")
+    parser.add_argument("--gpu", choices=["V100", "A100"], default="V100", help="whose peak is taken")
+    share = number_within(0.001, 1)
+    parser.add_argument("--utilization", type=share, default=UTILIZATION, metavar="U", help="share of the peak")
+    _add_form(parser)
+    return parser
+
+
+def _add_form(parser: argparse.ArgumentParser) -> None:
+    form = parser.add_mutually_exclusive_group()
+    add_flag(form, "--markdown", "print the table in Markdown")
+    add_flag(form, "--json", "print one JSON object")

@@ -1,7 +1,16 @@
-"""One color a system in all pictures, told apart by color-blind eyes too (those of Okabe and Ito, and of Tol)."""
+"""What all pictures share: a figure, its file, and one color a system, which color-blind eyes tell apart too.
 
+The colors are those of Okabe and Ito, and of Tol. matplotlib is imported where something is drawn.
+"""
+
+import importlib.util
+import io
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike, atomic_write, check_can_be_written, check_outputs
 
 RESMLP = "#0072B2"
 TRANSFORMER = "#4D4D4D"
@@ -40,3 +49,41 @@ def colors_of(names: Iterable[str]) -> dict[str, str]:
 def _lighter(color: str) -> str:
     """Half-way to white."""
     return "#" + "".join(f"{(int(color[at : at + 2], 16) + 255) // 2:02X}" for at in (1, 3, 5))
+
+
+def has_matplotlib() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def check_matplotlib(what: str) -> None:
+    """See before long work that ``what`` can be drawn."""
+    if not has_matplotlib():
+        raise UserError(f"{what} needs matplotlib: pip install matplotlib")
+
+
+def check_files(outputs: Sequence[PathLike], inputs: Iterable[PathLike], pictures: str | None) -> None:
+    """See before long work that outputs can be written, over no input; ``pictures`` is what asks for any."""
+    check_outputs(outputs, inputs)
+    for path in outputs:
+        check_can_be_written(path)
+    if pictures:
+        check_matplotlib(pictures)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """A figure of so many inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def png(figure: Any) -> bytes:
+    """A figure as PNG; equal figures give equal bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def save(figure: Any, path: PathLike) -> None:
+    with atomic_write(path, "wb") as stream:
+        stream.write(png(figure))
