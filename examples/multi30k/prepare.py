@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.common.errors import told_in_one_line
 
 with told_in_one_line():  # the imports take a second
-    from resmlp_mt.cli.arguments import named
+    from resmlp_mt.cli.arguments import nonempty_path
     from resmlp_mt.data.download import PublicFile
     from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpacking
     from resmlp_mt.data.sources import PlainText
@@ -37,9 +37,12 @@ RECIPE = CorpusRecipe(Words("moses", dash_splits=False, normalize=False), Subwor
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description="Prepare Multi30k English-German for fairseq.")
-    parser.add_argument("--out", type=named, required=True, help="folder for all results")
+    parser.add_argument("--out", type=nonempty_path, required=True, help="folder for all results")
     parser.add_argument(
-        "--from", dest="folder", type=named, help="folder that has the six public .gz files (else: download them)"
+        "--from",
+        dest="folder",
+        type=nonempty_path,
+        help="folder that has the six public .gz files (else: download them)",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"

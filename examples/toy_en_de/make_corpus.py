@@ -18,7 +18,7 @@ from sentences import KINDS, Sampler, Sentence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.cli.arguments import named
+from resmlp_mt.cli.arguments import nonempty_path
 from resmlp_mt.common.errors import UserError, told_in_one_line
 from resmlp_mt.common.files import atomic_write, read_lines, read_parallel
 
@@ -229,8 +229,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Make a corpus, or check one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--out", metavar="DIR", type=named, help="write the corpus into this folder, then check it")
-    what.add_argument("--check", metavar="DIR", type=named, help="only check the corpus in this folder")
+    what.add_argument(
+        "--out", metavar="DIR", type=nonempty_path, help="write the corpus into this folder, then check it"
+    )
+    what.add_argument("--check", metavar="DIR", type=nonempty_path, help="only check the corpus in this folder")
     parser.add_argument("--train", metavar="N", type=size, default=24000, help="training sentences (%(default)s)")
     parser.add_argument("--valid", metavar="N", type=size, default=500, help="validation sentences (%(default)s)")
     parser.add_argument("--test", metavar="N", type=size, default=500, help="test sentences (%(default)s)")

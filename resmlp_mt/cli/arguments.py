@@ -34,7 +34,7 @@ def run_of(module: str) -> Run:
     return lambda args: importlib.import_module(f"resmlp_mt.lab.{module}").run(args)
 
 
-def named(text: str) -> Path:
+def nonempty_path(text: str) -> Path:
     """A path that an option names. One that is empty is a variable of a script that was not set."""
     if not text:
         raise argparse.ArgumentTypeError("is empty: give a name")
@@ -65,7 +65,7 @@ def add_number(parser: Container, name: str, most: int, help: str, default: int 
 
 def add_path(parser: Container, name: str, metavar: str | tuple[str, ...], help: str, **more: Any) -> None:
     """Add an option that names a file or folder (or several), or an argument that does."""
-    parser.add_argument(name, type=named, metavar=metavar, help=help, **more)
+    parser.add_argument(name, type=nonempty_path, metavar=metavar, help=help, **more)
 
 
 def add_repeated(parser: Container, name: str, metavar: str, help: str, required: bool = False) -> None:

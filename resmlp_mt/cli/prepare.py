@@ -11,7 +11,7 @@ from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.steps import check_disk
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.wmt14 import TASKS, Preparation
-from resmlp_mt.text.words import FATES, Words
+from resmlp_mt.text.words import CHARACTER_RULES, Words
 
 JOBS = "processes, never more than cores; any number gives the same bytes"
 CLUSTER = """work by the Dask cluster whose scheduler is at ADDRESS, such as tcp://host:8786, with the same bytes; its
@@ -20,7 +20,7 @@ TEXT = f"""
 Plain (or .gz) text becomes OUT/data-bin for fairseq-train and fairseq-generate. Stopped at any moment and run again, it
 goes on; with other options, it redoes what depends on them.
 
-{FATES}
+{CHARACTER_RULES}
 
 example:
   resmlp-mt prepare-text --source-lang en --target-lang de --train train.en train.de --valid valid.en valid.de \\
@@ -43,7 +43,7 @@ what OUT gets:
   summary.json            pairs read, kept and dropped by reason, words, subwords, unknown rates
   and what a run that was broken off, or has other options, goes on from: it redoes only what must be redone
 
-{FATES}
+{CHARACTER_RULES}
 
 examples:
   resmlp-mt prepare-wmt14 en-de --out work/wmt14_en_de --dry-run

@@ -198,7 +198,7 @@ class Decoder(Stack):
             x, weights = layer(x, encoded, padding, number in attend)
             states.append(x)
             attentions.append(weights)
-        return [*states, self.finish(x)], attentions
+        return [*states, self.before_projection(x)], attentions
 
     def decode_step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
         """``step`` up to the projection to the vocabulary: BK x T x C."""
@@ -207,14 +207,14 @@ class Decoder(Stack):
             x, weights = layer.step(x, source, memory, number in attend)
             attentions.append(weights)
         state.length += tokens.size(1)
-        return self.finish(x), attentions
+        return self.before_projection(x), attentions
 
     def step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
         """Scores of the next positions, ``BK x T -> BK x T x V`` or x L of the candidates, and the attention."""
         x, attentions = self.decode_step(tokens, state, attend)
         return (self.project(x) if state.candidates is None else state.candidates.scores(x)), attentions
 
-    def finish(self, x: Tensor) -> Tensor:
+    def before_projection(self, x: Tensor) -> Tensor:
         """``T x B x C -> B x T x C'``, what is projected to the vocabulary."""
         x = self.layer_norm(x).transpose(0, 1)
         return x if self.project_out_dim is None else self.project_out_dim(x)

@@ -65,7 +65,7 @@ class GatedTokenMixing(TokenMixing):
         rows = self.rows(memory.positions - x.size(0), memory.positions)
         if self.band is not None:  # B x H x S x T
             rows = rows + self.band.rows(x, memory.positions)
-        mixed = self.finish(memory.mixed(rows), rows)
+        mixed = self.add_bias(memory.mixed(rows), rows)
         return self.out_proj(torch.sigmoid(gates) * mixed)
 
     def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:

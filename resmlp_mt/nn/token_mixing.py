@@ -73,9 +73,9 @@ class TokenMixing(Mixing):
         """``S x B x C -> S x B x C``; the inputs are remembered."""
         memory.remember(x)
         rows = self.rows(memory.positions - x.size(0), memory.positions)
-        return self.finish(memory.mixed(rows), rows, padding)
+        return self.add_bias(memory.mixed(rows), rows, padding)
 
-    def finish(self, mixed: Tensor, rows: Tensor, padding: Tensor | None = None) -> Tensor:
+    def add_bias(self, mixed: Tensor, rows: Tensor, padding: Tensor | None = None) -> Tensor:
         """Add b to ``A x`` (S x B x C), or all that folding took in; ``rows`` are those of A (... x S x T)."""
         (steps, end), channels = rows.shape[-2:], mixed.size(2)
         if not self.folded:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .moses import PunctuationNormalizer, Tokenizer, detokenizer
 
-FATES = """\
+CHARACTER_RULES = """\
 What becomes of the characters of a raw line, which ends at LF alone:
   not UTF-8                     a training pair is dropped and counted; in validation and test text it is an error
   CR of a CRLF                  dropped
@@ -36,7 +36,7 @@ _SETTLED = re.compile("[ -~\xa0-\xac\xae-\u024f\u2010-\u2027\u2030-\u205e\u20ac]
 
 
 class CharacterCleaner:
-    """Makes any line safe for line- and word-based tools (see ``FATES``), and its punctuation plain.
+    """Makes any line safe for line- and word-based tools (see ``CHARACTER_RULES``), and its punctuation plain.
 
     Args:
         lang: two-letter language code; decides about quotes beside commas, and spaces in numbers

@@ -25,7 +25,7 @@ from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.checking import Sizes, difference, random_sentences
 from resmlp_mt.translate.graphs import EncoderGraph, Graph, GraphEncoder, GraphState, check_graphs, reason
 from resmlp_mt.translate.precision import compilable, products, shape_of_packed
-from resmlp_mt.translate.search import Continuations, Wanted, barred_places, continuations, following, ranked
+from resmlp_mt.translate.search import Continuations, StepOptions, barred_places, continuations, following, ranked
 
 RANKED = len(Continuations._fields)
 NAMES = "encoder", "first", "later"
@@ -124,7 +124,7 @@ def call_all(model: Any, sizes: Sizes, shortlist: bool) -> None:
     state = model.decoder.start(*model.encoder(source), candidates)
     tokens, scores, left = torch.full((batch, 1), END), torch.zeros(batch, 1), torch.arange(batch - 1)
     for step in range(min(sizes.steps, cfg.decoder.positions)):
-        following(model.decoder)(tokens, state, scores, Wanted(beam, cfg.pad, END))
+        following(model.decoder)(tokens, state, scores, StepOptions(beam, cfg.pad, END))
         rows = left.repeat_interleave(beam) * (1 if step == 0 else beam)
         state.reorder(rows, left if step == 0 else None)
         tokens = torch.cat([tokens[rows], torch.full((len(rows), 1), END)], 1)
@@ -182,7 +182,7 @@ class CompiledDecoder:
         return GraphState(source, memories, 0, self.decoder.scorer(candidates))
 
     def continuations(
-        self, tokens: Tensor, state: GraphState, scores: Tensor, wanted: Wanted
+        self, tokens: Tensor, state: GraphState, scores: Tensor, wanted: StepOptions
     ) -> tuple[Continuations, Tensor | None]:
         """Take a step and rank what may follow; as ``ranking.continuations``."""
         if wanted.attention or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam):
@@ -223,7 +223,7 @@ class StepGraph(nn.Module):
     def __init__(self, model: EncoderDecoder, shortlist: bool, first: bool):
         super().__init__()
         self.decoder, self.shortlist, self.first = model.decoder, shortlist, first
-        self.wanted = Wanted(0, model.cfg.pad, END)
+        self.wanted = StepOptions(0, model.cfg.pad, END)
         places = torch.arange(model.cfg.target_symbols)
         self.register_buffer("barred", barred_places(places, self.wanted, False, first))
 

@@ -28,7 +28,7 @@ LARGEST = 1 << 20  # bytes of a JSON file
 AGAIN = "export the model again, or copy the whole folder"
 
 
-def place_of(folder: PathLike) -> Path:
+def find_folder(folder: PathLike) -> Path:
     """A folder, or that of a name on the hub in the local cache of Hugging Face's libraries."""
     path = Path(folder)
     if not path.is_dir() and str(folder).count("/") == 1:

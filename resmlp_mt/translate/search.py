@@ -52,7 +52,7 @@ def search(
     attention: Tensor | None = None  # the same rows, x T x S
     known = lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in known]
-    wanted = Wanted(beam, model.cfg.pad, eos, options.alignment)
+    wanted = StepOptions(beam, model.cfg.pad, eos, options.alignment)
     follow = following(decoder)
     for step in range(int(longest.max()) + 1):
         best, weights = follow(tokens, state, scores, wanted)
@@ -103,7 +103,7 @@ class Continuations(NamedTuple):
     if_ended: Tensor  # log-probabilities of the beams before this step with </s> behind them, B x K
 
 
-class Wanted(NamedTuple):
+class StepOptions(NamedTuple):
     """Of a step."""
 
     beam: int  # K, from this step on
@@ -113,7 +113,7 @@ class Wanted(NamedTuple):
 
 
 def continuations(
-    decoder: Any, tokens: Tensor, state: Any, scores: Tensor, wanted: Wanted
+    decoder: Any, tokens: Tensor, state: Any, scores: Tensor, wanted: StepOptions
 ) -> tuple[Continuations, Tensor | None]:
     """Take a step and rank what may follow; also the last layer's cross-attention H x BK x 1 x S, or None.
 
@@ -136,7 +136,7 @@ def following(decoder: Any) -> Any:
 
 
 def ranked(
-    logits: Tensor, scores: Tensor, wanted: Wanted, barred: Tensor, numbers: Tensor | None, first: bool
+    logits: Tensor, scores: Tensor, wanted: StepOptions, barred: Tensor, numbers: Tensor | None, first: bool
 ) -> Continuations:
     """The best continuations of each sentence.
 
@@ -159,7 +159,7 @@ def ranked(
     return Continuations(totals, rows, symbols, ends, kept, if_ended)
 
 
-def barred_places(places: Tensor, wanted: Wanted, candidates: bool, first: bool) -> Tensor:
+def barred_places(places: Tensor, wanted: StepOptions, candidates: bool, first: bool) -> Tensor:
     """What is added to log-probabilities: minus infinity to padding, and to ``</s>`` at first; 0 to others. V numbers.
 
     With candidates ``</s>`` is the first of them, and padding has the score minus infinity by itself.

@@ -16,7 +16,7 @@ from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.compiled import compiled_model
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
-from resmlp_mt.translate.model_folder import SHORTLIST, load, place_of
+from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
@@ -60,7 +60,7 @@ class Translator:
 
     def __init__(self, folder: PathLike, **options: Any) -> None:
         how = EngineOptions(**options)
-        place = place_of(folder)
+        place = find_folder(folder)
         model, self.tokenizer, self.generation = load(place)
         self.shortlist = None
         if not model.cfg.adaptive_cutoffs and how.engine != "onnx" and os.path.lexists(place / SHORTLIST):

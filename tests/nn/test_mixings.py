@@ -142,7 +142,7 @@ def test_a_band_is_zero_at_first_and_reads_its_neighbours_by_weights_of_its_own(
     torch.nn.init.normal_(banded.band.predict.weight)
     banded.weight.data.zero_()
     values, weights = x.clone().requires_grad_(), banded.rows(0, 6) + banded.band.rows(x, 6)
-    (grad,) = torch.autograd.grad(banded.finish(product(weights, values), weights)[3].sum(), values)
+    (grad,) = torch.autograd.grad(banded.add_bias(product(weights, values), weights)[3].sum(), values)
     assert grad.abs().sum((1, 2)).nonzero().flatten().tolist() == ([1, 2, 3] if causal else [1, 2, 3, 4, 5])
     weights = banded.band.predict(x[3, 0]).view(2, -1)  # of both heads, of four channels each
     torch.testing.assert_close(grad[1:6, 0].view(5, 2, 4)[: weights.size(1), :, 0], weights.t())

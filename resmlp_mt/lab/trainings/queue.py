@@ -49,7 +49,7 @@ no-save no-save-optimizer-state restore-file save-dir save-interval validate-int
 reset-dataloader reset-lr-scheduler reset-meters reset-optimizer max-valid-steps nval log-file log-format log-interval
 validate-interval-updates save-interval-updates keep-interval-updates
 """
-ONE_FOR_ALL = frozenset(["-s", "-t", *(f"--{name}" for name in _SHARED.split())])
+SHARED_OPTIONS = frozenset(["-s", "-t", *(f"--{name}" for name in _SHARED.split())])
 """Options of fairseq-train that are not a single training's to choose: data, batches, budget, what a training that was
 broken off goes on from, and what its log is read for."""
 
@@ -136,7 +136,7 @@ def check_folder_names(path: Path, setting: str, names: Iterable[str]) -> None:
 def check_own(path: Path, name: str, options: Iterable[str]) -> None:
     """Refuse options that are not a single training's to choose."""
     for word in options:
-        if word.partition("=")[0] in ONE_FOR_ALL:
+        if word.partition("=")[0] in SHARED_OPTIONS:
             raise UserError(f"{path}: {name}: {word}: one for all {name.partition(':')[0]}, and not set here")
 
 
