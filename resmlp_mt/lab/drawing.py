@@ -77,10 +77,10 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def png(figure: Any) -> bytes:
+def png(figure: Any, dpi: int = 110) -> bytes:
     """A figure as PNG; equal figures give equal bytes."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    figure.savefig(buffer, format="png", dpi=dpi)
     return buffer.getvalue()
 
 

@@ -195,11 +195,11 @@ def save(study: Study, out: Path) -> None:
 
 
 def drawn(study: Study) -> bytes | None:
-    """The picture as PNG; None without matplotlib."""
+    """The picture as PNG, 1,200 pixels wide; None without matplotlib."""
     if not drawing.has_matplotlib():
         print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
         return None
-    return drawing.png(figure_of(study.families, study.runs, study.title))
+    return drawing.png(figure_of(study.families, study.runs, study.title), dpi=100)
 
 
 def figure_of(families: Mapping[str, fits.FamilyFit], runs: list[grid.Run], title: str = "") -> Any:
