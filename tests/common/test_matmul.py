@@ -16,15 +16,13 @@ from resmlp_mt.translate.precision import keep_freed_memory
 
 @pytest.fixture(autouse=True)
 def own_setting():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    matmul._set_here = False
-    yield
-    torch.set_float32_matmul_precision(before)
+    with matmul.matmul("blas"):
+        matmul._set_here = False
+        yield
     matmul._set_here = False
 
 
-def on_a_machine(monkeypatch, is_exact: bool, slow: bool) -> None:
+def on_a_machine(monkeypatch, is_exact, slow):
     monkeypatch.setattr(matmul, "exact", lambda: is_exact)
     monkeypatch.setattr(matmul, "mkl_is_slow", lambda: slow)
 
@@ -59,12 +57,10 @@ def test_what_the_process_chose_stays_but_not_an_earlier_models_choice(monkeypat
 
 @pytest.mark.parametrize(("vendor", "slow"), [("AuthenticAMD", True), ("GenuineIntel", False)])
 def test_the_processor_s_name_decides_and_no_clock(monkeypatch, tmp_path, vendor, slow):
-    matmul.mkl_is_slow.cache_clear()
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
     monkeypatch.setattr(matmul, "Path", lambda name: tmp_path / name.rpartition("/")[2])
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
-    assert matmul.mkl_is_slow() == slow
-    matmul.mkl_is_slow.cache_clear()
+    assert matmul.mkl_is_slow.__wrapped__() == slow  # without its cache
 
 
 def test_exactness_is_found_by_float64():
@@ -76,8 +72,7 @@ def test_exactness_is_found_by_float64():
     assert torch.get_float32_matmul_precision() == "highest"
 
 
-# --- keep_freed_memory, in processes of their own, since it lasts as long as the process
-
+# in a process of its own, since it lasts as long as the process
 FAULTS = f"""
 import ctypes, os, platform, resource
 {inspect.getsource(keep_freed_memory)}
@@ -94,9 +89,8 @@ print(int(kept), resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 def page_faults(**environment):
     others = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    return list(
-        map(int, subprocess.check_output([sys.executable, "-c", FAULTS], env={**others, **environment}).split())
-    )
+    printed = subprocess.check_output([sys.executable, "-c", FAULTS], env={**others, **environment})
+    return list(map(int, printed.split()))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="page faults are counted as Linux does")

@@ -7,47 +7,41 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import distributed
 import pytest
-from data.conftest import (
-    contents,
-    corpus,  # noqa: F401  (a fixture)
-)
+from data import conftest as of_data
 
 from resmlp_mt.common import workers as pools
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import Progress
-from resmlp_mt.common.workers import IN_FLIGHT, Cluster, Workers, ordered_map, working
+from resmlp_mt.common.workers import IN_FLIGHT, Cluster, ordered_map, working
 from resmlp_mt.data import chunks
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.pipeline import CorpusRecipe, prepare
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]
-RECIPE = CorpusRecipe(Words(), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+corpus = of_data.corpus  # a fixture
 
 
 @pytest.fixture(autouse=True)
-def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def cores(monkeypatch):
     monkeypatch.setattr(pools, "cores", lambda: 8)
 
 
 @pytest.fixture(params=[1, 8])
-def workers(request) -> Iterator[Workers]:
+def workers(request):
     with working(request.param) as some:
         yield some
 
 
 @pytest.fixture(scope="module")
-def dask() -> Iterator[distributed.LocalCluster]:
+def dask():
     """Two worker processes, each of which is replaced if it dies."""
     with distributed.LocalCluster(n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None) as started:
         yield started
@@ -56,12 +50,12 @@ def dask() -> Iterator[distributed.LocalCluster]:
 class Failing:
     """Gives items back, but what happens at 17 is told by name."""
 
-    def __init__(self, how: str = "") -> None:
+    def __init__(self, how=""):
         self._how = how
         if how == "unbuildable":
             raise UserError("bpe.codes: not codes")
 
-    def __call__(self, item: int) -> int:
+    def __call__(self, item):
         if item == 17:
             match self._how:
                 case "error":
@@ -74,7 +68,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("items", [0, 1, 200])
-def test_the_order_is_kept(workers: Workers, items: int) -> None:
+def test_the_order_is_kept(workers, items):
     for _ in range(2):
         assert list(ordered_map(Failing, range(items), workers)) == list(range(items))
 
@@ -87,7 +81,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("how", "error", "message"), [*ERRORS, ("killed", UserError, "^a worker process was killed")])
-def test_errors_of_workers(capfd: pytest.CaptureFixture[str], how: str, error: Any, message: str) -> None:
+def test_errors_of_workers(capfd, how, error, message):
     before = set(multiprocessing.active_children())
     with pytest.raises(error, match=message), working(2) as workers:
         list(ordered_map(partial(Failing, how), range(200), workers))
@@ -99,17 +93,15 @@ def test_errors_of_workers(capfd: pytest.CaptureFixture[str], how: str, error: A
     ("how", "error", "message"), [*ERRORS[1:], ("killed", UserError, "^--cluster tcp.*: workers were killed in a row")]
 )
 def test_errors_of_dask_s_workers(dask, monkeypatch, how, error, message):
-    def allow_one(dask_scheduler: Any) -> None:
-        dask_scheduler.allowed_failures = 1  # not three: each worker takes seconds to be replaced
-
     monkeypatch.setattr(pools, "WAITING", 3.0)
     with Cluster(dask.scheduler_address) as cluster:
-        cluster._client.run_on_scheduler(allow_one)
+        # not three: each worker takes seconds to be replaced
+        cluster._client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 1))
         with pytest.raises(error, match=message):
             list(ordered_map(partial(Failing, how), range(40), cluster))
 
 
-def test_items_are_not_taken_without_end(workers: Workers) -> None:
+def test_items_are_not_taken_without_end(workers):
     endless = itertools.count()
     results = ordered_map(Failing, endless, workers)
     assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
@@ -118,13 +110,13 @@ def test_items_are_not_taken_without_end(workers: Workers) -> None:
 
 
 class Pid:
-    def __call__(self, item: int) -> int:
+    def __call__(self, item):
         time.sleep(0.05)
         return os.getpid()
 
 
 @pytest.mark.parametrize(("items", "cores", "most"), [(1, 8, 0), (20, 3, 3), (20, 1, 0)])
-def test_no_more_workers_than_cores(items: int, cores: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_workers_than_cores(items, cores, most, monkeypatch):
     monkeypatch.setattr(pools, "cores", lambda: cores)
     with working(3000) as workers:
         pids = set(ordered_map(Pid, range(items), workers))
@@ -132,29 +124,40 @@ def test_no_more_workers_than_cores(items: int, cores: int, most: int, monkeypat
     assert (os.getpid() in pids) == (most == 0)
 
 
+def started(code):
+    """A process that runs this code."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True, **pipes)
+
+
 SLOW = """
-    import os, sys, time
-    from resmlp_mt.common import workers
-    from resmlp_mt.common.errors import told_in_one_line
+import os, sys, time
+from resmlp_mt.common import workers
+from resmlp_mt.common.errors import told_in_one_line
 
-    class Slow:
-        def __call__(self, item):
-            time.sleep(0.1 if item < 8 else 3600)
-            return os.getpid()
+class Slow:
+    def __call__(self, item):
+        time.sleep(0.1 if item < 8 else 3600)
+        return os.getpid()
 
-    workers.cores = lambda: 4
-    with told_in_one_line(), workers.working(4) as pool:
-        for pid in workers.ordered_map(Slow, range(1000), pool):
-            print(pid, flush=True)
+workers.cores = lambda: 4
+with told_in_one_line(), workers.working(4) as pool:
+    for pid in workers.ordered_map(Slow, range(1000), pool):
+        print(pid, flush=True)
+"""
+SCHEDULER = """
+import distributed, time
+options = {"host": "127.0.0.1", "protocol": "tcp://", "dashboard_address": None}
+with distributed.LocalCluster(n_workers=1, processes=False, **options) as dask:
+    print(dask.scheduler_address, flush=True)
+    time.sleep(60)
 """
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_workers_end_with_their_parent_by_ctrl_c_or_when_it_is_killed(killed: bool) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(SLOW)],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+def test_workers_end_with_their_parent_by_ctrl_c_or_when_it_is_killed(killed):
+    process = started(SLOW)
     pids = {int(process.stdout.readline()) for _ in range(8)}
     if killed:
         process.kill()
@@ -164,27 +167,18 @@ def test_workers_end_with_their_parent_by_ctrl_c_or_when_it_is_killed(killed: bo
     assert killed or (process.returncode, said) == (-signal.SIGINT, "interrupted\n")
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            while True:  # pytest ends a test that waits in vain
+            while True:
                 os.kill(pid, 0)
                 time.sleep(0.05)
 
 
-# --- a Dask cluster
-
-
-def test_same_bytes_though_workers_are_killed(
-    dask: distributed.LocalCluster,
-    corpus: Corpus,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_same_bytes_though_workers_are_killed(dask, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 10)
-    prepare(corpus, RECIPE, tmp_path / "one")
-    killed = []
-    calls = itertools.count()
-    add = Progress.add
+    recipe = CorpusRecipe(Words(), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
+    prepare(corpus, recipe, tmp_path / "one")
+    killed, calls, add = [], itertools.count(), Progress.add
 
-    def adding(progress: Progress, *args: Any) -> None:
+    def adding(progress, *args):
         add(progress, *args)
         if next(calls) in (5, 60):  # while training text is tokenized, and later
             killed.append(min(client.run(os.getpid).values()))
@@ -195,14 +189,14 @@ def test_same_bytes_though_workers_are_killed(
         distributed.Client(dask.scheduler_address, set_as_default=False) as client,
         Cluster(dask.scheduler_address) as cluster,
     ):
-        prepare(corpus, RECIPE, tmp_path / "two", cluster)
+        prepare(corpus, recipe, tmp_path / "two", cluster)
     assert len(killed) == 2
-    assert contents(tmp_path / "two") == contents(tmp_path / "one")
+    assert of_data.contents(tmp_path / "two") == of_data.contents(tmp_path / "one")
     assert not list((tmp_path / "two").rglob("*.tmp"))
 
 
 @pytest.mark.parametrize(("address", "message"), [("tcp://127.0.0.1", "missing port"), ("tcp://127.0.0.1:9", "0 s")])
-def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, address: str, message: str) -> None:
+def test_no_scheduler(monkeypatch, address, message):
     monkeypatch.setattr(pools, "CONNECTING", 0.3)
     expected = rf"^--cluster {address}: no Dask scheduler answers \(.*{message}.*\): "
     with pytest.raises(UserError, match=expected) as told:
@@ -218,7 +212,7 @@ def test_workers_with_other_versions(dask, monkeypatch, what, here):
         list(ordered_map(Failing, range(9), cluster))
 
 
-def test_no_workers_and_none_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_workers_and_none_any_more(monkeypatch):
     monkeypatch.setattr(pools, "WAITING", 1.0)
     message = "no workers for 1 s: start: dask worker"
     with (
@@ -235,20 +229,10 @@ def test_no_workers_and_none_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
             list(results)
 
 
-def test_scheduler_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_killed(monkeypatch):
     monkeypatch.setattr(pools, "CONNECTING", 3.0)  # Dask looks for a scheduler that is gone for as long
     monkeypatch.setattr(pools, "WAITING", 4.0)
-    code = """if True:
-        import distributed, time
-        options = {"host": "127.0.0.1", "protocol": "tcp://", "dashboard_address": None}
-        with distributed.LocalCluster(n_workers=1, processes=False, **options) as dask:
-            print(dask.scheduler_address, flush=True)
-            time.sleep(60)
-    """
-    paths = f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
-    )
+    process = started(SCHEDULER)
     try:
         with Cluster(process.stdout.readline().strip()) as cluster:
             results = ordered_map(Failing, range(10_000), cluster)
@@ -258,10 +242,10 @@ def test_scheduler_killed(monkeypatch: pytest.MonkeyPatch) -> None:
                 list(results)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
-def test_dask_is_imported_for_a_cluster_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dask_is_imported_for_a_cluster_alone(monkeypatch):
     code = "import sys, resmlp_mt.common.workers; assert not {'dask', 'distributed'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
     monkeypatch.setitem(sys.modules, "distributed", None)

@@ -43,10 +43,10 @@ def make(place: Path, name: str) -> Path:
             source = source.repeat_interleave(len(previous) // len(source), 0)
             found.append((source, previous, real, fairseq_scores(model, source, previous)))
     _, tokenizer, _ = model_folder.load(place / "model")
-    text = [
-        (line, tokenizer.encode(line), target := tokenizer.encode(line, target=True), tokenizer.decode(target))
-        for line in LINES
-    ]
+    text = []
+    for line in LINES:
+        target = tokenizer.encode(line, target=True)
+        text.append((line, tokenizer.encode(line), target, tokenizer.decode(target)))
     torch.save({"batches": found, "text": text}, place / "reference.pt")
     return place / "model"
 

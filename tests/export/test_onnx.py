@@ -29,12 +29,12 @@ def test_scores_are_pytorch_s(name, tmp_path):
 
 
 def test_the_command_and_what_it_refuses(tmp_path, monkeypatch, capsys):
-    folder = make(tmp_path / "folder")
-    in_process("export onnx", monkeypatch)(folder)
+    folder, export = make(tmp_path / "folder"), in_process("export onnx", monkeypatch)
+    export(folder)
     assert "wrote" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "onnx").iterdir()) == ["decoder_step.onnx", "encoder.onnx"]
     with pytest.raises(UserError, match="exists already"):
-        in_process("export onnx", monkeypatch)(folder)
+        export(folder)
 
 
 @pytest.mark.parametrize("change", [1.0, float("nan")])
@@ -53,8 +53,8 @@ def test_graphs_of_another_model_are_not_written(tmp_path, monkeypatch, change):
     assert not (folder / "onnx").exists()
 
 
-def test_a_sentence_that_is_too_long_and_a_decoder_without_cross_attention_are_errors(model, tmp_path):
-    ours = model.without_fairseq()
+def test_a_sentence_that_is_too_long_and_a_decoder_without_cross_attention_are_errors(tmp_path):
+    ours = build().float().without_fairseq()
     write_graphs(tmp_path, ours)
     with pytest.raises(ValueError, match="65 positions, but the model has 64"):
         OnnxModel(tmp_path, ours, 1).encoder(batch(pairs((65, 1))[0]))

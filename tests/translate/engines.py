@@ -1,26 +1,26 @@
 """Two engines of a Translator compared, text by text."""
 
 import pytest
+from translate.small_folder import TEXTS
 
-TEXTS = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!", "No."]
 # With a layerscale of 1 the values of such random weights grow until rounding alone is 2e-4 of a score (seen in fp64).
 GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 OPTIONS = [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max_len_b": 4}]
 
 
-def check_same(found, expected, tolerance):
-    """The same translations with nearly the same scores, for each text one or a list."""
+def assert_equal(found, expected, tolerance=1e-4):
+    """The same translations with scores as near as that, for each text one or a list."""
     for pair in zip(found, expected, strict=True):
         one, other = (each if isinstance(each, list) else [each] for each in pair)
         assert [each.tokens for each in one] == [each.tokens for each in other]
-        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=tolerance)
+        assert [each.score for each in one] == pytest.approx([float(each.score) for each in other], abs=tolerance)
 
 
 def check_same_translations(engine, pytorch, options):
     """The translations of PyTorch's modules, their scores and alignments, of all texts together and of each alone."""
     expected = pytorch.translate(TEXTS, **options)
-    check_same(engine.translate(TEXTS, **options), expected, 1e-4)
-    check_same([engine.translate(text, **options) for text in TEXTS], expected, 1e-4)
+    assert_equal(engine.translate(TEXTS, **options), expected)
+    assert_equal([engine.translate(text, **options) for text in TEXTS], expected)
     both = [each.translate(TEXTS, alignment=True) for each in (engine, pytorch)]
     for one, other in zip(*both, strict=True):
         assert len(one.alignment) == len(other.alignment) == len(one.tokens)

@@ -11,14 +11,15 @@ from resmlp_mt.translate import model_folder
 POSITIONS = 24
 CHARACTERS = [*string.ascii_letters, *string.digits, *".,!?-'äöüß"]
 SYMBOLS = [*SPECIAL, *CHARACTERS, *(f"{character}@@" for character in CHARACTERS), "th@@", "the", "in", "er@@"]
+TEXTS = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!"]
+LONG = "The hen in there is a man. " * 5
 CODES = b"#version: 0.2\nt h\ni n</w>\ne r\nth e</w>\n"
 
 
 def make(folder, seed=0, more=0, decoder_positions="none", **options):
     """Write a folder of a model with ``options`` of its layers and ``more`` symbols than those of the text."""
     symbols = [*SYMBOLS, *(f"<{number}>" for number in range(more))]
-    sizes = {"dim": 32, "hidden_dim": 48, "positions": POSITIONS}
-    layer = {**sizes, "mixing_heads": 4, "layerscale_init": 1.0, **options}
+    layer = {"dim": 32, "hidden_dim": 48, "positions": POSITIONS, "mixing_heads": 4, "layerscale_init": 1.0, **options}
     cfg = ModelConfig(
         source_symbols=len(symbols),
         target_symbols=len(symbols),

@@ -8,18 +8,15 @@ from builders import build, decode_in_steps, logits, pairs
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.precision import (
-    BFloat16Linear,
-    CompiledInt8Linear,
-    Int8Linear,
-    PackedLinear,
-    can_compile_products,
-)
+from resmlp_mt.translate import precision as lowered
+from resmlp_mt.translate.precision import BFloat16Linear, CompiledInt8Linear, Int8Linear, PackedLinear
 
 CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
 SIZES = (5, 9), (3, 9), (7, 2)
-BF16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN")
+needs_bf16 = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="no bf16 of oneDNN on this processor"
+)
 
 
 def prepared(precision, preset="resmlp_transformer_tiny", **options):
@@ -80,10 +77,9 @@ def test_steps_equal_teacher_forcing(precision):
         assert_near([rows], [logits(model, [sources[i]], [beams[i][j]])[0][: len(rows)]], 0.02)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_only_fp32_is_lowered(precision):
-    with pytest.raises(UserError, match=f"{precision} is for fp32 on a CPU: leave out --fp16 and give --cpu"):
-        build(inference_precision=precision).half().prepare_for_inference_(CFG)
+def test_only_fp32_is_lowered():
+    with pytest.raises(UserError, match="int8 is for fp32 on a CPU: leave out --fp16 and give --cpu"):
+        build(inference_precision="int8").half().prepare_for_inference_(CFG)
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -92,11 +88,7 @@ def test_only_fp32_is_lowered(precision):
     [
         (BFloat16Linear, torch.bfloat16),
         pytest.param(PackedLinear, torch.float32, marks=needs_onednn),
-        pytest.param(
-            lambda linear: PackedLinear(BFloat16Linear(linear)),
-            torch.bfloat16,
-            marks=pytest.mark.skipif(not BF16, reason="no bf16 of oneDNN on this processor"),
-        ),
+        pytest.param(lambda linear: PackedLinear(BFloat16Linear(linear)), torch.bfloat16, marks=needs_bf16),
     ],
 )
 @torch.no_grad()
@@ -115,13 +107,11 @@ def test_bf16_and_packed_are_the_product_of_rounded_numbers(made, dtype, bias):
     assert torch.equal(layer(x), layer(x.contiguous()))
 
 
-@pytest.mark.skipif(not can_compile_products(), reason="not used on this processor, where sums of 16 bits overflow")
+@pytest.mark.skipif(not lowered.can_compile_products(), reason="where it is not used, sums of 16 bits overflow")
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("size", [16, 512])
-def test_what_a_compiler_can_take_apart_is_the_same(bias, size):
+def test_what_a_compiler_can_take_apart_is_the_same(bias):
     torch.manual_seed(0)
-    layer = Int8Linear(nn.Linear(size, 40, bias=bias))
-    x = 3 * torch.randn(5, 2, size)
-    x[1] = 0.0
-    expected, found = layer(x), CompiledInt8Linear(layer)(x)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    for size in 16, 512:
+        layer, x = Int8Linear(nn.Linear(size, 40, bias=bias)), 3 * torch.randn(5, 2, size)
+        x[1] = 0.0
+        torch.testing.assert_close(CompiledInt8Linear(layer)(x), layer(x), rtol=1e-5, atol=1e-5)

@@ -6,57 +6,35 @@ import pytest
 import torch
 from builders import EOS, PAD, batch, build, dictionary, pairs
 from fairseq.sequence_generator import SequenceGenerator
+from translate.engines import assert_equal
 
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.search import BLOCK, LEAST, search, topk
 
-SIZES = (5, 1), (9, 1), (2, 1), (9, 1), (13, 1)
-MODELS = {
-    "heads": {"mixing_heads": 8, "mixing_relative": True},
-    "conv": {"token_mixing": "conv"},
-    "no mixing": {"token_mixing": "none"},
-    "no cross-attention": {"no_cross_attention": True},
-    "separate dictionaries": {"separate": True},
-    "adaptive softmax": {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
-    "ten symbols": {"words": 6},
-    "many words": {"words": 600},  # so that the best are found by blocks
-}
-OPTIONS = {
-    "greedy": {"beam": 1},
-    "beam 4": {},
-    "beam 5": {"beam": 5},
-    "long": {"length_penalty": 1.4},
-    "unnormalized": {"length_penalty": 0.0},
-    "few tokens": {"max_len_b": 3},
-    "longer with the source": {"max_len_a": 0.7, "max_len_b": 2},
-    "more than the model's positions": {"max_len_a": 3.0},
-}
+SOURCES, _ = pairs((5, 1), (9, 1), (2, 1), (9, 1), (13, 1))
+MODELS = [
+    {"mixing_heads": 8, "mixing_relative": True},
+    *({"token_mixing": kind} for kind in ("conv", "none")),
+    {"no_cross_attention": True},
+    {"separate": True},
+    {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
+    *({"words": words} for words in (6, 600)),  # of many, the best are found by blocks
+]
+OPTIONS = [{}, {"beam": 1}, {"beam": 5}, {"length_penalty": 1.4}, {"length_penalty": 0.0}, {"max_len_b": 3}]
+OPTIONS += [{"max_len_a": 0.7, "max_len_b": 2}, {"max_len_a": 3.0}]  # the last: more than the model's positions
+CASES = [*(({}, options) for options in OPTIONS), *((variant, {"max_len_b": 12}) for variant in MODELS)]
 
 
 def by_fairseq(model, sources, options, words=40):
     """What fairseq finds, as ``search`` gives it; the attention is S x T."""
     penalty = 1.0 if options.length_penalty is None else options.length_penalty
-    generator = SequenceGenerator(
-        [model],
-        dictionary(words),
-        beam_size=options.beam or 4,
-        max_len_a=options.max_len_a,
-        max_len_b=options.max_len_b,
-        normalize_scores=penalty > 0,
-        len_penalty=penalty,
-    )
+    how = {"max_len_a": options.max_len_a, "max_len_b": options.max_len_b, "normalize_scores": penalty > 0}
+    generator = SequenceGenerator([model], dictionary(words), options.beam or 4, len_penalty=penalty, **how)
     # as long as the model's: its own source and target dictionaries may have more symbols than this one
     generator.vocab_size = len(model.decoder.dictionary)
     tokens = batch(sources, left_pad=True)
     found = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}})
     return [[SimpleNamespace(**{**one, "tokens": one["tokens"].tolist()[:-1]}) for one in each] for each in found]
-
-
-def assert_equal(found, expected, tolerance=1e-4):
-    """The same hypotheses, with scores as near as that."""
-    assert [[one.tokens for one in each] for each in found] == [[one.tokens for one in each] for each in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert [each.score for each in one] == pytest.approx([float(each.score) for each in other], abs=tolerance)
 
 
 def ready(seed=4, **options):
@@ -74,31 +52,22 @@ def trained():
     return ready()
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))
-def test_same_hypotheses_and_scores(trained, options):
+@pytest.mark.parametrize(("variant", "options"), CASES, ids=str)
+def test_same_hypotheses_and_scores(variant, options):
     options = Options(**options)
-    sources, _ = pairs(*SIZES)
-    model, ours = trained
+    model, ours = ready(**variant)
+    words = variant.get("words", 40)
+    sources = [[4 + (token - 4) % words if token > EOS else token for token in source] for source in SOURCES]
     # one at a time where fairseq's longest translation depends on the longest sentence of the batch
     batches = [[source] for source in sources] if options.max_len_a else [sources]
-    expected = [found for each in batches for found in by_fairseq(model, each, options)]
+    expected = [found for each in batches for found in by_fairseq(model, each, options, words)]
     assert_equal(search(ours, batch(sources), EOS, options), expected)
     assert all(len(each) == (options.beam or 4) for each in expected)
 
 
-@pytest.mark.parametrize("variant", MODELS.values(), ids=list(MODELS))
-def test_same_for_every_kind_of_model(variant):
-    model, ours = ready(**variant)
-    words = variant.get("words", 40)
-    sources, _ = pairs(*SIZES)
-    sources = [[4 + (token - 4) % words if token > EOS else token for token in source] for source in sources]
-    options = Options(max_len_b=12)
-    assert_equal(search(ours, batch(sources), EOS, options), by_fairseq(model, sources, options, words))
-
-
 def test_sentences_end_at_different_steps_and_too_long_ones_are_errors(trained):
     """What the comparisons rest on: some hypotheses end by themselves, at different lengths, others at the limit."""
-    found = search(trained[1], batch(pairs(*SIZES)[0]), EOS, Options(max_len_b=30))
+    found = search(trained[1], batch(SOURCES), EOS, Options(max_len_b=30))
     lengths = {len(one.tokens) for each in found for one in each}
     assert len(lengths) > 5 and min(lengths) < 5 and max(lengths) == 30
     with pytest.raises(ValueError, match="65 positions, but the model has 64"):
@@ -109,25 +78,22 @@ def test_sentences_end_at_different_steps_and_too_long_ones_are_errors(trained):
 @pytest.mark.parametrize("left_pad", [False, True])
 def test_a_sentence_is_alone(left_pad, words):
     _, ours = ready(words=words)
-    sources, _ = pairs(*SIZES)
     options = Options(max_len_a=0.7, max_len_b=2)
-    alone = [search(ours, batch([source]), EOS, options)[0] for source in sources]
-    together = search(ours, batch(sources, left_pad, extra=3), EOS, options)
-    assert_equal(together, alone, 1e-6)
+    alone = [search(ours, batch([source]), EOS, options)[0] for source in SOURCES]
+    assert_equal(search(ours, batch(SOURCES, left_pad, extra=3), EOS, options), alone, 1e-6)
 
 
 def test_attention_is_fairseqs(trained):
     model, ours = trained
-    sources, _ = pairs(*SIZES)
     options = Options(alignment=True, max_len_b=20)
-    expected = by_fairseq(model, sources, options)
-    found = search(ours, batch(sources), EOS, options)
-    for source, one, other in zip(sources, found, expected, strict=True):
+    expected = by_fairseq(model, SOURCES, options)
+    found = search(ours, batch(SOURCES), EOS, options)
+    for source, one, other in zip(SOURCES, found, expected, strict=True):
         for hypothesis, theirs in zip(one, other, strict=True):
             own = theirs.attention[-len(source) :].t()  # fairseq's is padded on the left
             torch.testing.assert_close(hypothesis.attention, own.to(hypothesis.attention.dtype), atol=1e-5, rtol=0)
     _, ours = ready(no_cross_attention=True)
-    found = search(ours, batch(pairs(*SIZES)[0]), EOS, Options(alignment=True, max_len_b=3))
+    found = search(ours, batch(SOURCES), EOS, Options(alignment=True, max_len_b=3))
     assert all(one.attention is None for each in found for one in each)
 
 

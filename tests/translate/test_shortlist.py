@@ -4,9 +4,10 @@ import copy
 
 import pytest
 import torch
-from builders import EOS, PAD, batch, pairs
+from builders import EOS, PAD, batch
+from translate.engines import assert_equal
 from translate.small_folder import POSITIONS, SYMBOLS, make
-from translate.test_search import SIZES, assert_equal, ready
+from translate.test_search import SOURCES, ready
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
@@ -20,19 +21,6 @@ from scripts import in_process
 OPTIONS = Options(max_len_b=20)
 
 
-@pytest.fixture(scope="module")
-def model():
-    return ready()[1]
-
-
-def chosen(model, sources):
-    """Candidates that differ from sentence to sentence, in number too: B x L."""
-    torch.manual_seed(3)
-    symbols = model.cfg.target_symbols
-    of_source = {number: torch.randperm(symbols)[: 1 + number % 9].tolist() for number in range(symbols)}
-    return Shortlist([5, 6, 7], of_source, symbols, symbols).candidates(batch(sources))
-
-
 def test_candidates():
     shortlist = Shortlist([7], {4: [9, 7], 5: [8]}, 10, 11)
     found = shortlist.candidates(torch.tensor([[4, 5, EOS], [PAD, 6, EOS]]))
@@ -40,21 +28,24 @@ def test_candidates():
 
 
 @pytest.mark.parametrize("options", [OPTIONS, Options(beam=1), Options(beam=30, max_len_b=2)])
-def test_all_else_is_impossible_and_the_batch_never_changes_a_sentence(model, options):
+def test_all_else_is_impossible_and_the_batch_never_changes_a_sentence(options):
     """Beside the search over all tokens, where each sentence's decoder gives all but its own tokens no chance."""
-    sources, _ = pairs(*SIZES)
-    candidates = chosen(model, sources)
+    _, model = ready()
+    torch.manual_seed(3)
+    symbols = model.cfg.target_symbols
+    of_source = {number: torch.randperm(symbols)[: 1 + number % 9].tolist() for number in range(symbols)}
+    candidates = Shortlist([5, 6, 7], of_source, symbols, symbols).candidates(batch(SOURCES))
     expected, alone = [], []
-    for source, row in zip(sources, candidates, strict=True):
+    for source, row in zip(SOURCES, candidates, strict=True):
         limited = copy.deepcopy(model)
-        impossible = torch.ones(model.cfg.target_symbols, dtype=torch.bool)
+        impossible = torch.ones(symbols, dtype=torch.bool)
         impossible[row[row != PAD]] = False
         limited.decoder.output_projection.register_forward_hook(
             lambda module, inputs, scores, impossible=impossible: scores.masked_fill(impossible, -torch.inf)
         )
         expected += search(limited, batch([source]), EOS, options)
         alone += search(model, batch([source]), EOS, options, row[row != PAD].unsqueeze(0))
-    found = search(model, batch(sources), EOS, options, candidates)
+    found = search(model, batch(SOURCES), EOS, options, candidates)
     assert_equal(found, expected, 1e-5)
     assert_equal(found, alone, 1e-6)
     if options == OPTIONS:
@@ -127,24 +118,17 @@ def test_a_pair_that_is_too_long_for_the_model_is_left_out(run, sides, folder, c
     assert "from 4 pairs" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("\tdie der\nthe die\n", "line 2: is not a source token, a tab and target tokens"),
-        ("\tt h\nder\tt\ndie\tt\nthe\th\n", "most of its tokens are not the model's"),
-    ],
-)
-def test_a_file_of_another_model_or_broken(content, message, tmp_path):
-    (tmp_path / SHORTLIST).write_text(content)
-    with pytest.raises(UserError, match=message):
-        read_shortlist(tmp_path / SHORTLIST, SYMBOLS, SYMBOLS)
-
-
 def test_what_is_there_is_never_passed_over_nor_text_written_over(run, sides, folder):
     (folder / SHORTLIST).symlink_to("nowhere")
     with pytest.raises(UserError, match=rf"{SHORTLIST}: no such file"):
         Translator(folder)
     (folder / SHORTLIST).unlink()
+    broken = "\tdie der\nthe die\n", "line 2: is not a source token, a tab and target tokens"
+    of_another = "\tt h\nder\tt\ndie\tt\nthe\th\n", "most of its tokens are not the model's"
+    for content, message in broken, of_another:
+        (folder / SHORTLIST).write_text(content)
+        with pytest.raises(UserError, match=message):
+            Translator(folder)
     (folder / SHORTLIST).write_text(sides[0].read_text())
     with pytest.raises(UserError, match=f"{SHORTLIST}: would be written over the input"):
         run(folder, "--train", folder / SHORTLIST, sides[1], "--overwrite")

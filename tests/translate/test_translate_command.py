@@ -9,6 +9,7 @@ import sys
 
 import distributed
 import pytest
+from translate.small_folder import LONG, TEXTS
 
 from resmlp_mt import Translator
 from resmlp_mt.cli import main
@@ -17,9 +18,6 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate import lines as line_by_line
 from resmlp_mt.translate.lines import GrowingFile, LineTranslator, Window, Work
 from resmlp_mt.translate.options import EngineOptions, Options
-
-TEXTS = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!"]
-LONG = "The hen in there is a man. " * 5
 
 
 @pytest.fixture
@@ -39,8 +37,8 @@ def run(folder, monkeypatch):
 
 @pytest.fixture
 def small_windows(monkeypatch):
-    monkeypatch.setattr(line_by_line, "FIRST_WINDOW", 2)
-    monkeypatch.setattr(line_by_line, "WINDOW", 2)
+    for name in "FIRST_WINDOW", "WINDOW":
+        monkeypatch.setattr(line_by_line, name, 2)
 
 
 @pytest.fixture
@@ -65,18 +63,14 @@ def failure(run, *arguments, **given):
     return str(end.value.code)
 
 
-def test_line_for_line(run, expected):
+def test_line_for_line_in_many_windows_and_by_a_cluster_too(run, expected, small_windows):
     assert run(given=text_of(TEXTS)) == text_of(expected)
     assert run(given=text_of(TEXTS)[:-1].replace(b"\n", b"\r\n")) == text_of(expected)
     assert run(given=b"") == b""
-
-
-def test_many_windows_keep_the_order_and_a_cluster_too(run, expected, small_windows):
     assert run(given=text_of(5 * TEXTS)) == text_of(5 * expected)
-    with distributed.LocalCluster(
-        1, threads_per_worker=2, processes=False, protocol="tcp", dashboard_address=None
-    ) as c:
-        assert run("--cluster", c.scheduler_address, given=text_of(4 * TEXTS)) == text_of(4 * expected)
+    options = {"processes": False, "protocol": "tcp", "dashboard_address": None}
+    with distributed.LocalCluster(1, threads_per_worker=2, **options) as dask:
+        assert run("--cluster", dask.scheduler_address, given=text_of(4 * TEXTS)) == text_of(4 * expected)
 
 
 def test_a_machine_with_another_model_is_refused(folder):
@@ -101,13 +95,13 @@ def test_processes_give_the_same_in_order(folder, tmp_path):
 
 def test_files_and_progress(run, expected, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(progress, "PAUSE", 0.0)
+    (tmp_path / "in").write_bytes(text_of(TEXTS))
     (tmp_path / "in.gz").write_bytes(gzip.compress(text_of(TEXTS)))
+    assert run("--input", tmp_path / "in") == text_of(expected)
+    assert "translate: 5 of 5" in capsys.readouterr().err
     assert run("--input", tmp_path / "in.gz", "--output", tmp_path / "out") == b""
     assert (tmp_path / "out").read_bytes() == text_of(expected)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.gz", "out"]
-    (tmp_path / "in").write_bytes(text_of(TEXTS))
-    run("--input", tmp_path / "in")
-    assert "translate: 5 of 5" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "in.gz", "out"]
 
 
 def test_layouts(run, folder):
@@ -144,7 +138,6 @@ def test_options_reach_the_translator(run, folder, too_long):
         (b"", ["--input", "none"], "none: no such file"),
         (b"", ["--resume"], "--resume: goes on with an output file: give --output"),
         (b"", ["--output", "."], ".: is there already: move it away, or choose another name"),
-        (b"A man.\n", ["--beam", 0], "beam 0: give a whole number from 1 to 1,000"),
     ],
 )
 def test_mistakes(run, tmp_path, monkeypatch, given, arguments, message):
@@ -201,32 +194,33 @@ def test_another_model_is_refused(run, broken_off, files, folder):
     assert "begun with model" in failure(run, *files, "--beam", 2, "--resume", model=other)
 
 
-def test_a_line_that_is_too_long_may_be_split_then(run, tmp_path, files, small_windows):
-    (tmp_path / "in").write_bytes(text_of([*TEXTS, LONG]))
-    failure(run, *files)
-    assert (tmp_path / "out.partial").stat().st_size
-    run(*files, "--resume", "--too-long", "split")
-    assert (tmp_path / "out").read_bytes() == run("--too-long", "split", given=text_of([*TEXTS, LONG]))
+def test_a_line_that_is_too_long_may_be_split_then_and_no_other_is_cut(run, tmp_path, files, small_windows):
+    text = text_of([*TEXTS, LONG])
+    (tmp_path / "in").write_bytes(text + b"\xff\n")
+    split = [*files, "--resume", "--too-long", "split"]
+    assert "in:6: 85 tokens" in failure(run, *files) and "in:7: not UTF-8" in failure(run, *split)
+    (tmp_path / "in").write_bytes(text)
+    for other in "error", "truncate":
+        with pytest.raises(UserError, match=f"begun with too_long split, not {other}: give the same, or remove it"):
+            GrowingFile(tmp_path / "out", {"too_long": other}, True)
+    run(*split)
+    assert (tmp_path / "out").read_bytes() == run("--too-long", "split", given=text)
 
 
-def test_files_of_others_are_left_alone(run, tmp_path):
-    arguments = ["--output", tmp_path / "out", "--resume"]
-    (tmp_path / "out.partial").write_text("mine")
-    told = failure(run, *arguments, given=b"A man.\n")
+def test_files_of_others_and_those_that_appear_during_the_run_are_left_alone(run, tmp_path):
+    out, partial = tmp_path / "out", tmp_path / "out.partial"
+    partial.write_text("mine")
+    told = failure(run, "--output", out, "--resume", given=b"A man.\n")
     assert "is not as its record says: remove it and out.partial.json" in told
-    assert (tmp_path / "out.partial").read_text() == "mine"
-    (tmp_path / "out.partial").unlink()
-    with GrowingFile(tmp_path / "out", {}, False):
-        assert "another run is writing it" in failure(run, *arguments, given=b"A man.\n")
-
-
-def test_a_file_that_appears_during_the_run_is_left_alone(tmp_path):
+    assert partial.read_text() == "mine"
+    partial.unlink()
     told = r"out: has appeared meanwhile: the translations are in .*out\.partial"
-    with pytest.raises(UserError, match=told), GrowingFile(tmp_path / "out", {}, False) as file:
+    with pytest.raises(UserError, match=told), GrowingFile(out, {}, False) as file:
+        assert "another run is writing it" in failure(run, "--output", out, "--resume", given=b"A man.\n")
         file.add(Window(1, [b"a"]), b"b\n")
-        (tmp_path / "out").write_text("mine")
-    assert (tmp_path / "out").read_text() == "mine"
-    (tmp_path / "out").unlink()
-    with GrowingFile(tmp_path / "out", {}, True) as file:
+        out.write_text("mine")
+    assert out.read_text() == "mine"
+    out.unlink()
+    with GrowingFile(out, {}, True) as file:
         assert file.lines == 1
-    assert (tmp_path / "out").read_bytes() == b"b\n"
+    assert out.read_bytes() == b"b\n"

@@ -6,17 +6,16 @@ import sys
 
 import pytest
 import torch
-from translate.engines import check_same
-from translate.small_folder import POSITIONS
+from translate.engines import assert_equal
+from translate.small_folder import LONG, POSITIONS
+from translate.small_folder import TEXTS as SENTENCES
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.precision import PackedLinear
 from resmlp_mt.translate.translator import Translation, split
 
-SENTENCES = ["the hen in there.", "A man.", "", "Is it the other?", "Well, no one sings here!"]
 TEXTS = [*SENTENCES, " \t ", "the hen in there.", "No."]
-LONG = "The hen in there is a man. " * 5
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +23,16 @@ def translator(folder):
     return Translator(folder)
 
 
-def test_one_text_gives_one_translation_and_many_a_list(translator):
+def test_one_text_gives_one_translation_and_many_a_list_or_n_best_each(translator):
     one, many = translator.translate(TEXTS[0]), translator.translate(TEXTS)
     assert many[0].text == one.text and one.score < 0
     assert one.text == translator.tokenizer.decode(map(translator.tokenizer.target.index, one.tokens))
     assert one.source_tokens == ["the", "h@@", "e@@", "n", "in", "th@@", "er@@", "e", "."]
     assert translator.translate([]) == []
     assert translator.translate(iter(TEXTS)) == many
+    for best, found in zip(many, translator.translate(TEXTS, n_best=4), strict=True):
+        scores = [each.score for each in found]
+        assert len(found) == 4 and found[0].text == best.text and scores == sorted(scores, reverse=True)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -39,13 +41,7 @@ def test_order_and_batches_change_nothing(folder, precision, options):
     translator = Translator(folder, precision=precision)
     alone = [translator.translate(text, **options) for text in TEXTS]
     for batch_tokens in 1, 30, 10_000:
-        check_same(translator.translate(TEXTS, batch_tokens=batch_tokens, **options), alone, 1e-5)
-
-
-def test_n_best_are_sorted_and_the_first_is_the_best(translator):
-    for best, found in zip(translator.translate(TEXTS), translator.translate(TEXTS, n_best=4), strict=True):
-        scores = [each.score for each in found]
-        assert len(found) == 4 and found[0].text == best.text and scores == sorted(scores, reverse=True)
+        assert_equal(translator.translate(TEXTS, batch_tokens=batch_tokens, **options), alone, 1e-5)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 1e-2)])
@@ -54,11 +50,16 @@ def test_packed_weights_change_nothing(folder, monkeypatch, precision, tolerance
     if precision == "fp32" or torch.ops.mkldnn._is_mkldnn_bf16_supported():
         assert isinstance(translator.model.decoder.output_projection, PackedLinear)
     monkeypatch.setattr("resmlp_mt.translate.translator.pack_", lambda *_, **__: None)
-    check_same(translator.translate(TEXTS), Translator(folder, precision=precision).translate(TEXTS), tolerance)
+    assert_equal(translator.translate(TEXTS), Translator(folder, precision=precision).translate(TEXTS), tolerance)
 
 
-def test_nothing_is_translated_to_nothing(translator):
-    assert translator.translate(TEXTS, alignment=True)[2] == Translation("", 0.0, [], [], [])
+def test_nothing_is_translated_to_nothing_and_a_token_attends_to_the_source(translator):
+    aligned = translator.translate(TEXTS, alignment=True)
+    for found in aligned:
+        assert len(found.alignment) == len(found.tokens)
+        for row in found.alignment:
+            assert (len(row), sum(row)) == (len(found.source_tokens) + 1, pytest.approx(1, abs=1e-5))
+    assert aligned[2] == Translation("", 0.0, [], [], [])
     assert translator.translate(" ") == Translation("", 0.0, [], [])
     assert [each.text for each in translator.translate("", n_best=3)] == ["", "", ""]
 
@@ -72,7 +73,7 @@ def test_options_reach_the_search(translator):
         assert same.score == pytest.approx(each.score * (len(each.tokens) + 1), abs=1e-4)
 
 
-@pytest.mark.parametrize("penalty", [50, -50, -50.0])
+@pytest.mark.parametrize("penalty", [50, -50])
 def test_a_length_to_the_power_of_fifty_is_a_number(translator, penalty):
     found = translator.translate(LONG, n_best=4, length_penalty=penalty, too_long="truncate")
     assert all(math.isfinite(each.score) and each.score < 0 for each in found)
@@ -153,13 +154,6 @@ def test_where_a_text_is_split(pieces, subwords, expected):
     assert [" ".join(part) for part in split(pieces.split(), 4, subwords)] == expected
 
 
-def test_alignment(translator):
-    for found in translator.translate(TEXTS, alignment=True):
-        assert len(found.alignment) == len(found.tokens)
-        for row in found.alignment:
-            assert (len(row), sum(row)) == (len(found.source_tokens) + 1, pytest.approx(1, abs=1e-5))
-
-
 def test_rows_of_the_mixing(translator):
     """A row's weights are what a change of that position, and of none else, changes the position's mixture by."""
     rows = translator.mixing_rows(5)
@@ -176,9 +170,9 @@ def test_rows_of_the_mixing(translator):
 
 def test_a_name_on_the_hub_is_looked_for_in_the_cache(folder, tmp_path, monkeypatch):
     repository = tmp_path / "hub" / "models--someone--a-model"
-    (repository / "refs").mkdir(parents=True)
+    for name in "refs", "snapshots":
+        (repository / name).mkdir(parents=True)
     (repository / "refs" / "main").write_text("abc")
-    (repository / "snapshots").mkdir()
     (repository / "snapshots" / "abc").symlink_to(folder)
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
@@ -195,7 +189,6 @@ class Forbidden:
 
 sys.meta_path.insert(0, Forbidden())
 from resmlp_mt import Translator
-from resmlp_mt.translate.precision import PackedLinear
 from resmlp_mt.cli import main
 
 print(Translator(sys.argv[1]).translate("A man.").text)
