@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from builders import EOS, PAD, batch, build, dictionary, pairs
+from builders import EOS, KINDS, PAD, batch, build, dictionary, pairs
 from fairseq.sequence_generator import SequenceGenerator
 
 from resmlp_mt.translate.options import Options
@@ -15,9 +15,7 @@ MODELS = {
     "heads": {"mixing_heads": 8, "mixing_relative": True},
     "conv": {"token_mixing": "conv"},
     "no mixing": {"token_mixing": "none"},
-    "no cross-attention": {"no_cross_attention": True},
-    "separate dictionaries": {"separate": True},
-    "adaptive softmax": {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
+    **KINDS,
     "ten symbols": {"words": 6},
     "many words": {"words": 600},  # so that the best are found by blocks
 }
