@@ -46,10 +46,22 @@ OPTIONS = {
 """Every value of every option that changes what a model computes, in a small model."""
 
 SMALL = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "encoder_layers": 2, "decoder_layers": 2}
+SHARING = {"separate dictionaries": {"separate": True}, "shared embeddings": {"share_all_embeddings": True}}
+KINDS = {
+    **SHARING,
+    "shared with the output": {"share_decoder_input_output_embed": True, "separate": True},
+    "adaptive softmax": {
+        "adaptive_softmax_cutoff": [10, 20],
+        "adaptive_softmax_factor": 2,
+        "criterion": "adaptive_loss",
+    },
+    "no cross-attention": {"no_cross_attention": True},
+}
+"""What a model may have or lack beside its layers; the oracle knows sharing alone."""
+
 VARIANTS = {
     **{name: {"preset": name, **SMALL} for name in PRESETS},
-    "separate dictionaries": {"separate": True},
-    "shared embeddings": {"share_all_embeddings": True},
+    **SHARING,
     "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
     "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
     "unequal positions": {"max_source_positions": 12, "max_target_positions": 30},

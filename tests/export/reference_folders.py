@@ -10,7 +10,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # builders.py, where it is run as a command
 
-from builders import OPTIONS, build
+from builders import KINDS, OPTIONS, build
 
 from resmlp_mt.export.hub_folder import Card, batches, fairseq_scores, write_hub_folder
 from resmlp_mt.fairseq_plugin.trained import Trained
@@ -22,10 +22,7 @@ LINES = ["w1 w2 w3.", "w5, w6", " w7\u2028w8\t", "w9 (w0)", "<unk> </s> w1", "æ—
 NARROW = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "max_source_positions": 20, "max_target_positions": 14}
 SMALL = {**NARROW, "encoder_layers": 1, "decoder_layers": 2}
 VARIANTS = {
-    "shared embeddings": {"share_all_embeddings": True},
-    "shared with the output": {"share_decoder_input_output_embed": True, "separate": True},
-    "adaptive softmax": {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
-    "no cross-attention": {"no_cross_attention": True},
+    **KINDS,
     **{name: OPTIONS[name] for name in ("no mixing", "mlp", "depthwise", "heads and relative", "gated with a band")},
     **{name: OPTIONS[name] for name in ("layernorm", "sinusoidal positions", "learned positions")},
 }

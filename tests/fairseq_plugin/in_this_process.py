@@ -1,7 +1,6 @@
-"""fairseq's commands in the test's own process, and checkpoints with other options."""
+"""fairseq's commands in the test's own process."""
 
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import composed  # noqa: F401
@@ -22,9 +21,3 @@ def training(folder, save_dir, *options, data="bin", validate=False):
         "--lr", 0.1, "--batch-size", 8, "--max-update", 1, "--cpu", "--num-workers", 0, "--log-format", "none",
         "--no-epoch-checkpoints", *([] if validate else ["--disable-validation"]), *options,
     )  # fmt: skip
-
-
-def change_options(state, **options):
-    """A copy of a checkpoint with other options of the model."""
-    model = Namespace(**{**vars(state["cfg"]["model"]), **options})
-    return {**state, "cfg": {**state["cfg"], "model": model}}

@@ -1,14 +1,47 @@
-"""Options of fairseq's commands: completed from the data, and refused where fairseq would do something else."""
+"""fairseq's commands: their options, the text that they are given, and how they end."""
 
+import errno
+import io
+import os
+import re
 import sys
+from types import SimpleNamespace
 
 import fairseq_cli.validate
 import pytest
 import torch
+import torch.multiprocessing
 from fairseq import options
-from in_this_process import run
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.data import raw_text as written
+from resmlp_mt.fairseq_plugin import raw_text, uncaught
+from resmlp_mt.fairseq_plugin.raw_text import Lines
+from resmlp_mt.fairseq_plugin.uncaught import explanation
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A data-bin as far as options concern it."""
+    for name in "dict.en.txt", "dict.de.txt", "train.en-de.en.bin", raw_text.RECORD:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.fixture
+def parse(monkeypatch):
+    """The options of one of fairseq's commands, as it parses them; later ones win."""
+
+    def parsed(command, data, *arguments):
+        training = ["--arch", "resmlp_transformer_tiny", "--optimizer", "adam", "--max-tokens", "100"]
+        words = training if command == "training" else ["--path", "x.pt"]
+        monkeypatch.setattr(sys, "argv", ["fairseq", str(data), *words, *map(str, arguments)])
+        return options.parse_args_and_arch(getattr(options, f"get_{command}_parser")())
+
+    return parsed
+
+
+# options: completed from the data, and refused where fairseq would do something else
 
 
 @pytest.mark.parametrize("command", ["training", "generation", "interactive_generation", "validation"])
@@ -48,17 +81,107 @@ def test_processes_that_would_not_be_started(parse, data):
     parse("training", data, *two, "--distributed-no-spawn")
 
 
-def test_an_architecture_is_asked_for_but_no_task(monkeypatch, small, checkpoint):
+def test_an_architecture_is_asked_for_but_no_task(monkeypatch, small, generate):
     monkeypatch.setattr(sys, "argv", ["fairseq", str(small / "bin"), "--optimizer", "adam"])
     with pytest.raises(UserError, match="--arch is missing: give one"):
         options.parse_args_and_arch(options.get_training_parser())
-    run(fairseq_cli.validate, small / "bin", "--path", checkpoint, "--batch-size", 8, "--cpu", "--num-workers", 0)
+    generate(command=fairseq_cli.validate)
 
 
 @pytest.mark.parametrize("command", ["generation", "interactive_generation", "training"])
+def test_missing_languages_are_those_of_the_data(data, parse, command):
+    for given, completed in ([], ("en", "de")), (["-s", "de"], ("de", "en")), (["-t", "en"], ("de", "en")):
+        args = parse(command, data, *given)
+        assert (args.source_lang, args.target_lang) == completed
+
+
+# raw text
+
+
+@pytest.mark.parametrize("command", ["generation", "interactive_generation"])
+def test_the_preparation_of_the_text_is_chosen_where_no_option_says_otherwise(data, parse, command):
+    def text_of(data, *given):
+        args = parse(command, data, *given)
+        return args.tokenizer, args.bpe
+
+    assert raw_text.RECORD == written.NAME
+    assert text_of(data) == text_of(f"{data}:other") == ("prepared", "prepared")
+    assert text_of(data, "--tokenizer", "space") == ("space", None)
+    assert text_of(data, "--bpe", "characters") == (None, "characters")
+    joined_by_option = None if command == "generation" else "prepared"
+    assert text_of(data, "--remove-bpe") == (joined_by_option, joined_by_option)
+    (data / raw_text.RECORD).unlink()
+    assert text_of(data) == (None, None)
+
+
+def test_generation_does_without_the_libraries_of_text(data, parse, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert parse("generation", data).tokenizer is None
+    assert parse("interactive_generation", data).tokenizer == "prepared"  # which then says what is missing
+
+
+@pytest.mark.parametrize("by_stdin", [False, True])
+def test_lines_end_at_lf_alone(tmp_path, monkeypatch, by_stdin):
+    content = "a\rb\r\nc\u2028d\x85e\n\n \tf\x0c\nlast".encode()
+    (tmp_path / "text").write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    found = list(Lines().read("-" if by_stdin else str(tmp_path / "text"), 2))
+    assert found == [["a\rb", "c\u2028d\x85e"], ["", "f"], ["last"]]
+
+
+def test_a_line_that_is_not_utf_8_harms_no_other(tmp_path, capsys):
+    (tmp_path / "text").write_bytes(b"a\nb\nc\nd\xff\ne\n")
+    reading = Lines().read(str(tmp_path / "text"), 2)
+    assert [next(reading) for _ in range(3)] == [["a", "b"], ["c", ""], ["e"]]
+    with pytest.raises(UserError, match="lines without a translation, as told above: 1"):
+        next(reading)
+    told = "sentence 3 (line 4): not UTF-8 (invalid start byte): convert it, for example with iconv\n"
+    assert capsys.readouterr().err == told
+
+
+# how they end
+
+
 @pytest.mark.parametrize(
-    ("given", "completed"), [([], ("en", "de")), (["-s", "de"], ("de", "en")), (["-t", "en"], ("de", "en"))]
+    ("error", "told"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file", "codes"), r".*No such file: 'codes': check the path"),
+        (AssertionError("--sampling requires --nbest to be equal to --beam"), r"--sampling requires --nbest to be "),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), r"not enough memory.*2.00 GiB"),
+        (AssertionError("200 < 200"), r"no translation was found: the model's scores are nan"),
+        (RuntimeError("a mistake"), None),
+    ],
 )
-def test_missing_languages_are_those_of_the_data(data, parse, command, given, completed):
-    args = parse(command, data, *given)
-    assert (args.source_lang, args.target_lang) == completed
+def test_what_is_the_user_s_is_told_in_one_line_and_a_mistake_in_the_code_is_not(error, told):
+    text = explanation(error)
+    assert text is None if told is None else re.match(told, text) and "\n" not in text, text
+
+
+def test_a_program_that_uses_fairseq_keeps_its_tracebacks(monkeypatch, capsys):
+    kept = []
+    monkeypatch.setattr(uncaught, "_hook", lambda *error: kept.append(error))
+    for error in FileNotFoundError("train.en"), UserError("told"):
+        uncaught._excepthook(type(error), error, None)
+    assert (len(kept), capsys.readouterr().err) == (1, "told\n")
+
+
+def fail(_, error):
+    raise error
+
+
+def test_a_worker_s_line_is_told_without_its_traceback():
+    for error, told in (UserError("a.txt: no such file"), "a.txt: no such file"), (KeyError("a mistake"), None):
+        with pytest.raises(torch.multiprocessing.ProcessRaisedException) as raised:
+            torch.multiprocessing.start_processes(fail, (error,), start_method="fork")
+        assert explanation(raised.value) == told
+
+
+def test_results_are_whole_or_as_they_were(generate, tmp_path):
+    results = tmp_path / "a" / "results"
+    generate("--results-path", results)
+    whole = (results / "generate-test.txt").read_text()
+    assert whole.count("\nH-") == 16 and "Generate test with beam=5" in whole
+    with pytest.raises(UserError, match="--nbest 6 --beam 5"):
+        generate("--results-path", results, "--nbest", 6)
+    assert os.listdir(results) == ["generate-test.txt"]
+    assert (results / "generate-test.txt").read_text() == whole

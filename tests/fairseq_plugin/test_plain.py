@@ -2,22 +2,20 @@
 
 import pytest
 import torch
-from builders import EOS, PAD, VARIANTS, batch, build, pairs, shifted
+from builders import EOS, KINDS, PAD, VARIANTS, batch, build, pairs, shifted
 
 EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
-ADAPTIVE = {"adaptive_softmax_cutoff": [10, 20], "adaptive_softmax_factor": 2, "criterion": "adaptive_loss"}
-MORE = {
-    "adaptive softmax": ADAPTIVE,
+MODELS = {
+    **VARIANTS,
+    **KINDS,
     "other widths at the target's ends": {"decoder_input_dim": 32, "decoder_output_dim": 16},
-    "shared output embeddings": {"share_decoder_input_output_embed": True, "separate": True},
     "embeddings as they are": {"no_scale_embedding": True},
-    "no cross-attention": {"no_cross_attention": True},
 }
 
 
-@pytest.fixture(scope="module", params={**VARIANTS, **MORE}, ids=lambda name: name.replace(" ", "-"))
+@pytest.fixture(scope="module", params=MODELS.values(), ids=[name.replace(" ", "-") for name in MODELS])
 def both(request):
-    model = build(**{**VARIANTS, **MORE}[request.param]).eval()
+    model = build(**request.param).eval()
     return model, model.without_fairseq()
 
 

@@ -24,18 +24,14 @@ assert_same = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
 
 
 def options_of(variant):
-    return {**BASE, **PRESETS[variant.get("preset", "resmlp_transformer_tiny")], **variant}
+    """Those of ``build``: the preset's, without dropout."""
+    preset = PRESETS[variant.get("preset", "resmlp_transformer_tiny")]
+    return {**BASE, **preset, "dropout": 0.0, "mixing_dropout": 0.0, **variant}
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=lambda name: name.replace(" ", "-"))
-def name_of_variant(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def variant(name_of_variant):
-    variant = VARIANTS[name_of_variant]
-    return build(**variant), options_of(variant)
+@pytest.fixture(scope="module", params=VARIANTS.values(), ids=[name.replace(" ", "-") for name in VARIANTS])
+def variant(request):
+    return build(**request.param), options_of(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -68,32 +64,21 @@ def random_like(rows):
     return [torch.randn(row.shape, generator=generator, dtype=row.dtype) for row in rows]
 
 
-@pytest.fixture(scope="module")
-def equations(variant):
-    """A batch, its scores by the equations, their weights in a sum, and the gradients of that."""
+def test_training_is_the_paper_s_equations(variant):
+    """What comes out, and the gradient of every parameter, beside those of the equations."""
     model, options = variant
-    if options["token_mixing"] not in EQUATIONS:
-        pytest.skip("test_every_mixing_has_its_equation tells")
     sources, targets = pairs((5, 4), (3, 6))
     p = parameters_of(model)
     lines = zip(sources, shifted(targets), strict=True)
     expected = [translate_scores(p, source, previous, options) for source, previous in lines]
     weights = random_like(expected)
-    return sources, targets, expected, weights, gradients(p, expected, weights)
-
-
-@pytest.mark.parametrize("checkpointed", [False, True])
-def test_training_is_the_paper_s_equations(name_of_variant, variant, equations, checkpointed):
-    """What comes out, and the gradient of every parameter, beside those of the equations."""
-    model, _ = variant
-    if checkpointed:
-        model = build(**VARIANTS[name_of_variant], checkpoint_activations=True)
-    assert model.training and torch.is_grad_enabled()
-    sources, targets, expected, weights, reference = equations
-    for left_pad in False, True:
-        got = logits(model, sources, targets, left_pad)
+    reference = gradients(p, expected, weights)
+    checkpointed = build(**options, checkpoint_activations=True)
+    for each, left_pad in (model, False), (model, True), (checkpointed, False), (checkpointed, True):
+        assert each.training and torch.is_grad_enabled()
+        got = logits(each, sources, targets, left_pad)
         assert_same(got, expected)
-        found = gradients(dict(model.named_parameters()), got, weights)
+        found = gradients(dict(each.named_parameters()), got, weights)
         for name in found:
             if "embed_tokens" in name and "output_projection" not in name:
                 found[name][PAD] = reference[name][PAD]  # PyTorch leaves padding's row out
@@ -181,17 +166,15 @@ def test_no_position_sees_a_later_one(variant):
         assert not torch.allclose(scores[:, t:], full[:, t:])
 
 
-def test_gradients_stay_in_the_triangle_and_in_the_batch(name_of_variant):
-    options = {"max_source_positions": 21, "max_target_positions": 23, **VARIANTS[name_of_variant]}
-    model = build(**options)  # where N is the size of nothing else
+def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
+    # where N is the size of nothing else
+    model = build(**{**variant[1], "max_source_positions": 21, "max_target_positions": 23})
     sources, targets = pairs((5, 4), (3, 6))
-    model.zero_grad()
     model(batch(sources, left_pad=True), None, batch(shifted(targets)))[0].square().sum().backward()
-    for side, length in ("source", 5), ("target", 6):
-        positions = options[f"max_{side}_positions"]
+    for stack, positions, length in (model.encoder, 21, 5), (model.decoder, 23, 6):
         reached = torch.zeros(positions, positions, dtype=torch.bool)
         reached[:length, :length] = True
-        stack, reached = (model.encoder, reached) if side == "source" else (model.decoder, reached.tril())
+        reached = reached.tril() if stack is model.decoder else reached
         for name, parameter in stack.layers.named_parameters():
             if parameter.shape[-2:] == (positions, positions):
                 grad = parameter.grad.reshape(-1, positions, positions)
@@ -240,8 +223,7 @@ def test_folding_moves_scores_by_rounding_only(variant, folded):
 
 
 def test_fairseq_s_hook_folds_once():
-    model = build()
-    sources, targets = pairs((5, 4))
+    model, (sources, targets) = build(), pairs((5, 4))
     plain = logits(model, sources, targets)
     cfg = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
     for _ in range(2):
@@ -251,30 +233,29 @@ def test_fairseq_s_hook_folds_once():
 
 def test_folding_a_half_precision_model_rounds_once():
     """The fold itself is done in float64, so that all that is lost is the rounding of each folded weight."""
-    model = build(scatter=0.05).half().double()  # the rounded weights, in float64
-    sources, targets = pairs((5, 4))
+    model, (sources, targets) = build(scatter=0.05).half().double(), pairs((5, 4))  # the rounded weights, in float64
     expected = logits(model, sources, targets)[0]
-    folded = fold_copy(model.half()).double()
-    got = logits(folded, sources, targets)[0]
+    got = logits(fold_copy(model.half()).double(), sources, targets)[0]
     assert 0 < (got - expected).abs().max() < 0.01 * expected.abs().max()
 
 
 # Promise 5: too long is an error
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ((11, 3), "source sentence has 11 positions.*has 10.*--max-source-positions 11"),
+        ((3, 13), "target sentence has 13 positions.*has 12.*--max-target-positions 13"),
+    ],
+)
 @pytest.mark.parametrize("left_pad", [False, True])
-def test_too_long_is_refused_with_length_limit_and_option(side, left_pad):
+def test_too_long_is_refused_with_length_limit_and_option(lengths, message, left_pad):
     model = build(max_source_positions=10, max_target_positions=12)
-    limit = 10 if side == "source" else 12
-
-    def scores(length):
-        return logits(model, *pairs((length, 3) if side == "source" else (3, length), (2, 2)), left_pad, left_pad)
-
-    scores(limit)
-    message = f"{side} sentence has {limit + 1} positions.*has {limit}.*--max-{side}-positions {limit + 1}"
+    assert model.max_positions() == (10, 12)
+    logits(model, *pairs((10, 12), (2, 2)), left_pad, left_pad)
     with pytest.raises(UserError, match=message):
-        scores(limit + 1)
+        logits(model, *pairs(lengths, (2, 2)), left_pad, left_pad)
 
 
 def test_too_long_is_refused_before_any_arithmetic():
@@ -286,11 +267,6 @@ def test_too_long_is_refused_before_any_arithmetic():
     for state in None, {}:  # all at once, in steps
         with pytest.raises(UserError, match="max-target-positions 13"):
             model.decoder(torch.full((1, 13), 5), encoder_out=None, incremental_state=state)
-
-
-def test_fairseq_sees_the_limits(variant):
-    model, options = variant
-    assert model.max_positions() == (options["max_source_positions"], options["max_target_positions"])
 
 
 def test_full_context_alignment_is_refused(tiny):

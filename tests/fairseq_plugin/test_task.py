@@ -4,13 +4,11 @@ import contextlib
 import shutil
 from argparse import Namespace
 
-import fairseq_cli.generate
 import fairseq_cli.validate
 import pytest
 from fairseq.checkpoint_utils import load_model_ensemble
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqDecoder, FairseqLanguageModel
-from in_this_process import run
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import check_binarized
@@ -50,38 +48,30 @@ def test_data_in_fairseq_s_other_formats_is_left_to_fairseq(data):
         check_binarized(str(data / "train.de-en.de"), 16)
 
 
-def test_a_split_without_a_side_or_with_a_broken_one(train, data, checkpoint, tmp_path):
-    common = ("--path", checkpoint, "--cpu", "--num-workers", 0, "--batch-size", 8)
+def test_a_split_without_a_side_or_with_a_broken_one(train, generate, data, tmp_path):
     (data / "valid.de-en.en.bin").unlink()
     with pytest.raises(UserError, match=f"bin: valid has no .bin and .idx of en, the target side: {AGAIN}"):
-        run(fairseq_cli.validate, data, *common)
+        generate(data=data, command=fairseq_cli.validate)
     with pytest.raises(UserError, match=r"valid has no .bin and .idx of en"):  # before the first epoch
         train(tmp_path / "save", data=data, validate=True)
     (data / "test.de-en.en.bin").write_bytes(b"")
     with pytest.raises(UserError, match=r"test\.de-en\.en\.bin: has 0 bytes"):
-        run(fairseq_cli.generate, data, *common)
+        generate(data=data)
 
 
-def test_nothing_is_left_to_train_on(train, tmp_path):
+def test_sentences_that_are_too_long_are_told_with_the_option(train, generate, tmp_path):
     with pytest.raises(UserError, match=r"all of 16 .* than \(2, 64\): raise --max-source-positions"):
         train(tmp_path, "--max-source-positions", 2)
-
-
-def test_a_sentence_that_is_too_long_is_told_with_the_option(small, checkpoint):
-    common = (small / "bin", "--path", checkpoint, "--cpu", "--num-workers", 0, "--max-source-positions", 3)
-    with pytest.raises(
-        UserError, match=r"^sentence \d+ has 4 and 4 positions .*\(3, 64\): raise --max-source-positions"
-    ):
-        run(fairseq_cli.generate, *common)
+    with pytest.raises(UserError, match=r"^sentence \d+ has 4 and 4 .*\(3, 64\): raise --max-source-positions"):
+        generate("--max-source-positions", 3)
 
 
 def test_a_language_model_is_one_of_the_target_s_dictionary(task, checkpoint):
     translation, args = task(), Namespace(**{**vars(GenerationConfig()), "lm_path": "lm.pt"})
     (model,), _ = load_model_ensemble([str(checkpoint)], task=translation)
     for name, fits in ("bin", True), ("other", False):
-        language_model = FairseqLanguageModel(FairseqDecoder(task(name).target_dictionary))
-        with (
-            contextlib.nullcontext() if fits else pytest.raises(UserError, match=r"its dictionary, .* not the target's")
-        ):
-            more = {"lm_model": language_model, "lm_weight": 0.1}
-            assert translation.build_generator([model], args, extra_gen_cls_kwargs=more).lm_model is language_model
+        more = {"lm_model": FairseqLanguageModel(FairseqDecoder(task(name).target_dictionary)), "lm_weight": 0.1}
+        refused = pytest.raises(UserError, match=r"its dictionary, .* not the target's")
+        with contextlib.nullcontext() if fits else refused:
+            found = translation.build_generator([model], args, extra_gen_cls_kwargs=more)
+            assert found.lm_model is more["lm_model"]

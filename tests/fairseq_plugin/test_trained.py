@@ -5,7 +5,6 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-import fairseq_cli.generate
 import numpy as np
 import pytest
 import torch
@@ -14,7 +13,6 @@ from crafted import save
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from in_this_process import run
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
@@ -127,14 +125,12 @@ def test_what_cannot_be_averaged_is_refused(tmp_path, monkeypatch, average, argu
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.pt")} == before
 
 
-def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(small, tmp_path, train, average):
+def test_fairseq_generates_with_the_average_and_refuses_to_resume_from_it(tmp_path, train, generate, average):
     train(tmp_path, "--max-update", 4, "--save-interval-updates", 1)  # an epoch has two
     path = tmp_path / "average.pt"
     average("--inputs", tmp_path, "--num-update-checkpoints", 2, "--output", path)
     assert path.stat().st_size < (tmp_path / "checkpoint_last.pt").stat().st_size
-
-    common = ("--path", path, "--cpu", "--results-path", tmp_path, "--num-workers", 0)
-    run(fairseq_cli.generate, small / "bin", *common, "--required-batch-size-multiple", 1)
+    generate("--results-path", tmp_path, path=path)
     assert (tmp_path / "generate-test.txt").read_text().count("\nH-") == 16
     with pytest.raises(AssertionError, match=r"please reset the optimizer .* none \(averaged checkpoint\)"):
         train(tmp_path, "--max-update", 5, "--restore-file", path)

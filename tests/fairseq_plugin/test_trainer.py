@@ -1,6 +1,7 @@
 """The trainer: trainings that diverge, that cannot begin, that are done, that go on; ``--amp`` on a CPU."""
 
 import os
+from unittest.mock import Mock
 
 import fairseq_cli.train
 import pytest
@@ -33,23 +34,19 @@ def test_a_gradient_of_nan_ends_the_training_which_can_go_on_from_the_last_check
 
 
 @pytest.mark.parametrize(
-    ("spoil", "validate", "message"),
+    ("rows", "value", "validate", "message"),
     [
-        (
-            lambda model: model.encoder.layers[0].mixing.mixing.weight[0, 0].fill_(float("inf")),
-            False,
-            r"weights are nan or infinite \(encoder\.layers\.0\.mixing\.mix",
-        ),
-        (lambda model: [weight.fill_(1e38) for weight in model.parameters()], True, "the validation loss is nan"),
+        (slice(1), float("inf"), False, r"weights are nan or infinite \(encoder\.layers\.0\.mixing\.mix"),
+        (slice(None), 1e38, True, "the validation loss is nan"),
     ],
 )
-def test_a_model_that_the_last_update_spoilt_is_not_saved(train, tmp_path, monkeypatch, spoil, validate, message):
+def test_a_model_that_the_last_update_spoilt_is_not_saved(train, tmp_path, monkeypatch, rows, value, validate, message):
     step = FairseqTask.optimizer_step
 
     @torch.no_grad()
     def spoiling(self, optimizer, model, update_num):
         step(self, optimizer, model, update_num)
-        spoil(model)
+        model.encoder.layers[0].mixing.mixing.weight[rows] = value
 
     monkeypatch.setattr(FairseqTask, "optimizer_step", spoiling)
     with pytest.raises(UserError, match=f"update 1, .*: {message}"):
@@ -77,18 +74,14 @@ def test_a_user_s_files_are_left_alone(train, tmp_path):
 
 
 def test_an_optimizer_is_asked_for(small, tmp_path):
-    words = list(training(small, tmp_path))
-    at = words.index("--optimizer")
+    words = [word for word in training(small, tmp_path) if word not in ("--optimizer", "adagrad")]
     with pytest.raises(UserError, match="--optimizer is missing: give one"):
-        run(fairseq_cli.train, *words[:at], *words[at + 2 :])
+        run(fairseq_cli.train, *words)
 
 
 @pytest.mark.parametrize("error", [UserError("told"), KeyError("a mistake in the code")])
 def test_a_mistake_that_is_told_needs_no_dump(train, tmp_path, monkeypatch, error):
-    def failing(*_, **__):
-        raise error
-
-    monkeypatch.setattr(FairseqTask, "train_step", failing)
+    monkeypatch.setattr(FairseqTask, "train_step", Mock(side_effect=error))
     with pytest.raises(type(error)):
         train(tmp_path)
     assert os.listdir(tmp_path) == ([] if isinstance(error, UserError) else ["crash.pt"])
@@ -105,36 +98,18 @@ def test_a_training_goes_on_from_its_own_checkpoint_whatever_its_folder_is_calle
         assert updates(tmp_path / "tuned") == limit
     train(tmp_path / "restored", "--restore-file", folder / "checkpoint_last.pt", "--max-update", 4)
     assert updates(tmp_path / "restored") == 4
-
-
-def test_a_training_does_not_silently_begin_anew(train, tmp_path):
     with pytest.raises(UserError, match=r"--restore-file nowhere.pt: no such file"):
-        train(tmp_path / "out", "--restore-file", "nowhere.pt")
-    assert not list(tmp_path.rglob("*.pt"))
+        train(tmp_path / "new", "--restore-file", "nowhere.pt")
+    assert not list(tmp_path.glob("new/*.pt"))
 
 
-@pytest.mark.parametrize(
-    ("options", "data", "message"),
-    [
-        ([], "other", "its source dictionary has 16 symbols, the data-bin's has 24: give the data-bin that it was"),
-        (["--decoder-ffn-embed-dim", 9], "bin", r"is \(256, 64\) in it, but \(9, 64\) in the model: give the options"),
-    ],
-)
-def test_a_checkpoint_of_another_model_is_one_line(train, checkpoint, tmp_path, options, data, message):
+def test_a_checkpoint_that_does_not_fit_is_one_line(train, checkpoint, tmp_path):
     own = tmp_path / "checkpoint_last.pt"
     os.link(checkpoint, own)
     for file, restored in (own, ()), (checkpoint, ("--restore-file", checkpoint)):
-        with pytest.raises(UserError, match=f"^{file}: .*{message}"):
-            train(tmp_path, *options, *restored, data=data)
+        with pytest.raises(UserError, match=rf"^{file}: .*\(256, 64\) in it, but \(9, 64\) .*: give the options"):
+            train(tmp_path, "--decoder-ffn-embed-dim", 9, *restored)
         assert os.listdir(tmp_path) == ["checkpoint_last.pt"]
-
-
-def test_a_training_that_diverged_is_not_resumed(train, checkpoint, tmp_path):
-    state = load_checkpoint(checkpoint)
-    state["model"]["encoder.layer_norm.alpha"] *= float("nan")
-    torch.save(state, tmp_path / "checkpoint_last.pt")
-    with pytest.raises(UserError, match=r"checkpoint_last.pt: encoder.layer_norm.alpha is not finite"):
-        train(tmp_path)
 
 
 # --amp
@@ -155,8 +130,8 @@ def test_a_training_multiplies_in_bfloat16_and_validates_and_keeps_fp32(train, m
     monkeypatch.setattr(nn.Linear, "forward", seen)
     train(tmp_path, "--arch", arch, "--optimizer", "adam", "--amp", validate=True)
     assert products == {True: {torch.bfloat16}, False: {torch.float32}}
-    moments = [each["exp_avg"] for each in last(tmp_path)["last_optimizer_state"]["state"].values()]
-    kept = [*last(tmp_path)["model"].values(), *moments]
+    state = last(tmp_path)
+    kept = [*state["model"].values(), *(each["exp_avg"] for each in state["last_optimizer_state"]["state"].values())]
     assert {tensor.dtype for tensor in kept if tensor.is_floating_point()} == {torch.float32}
 
 
