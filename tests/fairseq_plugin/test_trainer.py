@@ -112,6 +112,14 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(train, checkpoint, tmp_path)
         assert os.listdir(tmp_path) == ["checkpoint_last.pt"]
 
 
+def test_a_training_that_diverged_is_not_resumed(train, checkpoint, tmp_path):
+    state = load_checkpoint(checkpoint)
+    state["model"]["encoder.layer_norm.alpha"] *= float("nan")
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    with pytest.raises(UserError, match=r"checkpoint_last.pt: encoder.layer_norm.alpha is not finite"):
+        train(tmp_path)
+
+
 # --amp
 
 OURS = ["resmlp_transformer_tiny", "resmlp_transformer_multi30k_gated"]
