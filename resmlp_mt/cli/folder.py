@@ -69,13 +69,13 @@ def _translate(args: argparse.Namespace) -> None:
 
     from resmlp_mt.common.progress import Progress
     from resmlp_mt.common.workers import cores, ordered_map, working
-    from resmlp_mt.translate.lines import Work, lines_in, translate_file
+    from resmlp_mt.translate.lines import TranslationJob, lines_in, translate_file
     from resmlp_mt.translate.model_folder import checksum, find_folder
 
     if args.jobs > 1 and engine.threads is None:
         engine = replace(engine, threads=max(1, cores() // args.jobs))
     folder, name = os.path.abspath(find_folder(args.folder)), str(args.input or "standard input")
-    work = Work(folder, checksum(folder), name, options, engine, args.scores, args.json)
+    work = TranslationJob(folder, checksum(folder), name, options, engine, args.scores, args.json)
     progress = Progress("translate", lines_in(args.input), "sentences")
     with working(args.jobs, args.cluster) as workers, progress as told:
         mapped = partial(ordered_map, workers=workers)

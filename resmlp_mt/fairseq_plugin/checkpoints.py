@@ -102,7 +102,7 @@ def load_parts(path: PathLike) -> dict[str, Any]:
             with torch.serialization.safe_globals([*_ALLOWED]):
                 checkpoint = torch.load(stream, map_location="cpu", weights_only=True)
         _check_frame(checkpoint)
-        return {**checkpoint, **{part: settled(checkpoint[part]) for part in ("args", "cfg") if part in checkpoint}}
+        return {**checkpoint, **{part: as_data(checkpoint[part]) for part in ("args", "cfg") if part in checkpoint}}
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except UserError as error:
@@ -192,14 +192,14 @@ arguments of ``from_pretrained``).
 """
 
 
-def settled(value: Any, name: str = "") -> Any:
+def as_data(value: Any, name: str = "") -> Any:
     """A copy of options, ``args`` or ``cfg``, or of the one of this name: plain values, in which no file is named."""
     if isinstance(value, Namespace):
-        return Namespace(**settled(vars(value), name))
+        return Namespace(**as_data(vars(value), name))
     if isinstance(value, Mapping) and all(type(key) in (str, int) for key in value):
-        return {key: settled(each, str(key)) for key, each in value.items()}
+        return {key: as_data(each, str(key)) for key, each in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(settled(each, name) for each in value)
+        return type(value)(as_data(each, name) for each in value)
     if value is None or type(value) in (bool, int, float):
         return value
     if not isinstance(value, str):

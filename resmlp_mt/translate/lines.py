@@ -21,7 +21,7 @@ WINDOW_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Work:
+class TranslationJob:
     """What is done with every line, on whichever machine."""
 
     folder: str
@@ -51,7 +51,7 @@ class Window:
 class LineTranslator:
     """From a window of lines to their lines of output, as bytes."""
 
-    def __init__(self, work: Work):
+    def __init__(self, work: TranslationJob):
         from resmlp_mt.translate.model_folder import checksum
         from resmlp_mt.translate.translator import Translator
 
@@ -179,7 +179,7 @@ class GrowingFile:
 
 
 def translate_file(
-    work: Work,
+    work: TranslationJob,
     path: Path | None,
     out: Path | None,
     resume: bool,

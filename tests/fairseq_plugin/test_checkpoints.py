@@ -23,7 +23,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import checkpoints
-from resmlp_mt.fairseq_plugin.checkpoints import EVALUATED, OPENED, DoesNotFit, evaluate, load_checkpoint, settled
+from resmlp_mt.fairseq_plugin.checkpoints import EVALUATED, OPENED, DoesNotFit, as_data, evaluate, load_checkpoint
 
 
 def refused(path):
@@ -232,15 +232,15 @@ def test_every_module_that_evaluates_is_changed():
 )
 def test_options_that_are_no_plain_values_are_refused(options, message):
     with pytest.raises(UserError, match=message):
-        settled(options)
+        as_data(options)
 
 
 def test_paths_are_dropped_wherever_they_stand_and_other_options_say_what_they_like():
     options = {"checkpoint": {"save_dir": "exp(2)"}, "model": Namespace(data="f(x)[0]", layers=6, lr=[0.1])}
-    assert settled(options) == options and settled(options) is not options
+    assert as_data(options) == options and as_data(options) is not options
     for option, none in OPENED.items():
         named = {option: "/etc/passwd"}
-        found = settled({"model": Namespace(**named), "bpe": {"_name": "b", **named}, "more": [{option: ""}]})
+        found = as_data({"model": Namespace(**named), "bpe": {"_name": "b", **named}, "more": [{option: ""}]})
         assert vars(found["model"]) == {option: none}
         assert found["bpe"] == {"_name": "b", option: none} and found["more"] == [{option: ""}]
 

@@ -16,7 +16,7 @@ from resmlp_mt.cli import main
 from resmlp_mt.common import progress
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate import lines as line_by_line
-from resmlp_mt.translate.lines import GrowingFile, LineTranslator, Window, Work
+from resmlp_mt.translate.lines import GrowingFile, LineTranslator, TranslationJob, Window
 from resmlp_mt.translate.options import EngineOptions, Options
 
 
@@ -74,7 +74,7 @@ def test_line_for_line_in_many_windows_and_by_a_cluster_too(run, expected, small
 
 
 def test_a_machine_with_another_model_is_refused(folder):
-    work = Work(str(folder), "another checksum", "in", Options(), EngineOptions())
+    work = TranslationJob(str(folder), "another checksum", "in", Options(), EngineOptions())
     with pytest.raises(UserError, match=r"holds another model on .*: copy the folder there"):
         LineTranslator(work)
 
