@@ -41,7 +41,7 @@ def main() -> None:
         rows = {work: compare(work, checkouts, folders, args) for work in args.work}
     commits = [output_of("git", "-C", path, "rev-parse", "--short", "HEAD") for path in checkouts]
     study = {
-        "command": " ".join(["python", *(Path(word).name if os.path.exists(word) else word for word in sys.argv)]),
+        "command": " ".join(["python", *(Path(word).name if os.path.isabs(word) else word for word in sys.argv)]),
         "commits": commits,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{processor()}, one thread, Python {platform.python_version()}",
