@@ -42,7 +42,9 @@ def _unfinished(path: Path, stamp: str) -> Path:
 
 def remove_unfinished(path: Path) -> None:
     """Remove what a run that was killed left of a file or folder; it is ours alone for the time."""
-    for left in path.parent.glob(_unfinished(path, "[0-9a-f]" * 8).name):
+    for left in path.parent.glob(f".*.{'[0-9a-f]' * 8}.tmp"):
+        if left != _unfinished(path, left.name[-12:-4]):  # of another name; this one may hold * or [
+            continue
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
         else:
