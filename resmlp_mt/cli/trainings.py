@@ -15,6 +15,9 @@ matplotlib, table.png and training.png, which has a curve a training.
 A recipe with seeds: [1, 2, 3] trains every row once a seed, in OUT/seed1/ROW and so on. One with subset: valid is
 scored on the validation set, in OUT/table.valid.md and so on: choose there, and score the test set once, at the end.
 
+One with tune: is a search for options instead: the same number of trials for each row, trained in short rounds of which
+the best by perplexity go on. All trials are in OUT/tuning.md and tuning.json.
+
 examples:
   resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2
   resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --rows paper none

@@ -19,6 +19,17 @@ UPDATES = "{updates}"  # what ``${updates}`` is in options until a row is known
 
 
 @dataclass
+class Search:
+    """``tune:``, a search for the options of every row; each choice is a text of options, such as ``--lr 1e-3``."""
+
+    trials: int = MISSING  # of each row; the first has the row's options as they stand
+    rounds: list[int] = MISSING  # epochs of a trial in each round
+    space: dict[str, dict[str, list[str]]] = MISSING  # a row, or all: what is chosen: among which options
+    reduction: int = 3  # of so many trials one goes on to the next round
+    seed: int = 1  # of what is chosen
+
+
+@dataclass
 class Recipe(queue.SharedSettings):
     """One table; ``reference`` is the text of the subset's target side.
 
@@ -35,6 +46,7 @@ class Recipe(queue.SharedSettings):
     average: int = 5  # how many of the last epochs' checkpoints are averaged
     seeds: list[int] = field(default_factory=list)
     epochs: dict[str, int] = field(default_factory=dict)  # of rows that have another budget than max_epoch
+    tune: Any = None  # a Search, instead of a table
 
     def epochs_of(self, row: str) -> int:
         return self.epochs.get(row, self.max_epoch)
@@ -89,6 +101,8 @@ def read_recipe(path: Path) -> Recipe:
     for name, text in options.items():
         queue.check_own(path, name, queue.words_of(path, name, text))
     queue.words_of(path, "search", recipe.search)
+    if recipe.tune is not None:
+        recipe.tune = _search(path, recipe)
     for row in recipe.baseline, *recipe.epochs:
         if row not in recipe.rows:
             raise UserError(f"{path}: {row}: no such row; there are: {', '.join(recipe.rows)}")
@@ -98,6 +112,20 @@ def read_recipe(path: Path) -> Recipe:
     if recipe.average > fewest:
         raise UserError(f"{path}: average is {recipe.average}, but there are only {fewest} epochs")
     return recipe
+
+
+def _search(path: Path, recipe: Recipe) -> Search:
+    """The search of a recipe, checked."""
+    search = queue.checked(path, "tune", Search, recipe.tune)
+    queue.check_numbers(path, "tune: rounds", search.rounds)
+    for row, choices in search.space.items():
+        if row not in ("all", *recipe.rows):
+            raise UserError(f"{path}: tune: space: {row}: no such row; there are: all, {', '.join(recipe.rows)}")
+        for name, options in choices.items():
+            for option in options:
+                where = f"tune: space: {row}: {name}"
+                queue.check_own(path, where, queue.words_of(path, where, option))
+    return search
 
 
 @dataclass(frozen=True)

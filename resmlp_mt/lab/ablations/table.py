@@ -17,6 +17,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, write_json
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab import drawing
+from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, draw_curves, read_curves, read_training
@@ -374,6 +375,12 @@ def run(args: argparse.Namespace) -> None:
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_places(reference, data, out)
+    command = shlex.join(["resmlp-mt", "ablate", *sys.argv[1:]])
+    about = {"Made by": f"`{command}`"}
+    if recipe.tune is not None:
+        found = tuning.tune(recipe, out, data, args.jobs, only, not args.table)
+        print(tuning.save(recipe, found, out, about))
+        return
     rows = row_folders(recipe, out, data)
     outputs = [*(out / name for name in recipe.table_files), *(row.folder for row in rows)]
     check_outputs(outputs, [args.recipe, reference, data])
@@ -381,8 +388,7 @@ def run(args: argparse.Namespace) -> None:
     failed = []
     if not args.table:
         failed = train_all([row for row in rows if row.name in only], args.jobs, retrain, recorded(args.recipe))
-    command = shlex.join(["resmlp-mt", "ablate", *sys.argv[1:]])
-    table = make_table(recipe, rows, reference, {"Made by": f"`{command}`"})
+    table = make_table(recipe, rows, reference, about)
     save(table, rows, out)
     print(table.as_text())
     if failed:

@@ -80,22 +80,37 @@ def read_settings(path: Path, kind: type[Settings], **also: str) -> Settings:
     """The settings of a file and its bases, interpolated, as a dataclass; ``also`` is what they may name beside."""
     try:
         given: Any = OmegaConf.to_container(OmegaConf.merge(_over_base(path, []), also), resolve=True)
-        own = {name: value for name, value in given.items() if name not in ("base", *also)}
-        values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(kind), own))
     except (OmegaConfBaseException, OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: not read: {' '.join(str(error).split())}") from error
-    for name, value in values.items():
-        if value == MISSING:
-            raise UserError(f"{path}: {name} is missing")
-    settings = kind(**values)
-    for each in fields(kind):
-        if each.type is int:
-            check_numbers(path, each.name, [values[each.name]])
+        raise _not_read(path, error) from error
+    settings = checked(path, "", kind, {name: value for name, value in given.items() if name not in ("base", *also)})
     if not re.fullmatch(r"\w+-\w+", settings.languages):
         raise UserError(f"{path}: languages: {settings.languages}: give source-target, such as en-de")
     check_code(settings.langs[1], f"{path}: languages:")
     words_of(path, "batches", settings.batches)
     return settings
+
+
+Checked = TypeVar("Checked")
+
+
+def checked(path: Path, part: str, kind: type[Checked], given: Any) -> Checked:
+    """The settings ``given`` for a part of a file ("": all of it) as a dataclass; whole numbers are above 0."""
+    where = f"{part}: " if part else ""
+    try:
+        values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(kind), given))
+    except (OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
+        raise _not_read(path, error) from error
+    for name, value in values.items():
+        if value == MISSING:
+            raise UserError(f"{path}: {where}{name} is missing")
+    for each in fields(kind):  # type: ignore[arg-type]
+        if each.type is int:
+            check_numbers(path, f"{where}{each.name}", [values[each.name]])
+    return kind(**values)
+
+
+def _not_read(path: Path, error: Exception) -> UserError:
+    return UserError(f"{path}: not read: {' '.join(str(error).split())}")
 
 
 def _over_base(path: Path, above: list[Path]) -> DictConfig:

@@ -1,0 +1,123 @@
+"""``tune:`` of a recipe: the same number of trials for each row, short trainings first, and the best go on.
+
+Successive halving (Jamieson and Talwalkar 2016): in each round a trial is trained from its first weights for that
+round's epochs, with the learning rate at zero at their end; the best by validation perplexity are trained in the next.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import IO, Any
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, write_json
+from resmlp_mt.common.progress import markdown_table, text_table
+from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder
+from resmlp_mt.lab.machine import facts
+from resmlp_mt.lab.trainings import queue
+from resmlp_mt.lab.trainings.log import check_updates, read_training
+
+
+@dataclass(frozen=True)
+class Trial(RowFolder):
+    """The folder of a trial in one round, which is not translated."""
+
+    @property
+    def finished(self) -> bool:
+        return self.is_trained
+
+    def after(self, held: IO[str], stop: Event) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Result:
+    """A trial in one round."""
+
+    row: str
+    trial: int  # 1: the row's options as they stand
+    options: str  # what was chosen for it, beside the row's own
+    epochs: int
+    perplexity: float  # on the validation set, after the last epoch
+    processor_seconds: float
+    trained: dict[str, str]  # date and circumstances
+
+
+def choices(recipe: Recipe, row: str) -> list[str]:
+    """The options that each trial of a row has beside its own: at first none, then fixed random ones, all different."""
+    space = {**recipe.tune.space.get("all", {}), **recipe.tune.space.get(row, {})}
+    chosen, dice = [""], random.Random(f"{recipe.tune.seed} {row}")
+    for _ in range(1000):
+        if len(chosen) == recipe.tune.trials:
+            return chosen
+        options = " ".join(filter(None, (dice.choice(values) for values in space.values())))
+        if options not in chosen:
+            chosen.append(options)
+    raise UserError(f"tune: {row} has fewer than {recipe.tune.trials} different trials: give it a larger space")
+
+
+def round_of(recipe: Recipe, trials: Mapping[str, Sequence[int]], epochs: int) -> Recipe:
+    """A round as a recipe whose rows are the trials ``ROW.NUMBER``; rows keep the ratio of their ``epochs``."""
+    rows, budgets = {}, {}
+    for row, numbers in trials.items():
+        options = choices(recipe, row)
+        for number in numbers:
+            rows[f"{row}.{number}"] = f"{recipe.rows[row] or ''} {options[number - 1]}"
+            budgets[f"{row}.{number}"] = round(epochs * recipe.epochs_of(row) / recipe.max_epoch)
+    return replace(recipe, rows=rows, epochs=budgets, max_epoch=epochs, seeds=[], average=1)
+
+
+def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
+    """What is finished of a round, the best of each row first."""
+    found = []
+    for each in trials:
+        if each.finished:
+            row, _, number = each.name.rpartition(".")
+            epochs = each.recipe.epochs_of(each.name)
+            check_updates(each.log, recipe.updates_per_epoch)
+            perplexity, options = read_training(each.log, epochs).perplexity, choices(recipe, row)[int(number) - 1]
+            found.append(Result(row, int(number), options, epochs, perplexity, each.processor_seconds, each.trained))
+    return sorted(found, key=lambda result: (list(recipe.rows).index(result.row), result.perplexity, result.trial))
+
+
+def tune(recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str], train: bool = True) -> list[Result]:
+    """Train round after round, those of the rows ``only``; returns what is finished of all, the last round first.
+
+    A row whose round is not whole has no next one.
+    """
+    sums = queue.digests(data)
+    trials = {row: list(range(1, recipe.tune.trials + 1)) for row in recipe.rows if row in only}
+    found: list[Result] = []
+    for epochs in recipe.tune.rounds:
+        this = round_of(recipe, trials, epochs)
+        folder = out / f"{epochs}-epochs"
+        folders = [Trial(name, recipe.seed, data, sums, folder / name, this) for name in this.rows]
+        failed = queue.train_all(folders, jobs, frozenset(), {}) if train else []
+        done = results(recipe, folders)
+        found = done + found
+        if failed:
+            raise UserError(f"not finished: {'; '.join(failed)}")
+        best = {row: [each.trial for each in done if each.row == row] for row in trials}
+        trials = {
+            row: best[row][: max(1, len(numbers) // recipe.tune.reduction)]
+            for row, numbers in trials.items()
+            if len(best[row]) == len(numbers)
+        }
+    return found
+
+
+def save(recipe: Recipe, found: Sequence[Result], out: Path, about: Mapping[str, str]) -> str:
+    """Write all trials as ``tuning.json`` and ``tuning.md``; returns them for the terminal."""
+    values: dict[str, Any] = {"title": recipe.title, "about": dict(about), "tune": asdict(recipe.tune)}
+    write_json(out / "tuning.json", {**values, "rows": recipe.rows, "trials": [asdict(each) for each in found]})
+    cells = [["row", "trial", "epochs", "valid. perplexity", "processor time", "options beside the row's own"]]
+    for each in found:
+        figures = f"{each.perplexity:.2f}", queue.duration(each.processor_seconds)
+        cells.append([each.row, str(each.trial), str(each.epochs), *figures, each.options or "(as it stands)"])
+    circumstances = sorted({f"Trained: {facts(each.trained)}." for each in found})
+    parts = [f"# {recipe.title}", markdown_table(cells), *circumstances, f"{facts(about)}."]
+    with atomic_write(out / "tuning.md") as stream:
+        stream.write("\n\n".join(parts) + "\n")
+    return f"{recipe.title}\n\n{text_table(cells)}"

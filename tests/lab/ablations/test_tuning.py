@@ -1,0 +1,79 @@
+"""The search of a recipe: equal trials, rounds of which the best go on, and a table of all."""
+
+import json
+
+import pytest
+from test_ablate import run_forked
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.ablations.recipe import read_recipe
+from resmlp_mt.lab.ablations.tuning import choices, round_of
+from scripts import in_process
+
+TUNE = """
+epochs: {relu: 36}
+tune:
+  trials: 3
+  rounds: [2, 4]
+  space:
+    all: {rate: ["--lr 1e-9", "--lr 0.01"], clip: ["", "--clip-norm 1", "--clip-norm 2"]}
+    relu: {norm: [--norm layernorm]}
+"""
+
+
+@pytest.fixture
+def recipe(write_recipe, tmp_path):
+    path = write_recipe(tmp_path / "recipe.yaml")
+    path.write_text(path.read_text() + TUNE)
+    return path
+
+
+def test_every_row_has_as_many_trials_all_different_and_its_share_of_a_round(recipe):
+    read = read_recipe(recipe)
+    for row in read.rows:
+        first, *others = chosen = choices(read, row)
+        assert first == "" and len(set(chosen)) == 3 and chosen == choices(read, row)
+        assert all("--lr" in each and ("--norm layernorm" in each) == (row == "relu") for each in others)
+    assert set(choices(read, "paper")) != set(choices(read, "broken"))  # each row's are its own draws
+    this = round_of(read, {"paper": [2], "relu": [1, 3]}, 4)
+    assert this.epochs == {"paper.2": 4, "relu.1": 6, "relu.3": 6}  # as 24 epochs and 36
+    assert this.own_options("relu.3") == ["--activation-fn", "relu", *choices(read, "relu")[2].split()]
+
+
+def test_the_best_by_perplexity_go_on_and_nothing_is_trained_twice(recipe, work, tmp_path, monkeypatch, capsys):
+    commands = []
+
+    def train(command, *others):
+        commands.append(command)
+        run_forked(command, *others)
+
+    monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", train)
+    arguments = (recipe, "--work", work, "--out", tmp_path / "out", "--jobs", 2, "--rows", "paper")
+    for _ in range(2):
+        in_process("ablate", monkeypatch)(*arguments)
+        assert [command[0] for command in commands] == 4 * ["fairseq_cli.train"]
+    trials = json.loads((tmp_path / "out" / "tuning.json").read_text())["trials"]
+    assert [each["epochs"] for each in trials] == [4, 2, 2, 2]
+    best, *first = trials
+    assert best["trial"] == min(first, key=lambda each: each["perplexity"])["trial"]
+    assert "--lr 1e-9" not in best["options"]  # with which nothing is learned
+    assert best["perplexity"] < first[0]["perplexity"] < first[-1]["perplexity"]
+    table = (tmp_path / "out" / "tuning.md").read_text()
+    assert all(f"| paper | {each['trial']} | {each['epochs']} | {each['perplexity']:.2f} |" in table for each in trials)
+    assert "valid. perplexity" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("trials: 3", "trials: 99", "paper has fewer than 99 different trials"),
+        ("trials: 3", "trial: 3", "Key 'trial' not in 'Search'"),
+        ("  rounds: [2, 4]\n", "", "tune: rounds is missing"),
+        ("    relu:", "    nobody:", "tune: space: nobody: no such row"),
+        ("--clip-norm 2", "--seed 2", "--seed: one for all tune, and not set here"),
+    ],
+)
+def test_bad_searches(recipe, old, new, message):
+    recipe.write_text(recipe.read_text().replace(old, new))
+    with pytest.raises(UserError, match=message):
+        choices(read_recipe(recipe), "paper")
