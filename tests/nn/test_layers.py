@@ -1,9 +1,5 @@
 """The layers by themselves: pure PyTorch, one graph; an Aff and how it is folded."""
 
-import ast
-import importlib
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -60,19 +56,6 @@ def test_both_steps_are_the_norm_and_linear_layers_take_in_the_affine_ones(norm)
     expected = behind(last(first(norm(x)).tanh()))
     pre, post = fold_around_(norm, [first], last, behind)
     assert torch.allclose(post(last(first(pre(x)).tanh())), expected) and isinstance(post, nn.Identity)
-
-
-def test_they_import_torch_and_one_another_alone(tmp_path, monkeypatch):
-    for path in ROOM.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                assert node.level == 1 or node.module.split(".")[0] in ("torch", *sys.stdlib_module_names), path.name
-            elif isinstance(node, ast.Import):
-                assert all(each.name.split(".")[0] in ("torch", *sys.stdlib_module_names) for each in node.names)
-    shutil.copytree(ROOM, tmp_path / "somewhere_else")
-    monkeypatch.syspath_prepend(tmp_path)
-    moved = importlib.import_module("somewhere_else")
-    assert moved.EncoderLayer(moved.LayerConfig(8, 16, 10))(torch.randn(3, 2, 8)).shape == (3, 2, 8)
 
 
 @pytest.mark.parametrize("causal", [False, True])
