@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import signal
-import subprocess
 
 import pytest
 import torch
@@ -73,17 +71,3 @@ def test_a_reader_that_is_gone_ends_a_command_without_a_word(fairseq, data_bin, 
     ):
         assert done.status == 1, done.output
         assert "Traceback" not in done.output and "BrokenPipe" not in done.output
-
-
-def test_ctrl_c_while_an_object_is_deleted_is_not_dropped(commands_on_path, tmp_path):
-    (tmp_path / "deleting.py").write_text(
-        "import resmlp_mt.fairseq_plugin\n"
-        "class Deleted:\n"
-        "    def __del__(self):\n"
-        "        raise KeyboardInterrupt\n"
-        "Deleted()\n"
-    )
-    command = ["python", tmp_path / "deleting.py"]
-    done = subprocess.run(command, env=commands_on_path(), capture_output=True, text=True)
-    assert done.returncode == -signal.SIGINT, done.stderr
-    assert done.stderr.rstrip().endswith("interrupted") and "Traceback" not in done.stderr
