@@ -21,11 +21,9 @@ def test_help_shows_every_option_of_the_model(fairseq):
     done = fairseq("train", "--help", "--user-dir", USER_DIR, "--arch", "resmlp_transformer")
     assert done.status == 0
     section = done.output.split("Model-specific configuration:")[1].split("\n\n")[0]
-    entries = [" ".join(entry.split()) for entry in section.split("\n  --")[1:]]
-    options = {entry.split()[0]: entry for entry in entries}
+    options = {option: words for option, *words in map(str.split, section.split("\n  --")[1:])}
     assert options.keys() >= {"layerscale-init", "dropout", "encoder-layers", "token-mixing", "mixing-heads", "norm"}
-    for option, entry in options.items():
-        words = entry.split()[1:]
+    for option, words in options.items():
         assert any(word.islower() and word.isalpha() for word in words), f"--{option} has no help"
 
 

@@ -194,16 +194,10 @@ def test_another_model_is_refused(run, broken_off, files, folder):
     assert "begun with model" in failure(run, *files, "--beam", 2, "--resume", model=other)
 
 
-def test_a_line_that_is_too_long_may_be_split_then_and_no_other_is_cut(run, tmp_path, files, small_windows):
-    text = text_of([*TEXTS, LONG])
-    (tmp_path / "in").write_bytes(text + b"\xff\n")
-    split = [*files, "--resume", "--too-long", "split"]
-    assert "in:6: 85 tokens" in failure(run, *files) and "in:7: not UTF-8" in failure(run, *split)
-    (tmp_path / "in").write_bytes(text)
-    for other in "error", "truncate":
-        with pytest.raises(UserError, match=f"begun with too_long split, not {other}: give the same, or remove it"):
-            GrowingFile(tmp_path / "out", {"too_long": other}, True)
-    run(*split)
+def test_a_line_that_was_too_long_may_be_split_by_the_run_that_goes_on(run, tmp_path, files, small_windows):
+    (tmp_path / "in").write_bytes(text := text_of([*TEXTS, LONG]))
+    assert "in:6: 85 tokens" in failure(run, *files)
+    run(*files, "--resume", "--too-long", "split")
     assert (tmp_path / "out").read_bytes() == run("--too-long", "split", given=text)
 
 
