@@ -64,6 +64,3 @@ def test_exactness_is_found_by_float64():
         differs = (a @ b).double().sub(a.double() @ b.double()).abs().max() > 1e-2
     assert exact() == (not differs)
     assert torch.get_float32_matmul_precision() == "highest"
-
-
-# in a process of its own, since it lasts as long as the process

@@ -63,11 +63,6 @@ def test_a_precision_is_chosen_when_generating(generate, baseline, precision):
     assert 0 < statistics.mean(gaps) < 0.1  # of the best one's score: it did change, and not by much
 
 
-def test_a_model_in_ensemble_with_itself_is_itself(generate, trained, baseline):
-    path = trained[0] / "checkpoint_best.pt"
-    assert_same(hypotheses(generate(*N_BEST, path=f"{path}:{path}")), hypotheses(baseline))
-
-
 def test_the_score_of_a_reference_is_that_of_teacher_forcing_and_an_ensemble_averages(
     generate, train, trained, tmp_path
 ):

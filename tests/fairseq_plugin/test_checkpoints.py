@@ -102,7 +102,6 @@ WEIGHTS = {
     "holds torch._utils._rebuild_sparse": torch.sparse_coo_tensor([[0], [0]], [1.0], (10**9, 10**9)),
     "holds torch._utils._rebuild_meta_tensor_no_storage": torch.ones(4, device="meta"),
     "holds torch.ComplexFloatStorage": torch.ones(4, dtype=torch.complex64),
-    "holds torch._utils._rebuild_tensor_v3": torch.ones(4).to(torch.float8_e4m3fn),
     "enc.w has more values than the file holds": torch.ones(1).expand(10**6, 10**7),
     "enc.w of its model is no tensor with a name": None,
 }

@@ -66,7 +66,6 @@ BROKEN = {
     **{f"{name} cut": (cut(name), name) for name in NAMES},
     "weights cut at their end": (cut("model.safetensors", 5000), "model.safetensors"),
     "no mapping": (lambda folder: (folder / "config.json").write_text("[1]"), "config.json"),
-    "no sizes": (change("config.json", sizes=None), "config.json: not the sizes of a model"),
     "more layers": (change("config.json", "sizes", decoder_layers=3), "not the model of config.json: lacks"),
     "more symbols": (change("config.json", "sizes", source_symbols=45), "model.safetensors: Error(s) in loading"),
     "a tokenizer of another kind": (change("tokenizer_config.json", tokenizer="spacy"), "tokenizer is 'spacy'"),

@@ -16,8 +16,7 @@ from resmlp_mt.cli import main
 from resmlp_mt.common import progress
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate import lines as line_by_line
-from resmlp_mt.translate.lines import GrowingFile, LineTranslator, TranslationJob, Window
-from resmlp_mt.translate.options import EngineOptions, Options
+from resmlp_mt.translate.lines import GrowingFile, Window
 
 
 @pytest.fixture
@@ -71,12 +70,6 @@ def test_line_for_line_in_many_windows_and_by_a_cluster_too(run, expected, small
     options = {"processes": False, "protocol": "tcp", "dashboard_address": None}
     with distributed.LocalCluster(1, threads_per_worker=2, **options) as dask:
         assert run("--cluster", dask.scheduler_address, given=text_of(4 * TEXTS)) == text_of(4 * expected)
-
-
-def test_a_machine_with_another_model_is_refused(folder):
-    work = TranslationJob(str(folder), "another checksum", "in", Options(), EngineOptions())
-    with pytest.raises(UserError, match=r"holds another model on .*: copy the folder there"):
-        LineTranslator(work)
 
 
 def test_processes_give_the_same_in_order(folder, tmp_path):
