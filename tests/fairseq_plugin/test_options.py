@@ -14,14 +14,10 @@ from resmlp_mt.nn import Aff
 # Touvron et al. 2021, section 3.6, and the design: width, MLP, layers, heads, dropout, positions
 EXPECTED = {
     "resmlp_transformer": (512, 2048, 6, 8, 0.1, 256),
-    "resmlp_transformer_wmt_en_de": (512, 2048, 6, 8, 0.15, 256),
-    "resmlp_transformer_wmt_en_fr": (512, 2048, 6, 8, 0.1, 256),
-    "resmlp_transformer_12_wmt_en_de": (512, 2048, 12, 8, 0.15, 256),
-    "resmlp_transformer_12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256),
-    "resmlp_transformer_gated_wmt_en_de": (512, 2048, 6, 8, 0.15, 256),
-    "resmlp_transformer_gated_wmt_en_fr": (512, 2048, 6, 8, 0.1, 256),
-    "resmlp_transformer_gated_12_wmt_en_de": (512, 2048, 12, 8, 0.15, 256),
-    "resmlp_transformer_gated_12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256),
+    **{f"resmlp_transformer_{kind}wmt_en_de": (512, 2048, 6, 8, 0.15, 256) for kind in ("", "gated_")},
+    **{f"resmlp_transformer_{kind}wmt_en_fr": (512, 2048, 6, 8, 0.1, 256) for kind in ("", "gated_")},
+    **{f"resmlp_transformer_{kind}12_wmt_en_de": (512, 2048, 12, 8, 0.15, 256) for kind in ("", "gated_")},
+    **{f"resmlp_transformer_{kind}12_wmt_en_fr": (512, 2048, 12, 8, 0.1, 256) for kind in ("", "gated_")},
     "mixer_transformer": (512, 2048, 6, 8, 0.1, 256),
     "resmlp_transformer_multi30k": (256, 512, 3, 4, 0.2, 128),
     "resmlp_transformer_multi30k_heads": (256, 512, 3, 4, 0.2, 128),

@@ -1,4 +1,4 @@
-"""The layers by themselves: pure PyTorch, one graph; an Aff and how it is folded."""
+"""The layers by themselves: one graph; an Aff and how it is folded."""
 
 from pathlib import Path
 
@@ -71,19 +71,3 @@ def test_torch_compile_makes_one_graph_of_a_layer(options, causal):
     assert all(parameter.grad is not None for parameter in plain.parameters())
     plain.eval()
     torch.testing.assert_close(compiled(plain, x, memory, padding), run(plain, x, memory, padding))
-
-
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_beams_share_their_sentence_s_source(options):
-    """Three rows of each sentence read one source, as if each had a copy; sentences can be chosen from it."""
-    decoder, x, memory = layer(True, **options).eval(), torch.randn(5, 6, 8), torch.randn(4, 2, 8)
-    padding = torch.tensor([[False] * 4, [False, False, True, True]])
-    shared, copied = (
-        decoder.source(memory, padding),
-        decoder.source(memory[:, [0, 0, 0, 1, 1, 1]], padding[[0] * 3 + [1] * 3]),
-    )
-    attended = decoder.step(x, shared, None, True)
-    for got, expected in zip(attended, decoder.step(x, copied, None, True), strict=True):
-        torch.testing.assert_close(got, expected)
-    chosen = decoder.step(x[:, 3:], shared.reorder(torch.tensor([1])), None)
-    torch.testing.assert_close(chosen[0], attended[0][:, 3:])
