@@ -52,21 +52,3 @@ def test_shortcut_past_settling(text: str) -> None:
 def test_every_rule_but_one_is_looked_for(lang: str) -> None:
     rules = [rule for rule, _ in THEIRS[lang][0].substitutions]
     assert {rule for rule in rules if not spelled_out(rule)} <= {r"\r"}
-
-
-@pytest.mark.parametrize(
-    ("rule", "text"),
-    [
-        (r"\(", "("),
-        (r"\) ([.!:?;,])", ") "),
-        (r"(\.+)\"(\s*[^<])", '"'),
-        ("(\\d)\u00a0(\\d)", "\u00a0"),
-        ("\u00a0\\?", "\u00a0?"),
-        (r" +", "  "),
-        (r"a+", ""),
-        (r"[ab]", ""),
-        (r"a|b", ""),
-    ],
-)
-def test_spelled_out(rule: str, text: str) -> None:
-    assert spelled_out(rule) == text
