@@ -1,13 +1,12 @@
 """What every command has in common."""
 
-import logging
 import re
 import subprocess
 import sys
 
 import pytest
 
-from resmlp_mt.cli import COMMANDS, main
+from resmlp_mt.cli import COMMANDS
 from scripts import in_process
 
 NAMES = list(COMMANDS)
@@ -41,11 +40,7 @@ print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.mod
     ("name", "arguments", "option"),
     [
         ("average", ["--inputs", "x", "--output", ""], "--output"),
-        ("plot", ["x.pt", "--out", ""], "--out"),
-        ("ablate", ["x.yaml", "--out", ""], "--out"),
         ("export onnx", [""], "FOLDER"),
-        ("distill", ["x", "--data", "", "--source-lang", "en", "--target-lang", "de", "--out", "x"], "--data"),
-        ("prepare-text", ["--train", "a", "b", "--out", ""], "--out"),
     ],
 )
 def test_a_name_that_is_empty_is_refused(name, arguments, option, monkeypatch, capsys, tmp_path):
@@ -55,18 +50,3 @@ def test_a_name_that_is_empty_is_refused(name, arguments, option, monkeypatch, c
     assert end.value.code == 2
     assert f"argument {option}: is empty: give a name" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def test_commands_print_warnings_alone(monkeypatch, capsys):
-    """Also where fairseq asks for more, and without a change to what other code may log."""
-    monkeypatch.setattr(logging.root, "handlers", [])
-    monkeypatch.setattr(logging.root, "level", logging.NOTSET)
-    monkeypatch.setattr("sys.argv", ["resmlp-mt", "average", "--help"])
-    with pytest.raises(SystemExit):
-        main()
-    capsys.readouterr()
-    logging.basicConfig(level=logging.INFO)  # as fairseq_cli does
-    logging.getLogger("a library").info("news")
-    logging.getLogger("a library").warning("trouble")
-    assert capsys.readouterr().err == "trouble\n"
-    assert logging.root.manager.disable == logging.NOTSET

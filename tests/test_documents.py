@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread
-from resmlp_mt.lab.benchmarks.report import Run, Section, as_markdown
-
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 LOG = EXAMPLES / "LOG.md"
@@ -113,21 +110,3 @@ def test_links_lead_somewhere(document):
         assert not anchor or anchor in [
             re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
         ], target
-
-
-def benchmark(path: Path) -> Run:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    for section in found["sections"]:
-        for row in section["rows"]:
-            row |= {"rate": Spread(**row["rate"]), "ratio": Spread(**row["ratio"])}
-        section["rows"] = [Measurement(**row) for row in section["rows"]]
-    return Run(found["command"], found["date"], [Section(**section) for section in found["sections"]])
-
-
-@pytest.mark.parametrize(
-    ("file", "document"),
-    [("benchmarks/benchmarks.json", "log/benchmarks-2026-11-21.md"), ("log/training.json", "log/training.md")],
-)
-def test_benchmarks_are_those_of_their_file(file, document):
-    text = (EXAMPLES / document).read_text(encoding="utf-8")
-    assert as_markdown(benchmark(EXAMPLES / file), re.findall(r"!\[.*\]\((.*)\)", text)) == text

@@ -1,7 +1,6 @@
 """The set-up's refusals and its fast path, without installing anything; the project file's promises."""
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -10,8 +9,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-
-from resmlp_mt.common.files import PathLike
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,20 +31,19 @@ def stub(path: Path, body: str) -> Path:
     return path
 
 
-def set_up(checkout: Path, here: PathLike = "/", **environment: str) -> subprocess.CompletedProcess[str]:
+def set_up(checkout: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     own = "PYTHON", "VENV", "RESMLP_TORCH_PIP_ARGS"
     kept = {name: value for name, value in os.environ.items() if name not in own}
     command = ["/bin/bash", str(checkout / "scripts" / "setup.sh")]
-    options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 250}
-    return subprocess.run(command, env={**kept, **environment}, cwd=here, **options)
+    return subprocess.run(command, env={**kept, **environment}, cwd="/", capture_output=True, text=True)
 
 
 def the_error(result: subprocess.CompletedProcess[str]) -> str:
-    """The error line, which must be the last line and the only one of its kind."""
+    """The last line."""
     assert result.returncode == 1, result.stderr
-    lines = result.stderr.splitlines()
-    assert [line for line in lines if line.startswith("set-up: error: ")] == lines[-1:], result.stderr
-    return lines[-1]
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("set-up: error: "), result.stderr
+    return line
 
 
 FAKE_PYTHON = r"""
@@ -69,7 +65,7 @@ esac
 @pytest.fixture
 def fake(tmp_path: Path) -> dict[str, str]:
     """The environment of a set-up whose Python, pip and graphics card only pretend."""
-    stub(tmp_path / "bin" / "nvidia-smi", "exit ${FAKE_GPU:-1}")
+    stub(tmp_path / "bin" / "nvidia-smi", "exit 1")
     stub(tmp_path / "bin" / "cc", "")
     return {
         "PYTHON": str(stub(tmp_path / "fake-python", FAKE_PYTHON)),
@@ -107,12 +103,6 @@ def test_set_up_installs_in_order_then_does_nothing(checkout: Path, fake: dict[s
     assert len(calls(fake)) > len(asked), "a changed project file must be installed"
 
 
-def test_python_310_gets_its_own_fairseq_and_versions(checkout: Path, fake: dict[str, str]) -> None:
-    assert set_up(checkout, **fake, FAKE_VERSION="3.10").returncode == 0
-    assert any(call.endswith(" fairseq") and "isolation" not in call for call in calls(fake))
-    assert "numpy==1.23.5" in (checkout / ".venv" / "constraints.txt").read_text().splitlines()
-
-
 def test_killed_set_up_goes_on(checkout: Path, fake: dict[str, str]) -> None:
     broken = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="fairseq-fixed", FAKE_PIP_SAYS="error: something")
     assert "building fairseq-fixed" in the_error(broken)
@@ -121,58 +111,25 @@ def test_killed_set_up_goes_on(checkout: Path, fake: dict[str, str]) -> None:
     assert result.returncode == 0 and "making" not in result.stderr
 
 
-NO_BUILD = "ERROR: No matching distribution found for torch==2.13.0+cpu"
-CONFLICT = """\
-The conflict is caused by:
-    The user requested torch==2.13.0+cpu
-    The user requested (constraint) torch==2.13.0+cu130
-ERROR: ResolutionImpossible: for help visit pip's documentation"""
-
-
-@pytest.mark.parametrize("says", [NO_BUILD, CONFLICT])
-def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str], says: str) -> None:
+def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str]) -> None:
+    says = "ERROR: No matching distribution found for torch==2.13.0+cpu"
     result = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="+cpu", FAKE_PIP_SAYS=says)
     assert result.returncode == 0, result.stderr
     assert "RESMLP_TORCH_PIP_ARGS" in result.stderr and "several GB" in result.stderr
     assert calls(fake)[0].endswith("torch==2.13.0")
 
 
-def test_torch_with_the_users_arguments_and_with_a_gpu(checkout: Path, fake: dict[str, str]) -> None:
-    assert set_up(checkout, **fake, RESMLP_TORCH_PIP_ARGS="--find-links some/folder").returncode == 0
-    assert calls(fake)[0].endswith("torch==2.13.0 --find-links some/folder")
-    shutil.rmtree(checkout / ".venv")
-    Path(fake["FAKE_CALLS"]).unlink()
-    assert set_up(checkout, **fake, FAKE_GPU="0").returncode == 0
-    assert calls(fake)[0].endswith("torch==2.13.0,!=2.13.0+cpu")
-
-
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
         ({"FAKE_VERSION": "3.9"}, "is Python 3.9, not supported: name a Python 3.10 to 3.13"),
-        ({"PYTHON": "/nowhere/python"}, "PYTHON=/nowhere/python does not run: name a Python 3.10 to 3.13"),
         ({"FAKE_NO_VENV": "1"}, "lacks the modules venv and ensurepip: install them"),
         ({"CC": "/nowhere/gcc"}, "no C compiler (/nowhere/gcc), which building fairseq needs: install gcc and g++"),
-        ({"VENV": "/proc/no/folder"}, "/proc/no/folder cannot be made: check permissions and disk space"),
     ],
 )
 def test_refusals(checkout: Path, fake: dict[str, str], environment: dict[str, str], expected: str) -> None:
     assert expected in the_error(set_up(checkout, **{**fake, **environment}))
     assert not (checkout / ".venv" / ".ready").exists()
-
-
-def test_what_pip_says_is_told_in_a_line(checkout: Path, fake: dict[str, str]) -> None:
-    says = "OSError: [Errno 28] No space left on device"
-    assert "the disk is full" in the_error(set_up(checkout, **fake, FAKE_PIP_FAILS_AT="fairseq", FAKE_PIP_SAYS=says))
-    assert not (checkout / ".venv" / ".ready").exists()
-
-
-def test_no_python_on_the_path(checkout: Path, tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    for tool in ("bash", "dirname"):
-        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or tool)
-    stub(tmp_path / "bin" / "python3", "echo 3.8")
-    assert "no supported Python on PATH (found: 3.8)" in the_error(set_up(checkout, PATH=str(tmp_path / "bin")))
 
 
 def test_an_environment_keeps_its_python_and_its_place(checkout: Path, fake: dict[str, str], tmp_path: Path) -> None:
@@ -182,25 +139,6 @@ def test_an_environment_keeps_its_python_and_its_place(checkout: Path, fake: dic
     assert "has Python 3.11" in message and "is 3.12: remove the folder" in message
     (checkout / ".venv" / "bin" / "activate").write_text("VIRTUAL_ENV=/some/other/place\n")
     assert "was made in another place and moved here: remove the folder" in the_error(set_up(checkout, **fake))
-
-
-def test_an_environment_is_known_by_any_name(checkout: Path, fake: dict[str, str], tmp_path: Path) -> None:
-    """As python -m venv has noted it; an interpreter too may be named from here, where cd's CDPATH changes nothing."""
-    (tmp_path / "an environment").mkdir()
-    fake = {**fake, "PYTHON": "./fake-python", "VENV": "an environment/../it's one", "CDPATH": "."}
-    assert set_up(checkout.relative_to(tmp_path), here=tmp_path, **fake).returncode == 0
-    place = tmp_path / "it's one"
-    (place / "bin" / "activate").write_text(f"VIRTUAL_ENV={shlex.quote(str(place))}\n")
-    again = set_up(checkout, here=tmp_path, **fake)
-    assert (again.returncode, again.stderr) == (0, "")
-
-
-def test_sourced_set_up_puts_the_environment_first(checkout: Path, fake: dict[str, str]) -> None:
-    script = f'set -eu; source "{checkout}/scripts/setup.sh"; echo "$VIRTUAL_ENV|$PYTHON|${{PATH%%:*}}"'
-    kept = {name: value for name, value in os.environ.items() if name != "VENV"}
-    result = subprocess.run(["bash", "-c", script], env={**kept, **fake}, capture_output=True, text=True)
-    venv = checkout / ".venv"
-    assert result.stdout.split("|") == [str(venv), f"{venv}/bin/python", f"{venv}/bin\n"], result.stderr
 
 
 def test_project_file_and_tested_versions_agree() -> None:

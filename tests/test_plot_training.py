@@ -14,21 +14,15 @@ LINE = "2026-01-01 00:00:00 | INFO | train_inner | epoch 001: 1 / 9 loss=9, ppl=
 
 
 @pytest.fixture
-def logs(tmp_path):
-    paths = []
-    for run in "one", "other":
-        (tmp_path / run).mkdir()
-        paths.append(tmp_path / run / "train.log")
-        paths[-1].write_text(LINE.format(10) + LINE.format(20))
-    return paths
-
-
-@pytest.fixture
 def plot_training(monkeypatch, capsys):
     return printed("plot-training", monkeypatch, capsys)
 
 
-def test_runs_are_drawn_by_the_names_of_their_folders(plot_training, logs, tmp_path):
+def test_runs_are_drawn_by_the_names_of_their_folders(plot_training, tmp_path):
+    logs = [tmp_path / run / "train.log" for run in ("one", "other")]
+    for log in logs:
+        log.parent.mkdir()
+        log.write_text(LINE.format(10) + LINE.format(20))
     out = plot_training(*logs, "--out", tmp_path / "new" / "both.png")
     assert out.splitlines()[:2] == ["one: 20 updates", "other: 20 updates"]
     assert (tmp_path / "new" / "both.png").read_bytes().startswith(b"\x89PNG")
@@ -47,25 +41,16 @@ def test_every_panel_has_an_axis_with_its_unit_and_every_run_a_line_of_its_own(n
     assert sum("not in the log" in text.get_text() for axis in figure.axes for text in axis.texts) == 2  # validation
 
 
-def test_mistakes_are_told_in_one_line(plot_training, logs, tmp_path):
+def test_a_log_without_an_update(plot_training, tmp_path):
     (tmp_path / "empty.log").write_text("")
-    out = tmp_path / "out.png"
     with pytest.raises(UserError, match=r"empty\.log: no update is told in it"):
-        plot_training(logs[0], tmp_path / "empty.log", "--out", out)
-    with pytest.raises(UserError, match="a log is given twice"):
-        plot_training(logs[0], logs[0], "--out", out)
-    with pytest.raises(UserError, match="would be written over the input"):
-        plot_training(*logs, "--out", logs[0])
-    assert not out.exists()
+        plot_training(tmp_path / "empty.log", "--out", tmp_path / "out.png")
+    assert not (tmp_path / "out.png").exists()
 
 
 def test_a_system_has_one_color_whatever_it_is_beside():
-    one = colors_of(["lstm", "mine", "transformer"])
-    other = colors_of(
-        ["Transformer", "resmlp_transformer", "transformer, 2 processes", "resmlp_transformer, 1 process"]
-    )
-    assert one["transformer"] == other["Transformer"] == other["transformer, 2 processes"] == SYSTEMS["transformer"]
+    one, other = colors_of(["lstm", "mine", "transformer"]), colors_of(["Transformer", "transformer, 2 processes"])
+    assert {one["transformer"], *other.values()} == {SYSTEMS["transformer"]}
     assert one["mine"] == OTHERS[0] and len(set(one.values())) == 3
-    assert other["resmlp_transformer, 1 process"] == "#7FB8D8"  # half-way to white
     seeds = colors_of(["mine, seed 1", "mine, seed 2", "other, seed 1", "paper, seed 2"])
     assert list(seeds.values()) == [OTHERS[0], OTHERS[0], OTHERS[1], SYSTEMS["paper"]]

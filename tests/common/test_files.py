@@ -1,12 +1,10 @@
 """Files that appear whole or not at all; locks; lines that stay lines."""
 
-import errno
 import gzip
 import os
 import resource
 import stat
 from functools import partial
-from unittest.mock import Mock
 
 import pytest
 
@@ -137,18 +135,8 @@ def test_one_at_a_time(tmp_path, monkeypatch):
         assert first.closed
 
 
-def test_a_disk_without_locks(tmp_path, monkeypatch):
-    flock = Mock(side_effect=OSError(errno.ENOSYS, "Function not implemented"))
-    monkeypatch.setattr("portalocker.portalocker.LOCKER", flock)
-    with open(tmp_path / "lock", "w") as file, pytest.raises(UserError, match="lock: cannot be locked: Function not"):
-        lock(file, "taken", patience=60)
-
-
 def test_a_broken_record_is_an_empty_one(tmp_path):
     path = tmp_path / "a.json"
-    os.mkfifo(path)
-    assert JsonFile(path).values == {}
-    path.unlink()
     for content in b'{"a": 1', b"[1, 2]", b'{"a": "\xe4"}', b'{"a": ' + 100_000 * b"[" + 100_000 * b"]" + b"}":
         path.write_bytes(content)
         record = JsonFile(path)

@@ -1,9 +1,4 @@
-"""``--cpu-matmul``: which library multiplies, what it computes, and who decides; freed memory is kept."""
-
-import inspect
-import os
-import subprocess
-import sys
+"""``--cpu-matmul``: which library multiplies, what it computes, and who decides."""
 
 import pytest
 import torch
@@ -11,7 +6,6 @@ from builders import build
 
 from resmlp_mt.common import matmul
 from resmlp_mt.common.matmul import choose, exact
-from resmlp_mt.translate.precision import keep_freed_memory
 
 
 @pytest.fixture(autouse=True)
@@ -70,33 +64,3 @@ def test_exactness_is_found_by_float64():
         differs = (a @ b).double().sub(a.double() @ b.double()).abs().max() > 1e-2
     assert exact() == (not differs)
     assert torch.get_float32_matmul_precision() == "highest"
-
-
-# in a process of its own, since it lasts as long as the process
-FAULTS = f"""
-import ctypes, os, platform, resource
-{inspect.getsource(keep_freed_memory)}
-kept = keep_freed_memory()
-def work():
-    for _ in range(20):
-        bytearray(b"x") * (4 << 20)
-work()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-work()
-print(int(kept), resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-def page_faults(**environment):
-    others = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    printed = subprocess.check_output([sys.executable, "-c", FAULTS], env={**others, **environment})
-    return list(map(int, printed.split()))
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="page faults are counted as Linux does")
-def test_freed_memory_is_used_again_without_page_faults_unless_the_environment_decides():
-    kept, faults = page_faults()
-    if not kept:
-        pytest.skip("no glibc")
-    assert page_faults(MALLOC_TRIM_THRESHOLD_="131072")[0] == 0
-    assert faults < 1024 < page_faults(MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072")[1]

@@ -109,21 +109,6 @@ def test_items_are_not_taken_without_end(workers):
     results.close()
 
 
-class Pid:
-    def __call__(self, item):
-        time.sleep(0.05)
-        return os.getpid()
-
-
-@pytest.mark.parametrize(("items", "cores", "most"), [(1, 8, 0), (20, 3, 3), (20, 1, 0)])
-def test_no_more_workers_than_cores(items, cores, most, monkeypatch):
-    monkeypatch.setattr(pools, "cores", lambda: cores)
-    with working(3000) as workers:
-        pids = set(ordered_map(Pid, range(items), workers))
-    assert len(pids - {os.getpid()}) <= most
-    assert (os.getpid() in pids) == (most == 0)
-
-
 def started(code):
     """A process that runs this code."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"}
@@ -195,38 +180,27 @@ def test_same_bytes_though_workers_are_killed(dask, corpus, tmp_path, monkeypatc
     assert not list((tmp_path / "two").rglob("*.tmp"))
 
 
-@pytest.mark.parametrize(("address", "message"), [("tcp://127.0.0.1", "missing port"), ("tcp://127.0.0.1:9", "0 s")])
-def test_no_scheduler(monkeypatch, address, message):
+def test_no_scheduler(monkeypatch):
     monkeypatch.setattr(pools, "CONNECTING", 0.3)
-    expected = rf"^--cluster {address}: no Dask scheduler answers \(.*{message}.*\): "
-    with pytest.raises(UserError, match=expected) as told:
-        Cluster(address)
-    assert "\n" not in str(told.value)
+    with pytest.raises(UserError, match=r"^--cluster tcp://127.0.0.1:9: no Dask scheduler answers \(.*0 s.*\): "):
+        Cluster("tcp://127.0.0.1:9")
 
 
-@pytest.mark.parametrize(("what", "here"), [("Python", "2.7"), ("resmlp_mt", "0.0.1")])
-def test_workers_with_other_versions(dask, monkeypatch, what, here):
-    monkeypatch.setattr(pools, "versions", lambda: {what: here})
-    message = rf"a worker on .* has {what} .*, not {here}: install the same everywhere"
+def test_workers_with_other_versions(dask, monkeypatch):
+    monkeypatch.setattr(pools, "versions", lambda: {"resmlp_mt": "0.0.1"})
+    message = r"a worker on .* has resmlp_mt .*, not 0\.0\.1: install the same everywhere"
     with Cluster(dask.scheduler_address) as cluster, pytest.raises(UserError, match=message):
         list(ordered_map(Failing, range(9), cluster))
 
 
-def test_no_workers_and_none_any_more(monkeypatch):
+def test_no_workers(monkeypatch):
     monkeypatch.setattr(pools, "WAITING", 1.0)
-    message = "no workers for 1 s: start: dask worker"
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as dask,
         Cluster(dask.scheduler_address) as cluster,
+        pytest.raises(UserError, match="no workers for 1 s: start: dask worker"),
     ):
-        with pytest.raises(UserError, match=message):
-            list(ordered_map(Failing, range(9), cluster))
-        dask.scale(1)
-        results = ordered_map(Failing, range(1000), cluster)
-        next(results)
-        dask.scale(0)
-        with pytest.raises(UserError, match=message):
-            list(results)
+        list(ordered_map(Failing, range(9), cluster))
 
 
 def test_scheduler_killed(monkeypatch):
@@ -245,9 +219,7 @@ def test_scheduler_killed(monkeypatch):
         process.communicate()
 
 
-def test_dask_is_imported_for_a_cluster_alone(monkeypatch):
-    code = "import sys, resmlp_mt.common.workers; assert not {'dask', 'distributed'} & {*sys.modules}"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+def test_a_cluster_without_dask(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     expected = r"^--cluster tcp://a:1: Dask cannot be imported .*: pip install 'resmlp-mt\[cluster\]'"
     with pytest.raises(UserError, match=expected):

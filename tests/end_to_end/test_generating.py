@@ -8,9 +8,6 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq_commands import VALID
 
-from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
-from scripts import printed
-
 N_BEST = ("--nbest", 3, "--lenpen", 0.6, "--print-alignment", "--batch-size", 32)
 
 
@@ -66,11 +63,6 @@ def test_a_precision_is_chosen_when_generating(generate, baseline, precision):
     assert 0 < statistics.mean(gaps) < 0.1  # of the best one's score: it did change, and not by much
 
 
-def test_a_model_in_ensemble_with_itself_is_itself(generate, trained, baseline):
-    path = trained[0] / "checkpoint_best.pt"
-    assert_same(hypotheses(generate(*N_BEST, path=f"{path}:{path}")), hypotheses(baseline))
-
-
 def test_the_score_of_a_reference_is_that_of_teacher_forcing_and_an_ensemble_averages(
     generate, train, trained, tmp_path
 ):
@@ -94,36 +86,7 @@ def test_the_score_of_a_reference_is_that_of_teacher_forcing_and_an_ensemble_ave
         assert both[number] == pytest.approx(average, abs=1e-3)
 
 
-def test_a_model_trained_with_layer_drop_generates_with_fewer_layers(train, generate, tmp_path):
-    assert train(tmp_path, "--max-update", 3, "--encoder-layerdrop", 0.5, "--decoder-layerdrop", 0.5).status == 0
-    path = tmp_path / "checkpoint_last.pt"
-    keep = {"encoder_layers_to_keep": "1", "decoder_layers_to_keep": "0"}
-    (model,), _ = checkpoint_utils.load_model_ensemble([str(path)], arg_overrides=keep)
-    assert (len(model.encoder.layers), len(model.decoder.layers)) == (1, 1)
-    assert len(hypotheses(generate("--model-overrides", keep, "--max-len-b", 9, path=path))) == VALID
-
-
 def test_adaptive_softmax(train, generate, tmp_path):
     options = ("--adaptive-softmax-cutoff", "8,16", "--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp")
     assert train(tmp_path, "--max-update", 3, *options).status == 0
     assert len(hypotheses(generate("--max-len-b", 9, path=tmp_path / "checkpoint_last.pt"))) == VALID
-
-
-def test_a_pruned_checkpoint_translates_and_is_zero_where_it_says(generate, trained, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr("resmlp_mt.lab.drawing.png", lambda figure: b"")  # which takes most of the time
-    path = trained[0] / "checkpoint_best.pt"
-    out = printed("plot", monkeypatch, capsys)(path, "--out", tmp_path, "--prune", "0.1", "1")
-    shown = {side: int(out.split(f"{side}: positions 1 to ")[1].split()[0]) for side in ("encoder", "decoder")}
-    found = {
-        file: generate("--max-len-b", 9, path=file).lines("H")
-        for file in (path, tmp_path / "pruned-0.1.pt", tmp_path / "pruned-1.pt")
-    }
-    assert all(len(each) == VALID for each in found.values())
-    assert found[tmp_path / "pruned-1.pt"] != found[path]  # a bag of words
-    whole, pruned = (load_checkpoint(file)["model"] for file in (path, tmp_path / "pruned-1.pt"))
-    for key in whole:
-        if key.endswith("mixing.mixing.weight"):
-            length = shown[key.split(".")[0]]
-            whole[key][:length, :length] = 0
-        assert torch.equal(pruned[key], whole[key])

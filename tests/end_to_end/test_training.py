@@ -1,13 +1,12 @@
 """fairseq-train and fairseq-validate."""
 
 import re
-import shutil
 import signal
 import socket
 
 import pytest
 import torch
-from fairseq_commands import USER_DIR, VALID, start, training
+from fairseq_commands import USER_DIR, start, training
 
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
@@ -101,31 +100,6 @@ def test_two_processes_go_on_with_a_training(data_bin, tmp_path):
         assert [done.status for done in finished] == [0, 0], finished
     assert "Loaded checkpoint" in finished[0].output
     assert load_checkpoint(tmp_path / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 2
-
-
-def test_sentences_beyond_the_positions_are_dropped_before_training_and_refused_in_validation(train, tmp_path):
-    limits = ("--max-source-positions", 9, "--max-target-positions", 9, "--max-update", 1)
-    refused = train(tmp_path, *limits)
-    assert refused.status != 0
-    assert re.search(r"sentence \d+ has \d+ and \d+ positions .*\(9, 9\): raise --max-source-positions", refused.output)
-    done = train(tmp_path, *limits, "--skip-invalid-size-inputs-valid-test")
-    assert done.status == 0, done.output
-    assert re.search(r"\d+ samples have invalid sizes and will be skipped, max_positions=\(9, 9\)", done.output)
-
-
-def test_a_copy_elsewhere_is_what_user_dir_imports(fairseq, data_bin, tmp_path):
-    copy = tmp_path / "plugins" / "resmlp_mt"
-    shutil.copytree(USER_DIR, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    with (copy / "__init__.py").open("a") as stream:
-        stream.write('print("imported from the copy")\n')
-    train = training(data_bin, "checkpoints")
-    train[train.index(USER_DIR)] = copy
-    generate = [data_bin, "--user-dir", copy, "--path", "checkpoints/checkpoint_last.pt", "--gen-subset", "valid"]
-    for command, *arguments in ["train", *train, "--max-update", 2], ["generate", *generate, "--cpu", "--beam", 2]:
-        done = fairseq(command, *arguments, cwd=tmp_path)
-        assert done.status == 0, done.output
-        assert "imported from the copy" in done.output
-    assert len(done.lines("H")) == VALID
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="fairseq's --fp16 needs a GPU")

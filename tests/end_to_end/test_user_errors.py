@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import signal
-import subprocess
 
 import pytest
 import torch
@@ -13,21 +11,13 @@ from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 
-def test_options_that_do_not_go_together_end_in_one_line(train, tmp_path):
-    done = train(tmp_path / "checkpoints", "--decoder-attention-heads", 3)
-    done.check_refused("--decoder-embed-dim 64 is not a multiple of --decoder-attention-heads 3")
-    assert not list(tmp_path.rglob("*.pt*"))
-
-
 def test_help_shows_every_option_of_the_model(fairseq):
     done = fairseq("train", "--help", "--user-dir", USER_DIR, "--arch", "resmlp_transformer")
     assert done.status == 0
     section = done.output.split("Model-specific configuration:")[1].split("\n\n")[0]
-    entries = [" ".join(entry.split()) for entry in section.split("\n  --")[1:]]
-    options = {entry.split()[0]: entry for entry in entries}
+    options = {option: words for option, *words in map(str.split, section.split("\n  --")[1:])}
     assert options.keys() >= {"layerscale-init", "dropout", "encoder-layers", "token-mixing", "mixing-heads", "norm"}
-    for option, entry in options.items():
-        words = entry.split()[1:]
+    for option, words in options.items():
         assert any(word.islower() and word.isalpha() for word in words), f"--{option} has no help"
 
 
@@ -57,10 +47,11 @@ def test_a_broken_checkpoint_is_refused_by_name(fairseq, data_bin, trained, trai
     assert sorted(os.listdir(tmp_path)) == ["checkpoint_last.pt", "smuggling.pt"]
 
 
-def test_missing_data_is_named_in_one_line(train, data_bin, tmp_path):
+def test_missing_data_and_options_that_do_not_go_together_are_told_in_one_line(train, data_bin, tmp_path):
     shutil.copytree(data_bin, tmp_path / "partial", ignore=shutil.ignore_patterns("train.*.bin"))
     for folder, message in ("nowhere", "nowhere"), ("partial", r"Dataset not found: train \(.*partial"):
         train(tmp_path / "checkpoints", data=tmp_path / folder).check_refused(message)
+    train(tmp_path, "--decoder-attention-heads", 3).check_refused("64 is not a multiple of --decoder-attention-heads 3")
 
 
 def test_a_reader_that_is_gone_ends_a_command_without_a_word(fairseq, data_bin, trained, train, tmp_path):
@@ -73,17 +64,3 @@ def test_a_reader_that_is_gone_ends_a_command_without_a_word(fairseq, data_bin, 
     ):
         assert done.status == 1, done.output
         assert "Traceback" not in done.output and "BrokenPipe" not in done.output
-
-
-def test_ctrl_c_while_an_object_is_deleted_is_not_dropped(commands_on_path, tmp_path):
-    (tmp_path / "deleting.py").write_text(
-        "import resmlp_mt.fairseq_plugin\n"
-        "class Deleted:\n"
-        "    def __del__(self):\n"
-        "        raise KeyboardInterrupt\n"
-        "Deleted()\n"
-    )
-    command = ["python", tmp_path / "deleting.py"]
-    done = subprocess.run(command, env=commands_on_path(), capture_output=True, text=True)
-    assert done.returncode == -signal.SIGINT, done.stderr
-    assert done.stderr.rstrip().endswith("interrupted") and "Traceback" not in done.stderr

@@ -11,7 +11,6 @@ import yaml
 from builders import VARIANTS, build, dictionary
 from lab.analysis import small_models
 from torch import nn
-from translate.engines import assert_equal
 
 import resmlp_mt
 from resmlp_mt import Translator
@@ -121,14 +120,10 @@ def test_several_checkpoints_are_averaged(model, checkpoint, export, tmp_path):
 
 
 def test_with_graphs_and_codes_of_one_s_own(checkpoint, export, tmp_path):
-    pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     (tmp_path / "codes").write_text(f"{CODES}w 2</w>\n")
-    out = tmp_path / "en-de"
-    export(checkpoint, "--codes", tmp_path / "codes", "--onnx", "--out", out)
-    found, expected = (Translator(out, engine=engine) for engine in ("onnx", "pytorch"))
-    assert found.tokenizer.encode("w2") == [6, 2]
-    assert_equal(*(engine.translate(["w1 w2.", "w3"]) for engine in (found, expected)))
+    export(checkpoint, "--codes", tmp_path / "codes", "--onnx", "--out", tmp_path / "en-de")
+    assert Translator(tmp_path / "en-de", engine="onnx").tokenizer.encode("w2") == [6, 2]
 
 
 def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, prepared, export, tmp_path, monkeypatch):
@@ -143,17 +138,11 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, prepared, expo
     refused("exists already", out=tmp_path)
     unrecorded = shutil.copytree(prepared, tmp_path / "data", ignore=shutil.ignore_patterns("text.json"))
     refused(r"text\.json: cannot be read", data=unrecorded)
-    refused("codes: cannot be read", "--codes", tmp_path / "codes")
     (tmp_path / "codes").write_text("a b c d\n")
     refused("codes: not the learned subwords of bpe", "--codes", tmp_path / "codes")
     refused("codes: not what resmlp-mt score --json prints", "--scores", tmp_path / "codes")
-    refused("scores: cannot be read", "--scores", tmp_path / "scores")
     monkeypatch.setattr(hub_folder, "largest_difference", lambda *_: float("nan"))
     refused("off fairseq's: nothing is written")
-    monkeypatch.undo()
-    for option, value in ("--license", "mit\nx: y"), ("--trained-on", "a | b"):  # would break the card
-        with pytest.raises(SystemExit):
-            export(checkpoint, "--out", out, option, value)
 
 
 def test_a_layer_of_a_user_s_own_is_refused(model):

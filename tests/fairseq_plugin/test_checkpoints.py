@@ -102,7 +102,6 @@ WEIGHTS = {
     "holds torch._utils._rebuild_sparse": torch.sparse_coo_tensor([[0], [0]], [1.0], (10**9, 10**9)),
     "holds torch._utils._rebuild_meta_tensor_no_storage": torch.ones(4, device="meta"),
     "holds torch.ComplexFloatStorage": torch.ones(4, dtype=torch.complex64),
-    "holds torch._utils._rebuild_tensor_v3": torch.ones(4).to(torch.float8_e4m3fn),
     "enc.w has more values than the file holds": torch.ones(1).expand(10**6, 10**7),
     "enc.w of its model is no tensor with a name": None,
 }
@@ -199,12 +198,6 @@ def test_all_else_is_refused(text):
     with pytest.raises(UserError, match="fairseq would run this option as Python") as error:
         evaluate(text)
     assert len(str(error.value)) < 500
-
-
-def test_what_is_no_text_is_not_evaluated():
-    for value in b"1+1", np.frombuffer(b"[1, 2]  ", np.int64), None:  # Python's eval takes the first two for code
-        with pytest.raises(TypeError):
-            evaluate(value)
 
 
 def test_every_module_that_evaluates_is_changed():

@@ -15,7 +15,7 @@ from fairseq import options
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import raw_text as written
-from resmlp_mt.fairseq_plugin import raw_text, uncaught
+from resmlp_mt.fairseq_plugin import raw_text
 from resmlp_mt.fairseq_plugin.raw_text import Lines
 from resmlp_mt.fairseq_plugin.uncaught import explanation
 
@@ -58,27 +58,16 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("training", ["--fp16", "--cpu"], "--fp16 .*: fairseq trains in 16 bits on a GPU alone"),
         ("training", ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", 0], "inverse_sqrt: give --warmup-updates"),
         ("training", ["--best-checkpoint-metric", "bleu"], "--best-checkpoint-metric bleu: give --eval-bleu"),
-        ("training", ["--optimizer-overrides", "[1]"], r"--optimizer-overrides \[1\]: give a dictionary"),
         ("validation", ["--model-overrides", "{'a': f()}"], "--model-overrides .*: give a dictionary"),
         ("generation", ["--path", ""], "--path is missing: give a checkpoint"),
         ("generation", ["--constraints"], "--constraints: this command takes no notice of it: use fairseq-interactive"),
-        ("interactive_generation", ["--lm-path", "x.pt"], "--lm-path: .* use fairseq-generate"),
         ("generation", ["--num-shards", 2], "--num-shards 2: fairseq would translate all"),
         ("training", ["-s", "xx"], "--source-lang xx: .* is data of de and en"),
-        ("training", ["-s", "de", "-t", "de"], "--source-lang de and --target-lang de: give two languages"),
     ],
 )
 def test_what_fairseq_would_not_do_is_refused(parse, data, command, given, message):
     with pytest.raises(UserError, match=message):
         parse(command, data, *given)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="fairseq starts a process for each GPU")
-def test_processes_that_would_not_be_started(parse, data):
-    two = ["--distributed-world-size", 2, "--distributed-init-method", "tcp://localhost:1"]
-    with pytest.raises(UserError, match="--distributed-init-method without a GPU would start no process"):
-        parse("training", data, *two)
-    parse("training", data, *two, "--distributed-no-spawn")
 
 
 def test_an_architecture_is_asked_for_but_no_task(monkeypatch, small, generate):
@@ -112,12 +101,6 @@ def test_the_preparation_of_the_text_is_chosen_where_no_option_says_otherwise(da
     assert text_of(data, "--remove-bpe") == (joined_by_option, joined_by_option)
     (data / raw_text.RECORD).unlink()
     assert text_of(data) == (None, None)
-
-
-def test_generation_does_without_the_libraries_of_text(data, parse, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert parse("generation", data).tokenizer is None
-    assert parse("interactive_generation", data).tokenizer == "prepared"  # which then says what is missing
 
 
 @pytest.mark.parametrize("by_stdin", [False, True])
@@ -155,14 +138,6 @@ def test_a_line_that_is_not_utf_8_harms_no_other(tmp_path, capsys):
 def test_what_is_the_user_s_is_told_in_one_line_and_a_mistake_in_the_code_is_not(error, told):
     text = explanation(error)
     assert text is None if told is None else re.match(told, text) and "\n" not in text, text
-
-
-def test_a_program_that_uses_fairseq_keeps_its_tracebacks(monkeypatch, capsys):
-    kept = []
-    monkeypatch.setattr(uncaught, "_hook", lambda *error: kept.append(error))
-    for error in FileNotFoundError("train.en"), UserError("told"):
-        uncaught._excepthook(type(error), error, None)
-    assert (len(kept), capsys.readouterr().err) == (1, "told\n")
 
 
 def fail(_, error):

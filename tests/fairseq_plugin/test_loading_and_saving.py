@@ -165,10 +165,3 @@ def test_what_could_not_be_written_is_gone_and_the_old_stays(tmp_path, small_fil
             write()
     assert sorted(os.listdir(tmp_path)) == ["checkpoint1.pt", "checkpoint_last.pt"]
     assert last.read_bytes() == old
-
-
-def test_ctrl_c_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch, "save", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        checkpoint_utils.torch_persistent_save({}, str(tmp_path / "checkpoint1.pt"))
-    assert os.listdir(tmp_path) == []

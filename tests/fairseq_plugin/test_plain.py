@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from builders import EOS, KINDS, PAD, VARIANTS, batch, build, pairs, shifted
+from builders import KINDS, VARIANTS, batch, build, pairs, shifted
 
 EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
 MODELS = {
@@ -70,13 +70,3 @@ def test_shared_parameters_are_shared():
     ours = build(share_all_embeddings=True).without_fairseq()
     shared = ours.encoder.embed_tokens.weight
     assert ours.decoder.embed_tokens.weight is shared and ours.decoder.output_projection.weight is shared
-
-
-def test_too_long_is_an_error_before_any_arithmetic():
-    ours = build(max_source_positions=5, max_target_positions=4).without_fairseq()
-    longest = torch.tensor([[PAD, PAD, 5, 6, 7, 8, EOS]])
-    ours(longest, torch.tensor([[PAD, EOS, 5, 6, 7]]))
-    with pytest.raises(ValueError, match="6 positions, but the model has 5"):
-        ours(torch.tensor([[5, 6, 7, 8, 9, EOS]]), torch.tensor([[EOS]]))
-    with pytest.raises(ValueError, match="5 positions, but the model has 4"):
-        ours(longest, torch.tensor([[EOS, 5, 6, 7, 8]]))

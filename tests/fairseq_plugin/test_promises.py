@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 import torch
-from builders import EOS, PAD, VARIANTS, batch, build, decode_in_steps, logits, pairs, shifted
+from builders import PAD, VARIANTS, batch, build, decode_in_steps, logits, pairs, shifted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import EQUATIONS, encode, parameters_of, translate_scores
@@ -267,8 +267,3 @@ def test_too_long_is_refused_before_any_arithmetic():
     for state in None, {}:  # all at once, in steps
         with pytest.raises(UserError, match="max-target-positions 13"):
             model.decoder(torch.full((1, 13), 5), encoder_out=None, incremental_state=state)
-
-
-def test_full_context_alignment_is_refused(tiny):
-    with pytest.raises(UserError, match="causal"):
-        tiny.decoder(torch.tensor([[EOS, 5]]), encoder_out=None, full_context_alignment=True)

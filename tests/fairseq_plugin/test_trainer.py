@@ -1,13 +1,10 @@
 """The trainer: trainings that diverge, that cannot begin, that are done, that go on; ``--amp`` on a CPU."""
 
 import os
-from unittest.mock import Mock
 
-import fairseq_cli.train
 import pytest
 import torch
 from fairseq.tasks.fairseq_task import FairseqTask
-from in_this_process import run, training
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
@@ -71,20 +68,6 @@ def test_a_user_s_files_are_left_alone(train, tmp_path):
         train(tmp_path / "file" / "in it")
     train(tmp_path)
     assert (tmp_path / "file").read_text() == (tmp_path / "dummy").read_text() == "mine"
-
-
-def test_an_optimizer_is_asked_for(small, tmp_path):
-    words = [word for word in training(small, tmp_path) if word not in ("--optimizer", "adagrad")]
-    with pytest.raises(UserError, match="--optimizer is missing: give one"):
-        run(fairseq_cli.train, *words)
-
-
-@pytest.mark.parametrize("error", [UserError("told"), KeyError("a mistake in the code")])
-def test_a_mistake_that_is_told_needs_no_dump(train, tmp_path, monkeypatch, error):
-    monkeypatch.setattr(FairseqTask, "train_step", Mock(side_effect=error))
-    with pytest.raises(type(error)):
-        train(tmp_path)
-    assert os.listdir(tmp_path) == ([] if isinstance(error, UserError) else ["crash.pt"])
 
 
 def test_a_training_goes_on_from_its_own_checkpoint_whatever_its_folder_is_called(train, tmp_path):

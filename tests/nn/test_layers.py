@@ -1,9 +1,5 @@
-"""The layers by themselves: pure PyTorch, one graph; an Aff and how it is folded."""
+"""The layers by themselves: one graph; an Aff and how it is folded."""
 
-import ast
-import importlib
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -62,19 +58,6 @@ def test_both_steps_are_the_norm_and_linear_layers_take_in_the_affine_ones(norm)
     assert torch.allclose(post(last(first(pre(x)).tanh())), expected) and isinstance(post, nn.Identity)
 
 
-def test_they_import_torch_and_one_another_alone(tmp_path, monkeypatch):
-    for path in ROOM.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                assert node.level == 1 or node.module.split(".")[0] in ("torch", *sys.stdlib_module_names), path.name
-            elif isinstance(node, ast.Import):
-                assert all(each.name.split(".")[0] in ("torch", *sys.stdlib_module_names) for each in node.names)
-    shutil.copytree(ROOM, tmp_path / "somewhere_else")
-    monkeypatch.syspath_prepend(tmp_path)
-    moved = importlib.import_module("somewhere_else")
-    assert moved.EncoderLayer(moved.LayerConfig(8, 16, 10))(torch.randn(3, 2, 8)).shape == (3, 2, 8)
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_torch_compile_makes_one_graph_of_a_layer(options, causal):
@@ -88,19 +71,3 @@ def test_torch_compile_makes_one_graph_of_a_layer(options, causal):
     assert all(parameter.grad is not None for parameter in plain.parameters())
     plain.eval()
     torch.testing.assert_close(compiled(plain, x, memory, padding), run(plain, x, memory, padding))
-
-
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_beams_share_their_sentence_s_source(options):
-    """Three rows of each sentence read one source, as if each had a copy; sentences can be chosen from it."""
-    decoder, x, memory = layer(True, **options).eval(), torch.randn(5, 6, 8), torch.randn(4, 2, 8)
-    padding = torch.tensor([[False] * 4, [False, False, True, True]])
-    shared, copied = (
-        decoder.source(memory, padding),
-        decoder.source(memory[:, [0, 0, 0, 1, 1, 1]], padding[[0] * 3 + [1] * 3]),
-    )
-    attended = decoder.step(x, shared, None, True)
-    for got, expected in zip(attended, decoder.step(x, copied, None, True), strict=True):
-        torch.testing.assert_close(got, expected)
-    chosen = decoder.step(x[:, 3:], shared.reorder(torch.tensor([1])), None)
-    torch.testing.assert_close(chosen[0], attended[0][:, 3:])

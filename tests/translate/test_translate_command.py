@@ -16,8 +16,7 @@ from resmlp_mt.cli import main
 from resmlp_mt.common import progress
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate import lines as line_by_line
-from resmlp_mt.translate.lines import GrowingFile, LineTranslator, TranslationJob, Window
-from resmlp_mt.translate.options import EngineOptions, Options
+from resmlp_mt.translate.lines import GrowingFile, Window
 
 
 @pytest.fixture
@@ -71,12 +70,6 @@ def test_line_for_line_in_many_windows_and_by_a_cluster_too(run, expected, small
     options = {"processes": False, "protocol": "tcp", "dashboard_address": None}
     with distributed.LocalCluster(1, threads_per_worker=2, **options) as dask:
         assert run("--cluster", dask.scheduler_address, given=text_of(4 * TEXTS)) == text_of(4 * expected)
-
-
-def test_a_machine_with_another_model_is_refused(folder):
-    work = TranslationJob(str(folder), "another checksum", "in", Options(), EngineOptions())
-    with pytest.raises(UserError, match=r"holds another model on .*: copy the folder there"):
-        LineTranslator(work)
 
 
 def test_processes_give_the_same_in_order(folder, tmp_path):
@@ -194,16 +187,10 @@ def test_another_model_is_refused(run, broken_off, files, folder):
     assert "begun with model" in failure(run, *files, "--beam", 2, "--resume", model=other)
 
 
-def test_a_line_that_is_too_long_may_be_split_then_and_no_other_is_cut(run, tmp_path, files, small_windows):
-    text = text_of([*TEXTS, LONG])
-    (tmp_path / "in").write_bytes(text + b"\xff\n")
-    split = [*files, "--resume", "--too-long", "split"]
-    assert "in:6: 85 tokens" in failure(run, *files) and "in:7: not UTF-8" in failure(run, *split)
-    (tmp_path / "in").write_bytes(text)
-    for other in "error", "truncate":
-        with pytest.raises(UserError, match=f"begun with too_long split, not {other}: give the same, or remove it"):
-            GrowingFile(tmp_path / "out", {"too_long": other}, True)
-    run(*split)
+def test_a_line_that_was_too_long_may_be_split_by_the_run_that_goes_on(run, tmp_path, files, small_windows):
+    (tmp_path / "in").write_bytes(text := text_of([*TEXTS, LONG]))
+    assert "in:6: 85 tokens" in failure(run, *files)
+    run(*files, "--resume", "--too-long", "split")
     assert (tmp_path / "out").read_bytes() == run("--too-long", "split", given=text)
 
 
