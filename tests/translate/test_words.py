@@ -1,7 +1,8 @@
-"""From subwords to words, by hand-made examples."""
+"""From subwords to words, and numbers in both texts, by hand-made examples."""
 
 import pytest
 
+from resmlp_mt.translate.numbers import check_numbers
 from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
 
 
@@ -38,3 +39,19 @@ def test_links_of_subwords_and_of_words():
     assert links(words) == [(0, 0), (1, 1), (2, 2)]
     assert links([]) == links(word_alignment([], [0], [])) == []
     assert word_scores("Ein Huhn", [0, 1, 1], [-1.0, -0.5, -0.25]) == [("Ein", -1.0), ("Huhn", -0.75)]
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "missing", "new"),
+    [
+        ("1,000 men on May 3 at 10:30", "Am 3. Mai um 10.30 Uhr 1.000 Leute", [], []),
+        ("1,234.5 or 1234.5 or 1 234 567", "1.234,5 oder 1.234,5 oder 1.234.567", [], []),
+        ("on 3/4/2020, 2.50 each", "am 3.4.2020, je 2,50", [], []),
+        ("2 of 2 for 1.5", "2 für 15", ["2", "1.5"], ["15"]),
+        ("1,000", "1", ["1,000"], ["1"]),
+        ("two men", "2 Männer", [], ["2"]),
+    ],
+)
+def test_numbers_that_are_missing_or_new(source, translation, missing, new):
+    assert check_numbers(source, translation) == (missing, new)
+    assert check_numbers(translation, source) == (new, missing)
