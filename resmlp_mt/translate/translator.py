@@ -13,8 +13,10 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
+from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.compiled import compiled_model
+from resmlp_mt.translate.constraints import Constraints, Demand, Forms, Rules, rules_of
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
 from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load
 from resmlp_mt.translate.options import EngineOptions, Options
@@ -44,10 +46,15 @@ class Translation:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text's subwords, and the numbers of each part that is translated by itself, ``</s>`` last."""
+    """A text's subwords, and the numbers of each part that is translated by itself, ``</s>`` last.
+
+    ``forced``: of each part the constraints; of each constraint the forms of which one must come out, in token numbers
+    without ``</s>``. Empty: none of any part. Those of the options' glossary come to them.
+    """
 
     pieces: list[str]
     parts: list[list[int]]
+    forced: Sequence[Sequence[Forms]] = ()
 
 
 class Translator:
@@ -134,11 +141,16 @@ class Translator:
         parts = [part for text in texts for part in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
-        for batch in batches(list(map(len, parts)), options.batch_tokens):
+        rules, demands = self._demands(texts, options)
+        for batch in batches(list(map(len, parts)), options.batch_tokens, demands):
             rows = [torch.tensor(parts[number]) for number in batch]
             source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
-            candidates = None if shortlist is None else shortlist.candidates(source)
-            for number, hypotheses in zip(batch, search(self._searched, source, END, options, candidates), strict=True):
+            asked = [demand for number in batch if (demand := demands[number]) is not None]
+            constraints = Constraints(asked, rules.spelling, rules.avoided, self.device) if asked else None
+            more = [demand.tokens for demand in asked]
+            candidates = None if shortlist is None else shortlist.candidates(source, more)
+            searched = search(self._searched, source, END, options, candidates, constraints)
+            for number, hypotheses in zip(batch, searched, strict=True):
                 if len(hypotheses) < options.n_best:
                     told = f"a text has only {len(hypotheses)} translations of so few tokens"
                     raise UserError(f"n_best {options.n_best}: {told}: give a smaller n_best or a larger max_len_b")
@@ -150,6 +162,19 @@ class Translator:
             else options.n_best * [Translation("", 0.0, [], [], [] if options.alignment else None)]
             for text in texts
         ]
+
+    def _demands(self, texts: Sequence[Encoded], options: Options) -> tuple[Rules, list[Demand | None]]:
+        """What the options and the texts themselves want of the translation of each part; None: nothing."""
+        rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+        demands = []
+        for text in texts:
+            start = 0
+            for number, part in enumerate(text.parts):
+                end = start + len(part) - 1
+                words = joined(" ".join(text.pieces[start:end]), self.tokenizer.settings.subwords)
+                demands.append(rules.demand(words, number == 0, text.forced[number] if text.forced else ()))
+                start = end
+        return rules, demands
 
     def _joined(self, text: Encoded, parts: Sequence[Hypothesis], penalty: float) -> Translation:
         """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
@@ -191,12 +216,16 @@ class Translator:
         return rows
 
 
-def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Which sentences are translated together: of like lengths, the longest first, with so many tokens at most."""
+def batches(lengths: Sequence[int], tokens: int, demands: Sequence[Demand | None] = ()) -> Iterator[list[int]]:
+    """Which sentences are translated together: of like lengths, the longest first, with so many tokens at most.
+
+    With demands, those of a batch have none, or all as many forced tokens, since that is how wide their search is.
+    """
+    missing = [-1 if demand is None else demand.missing for demand in demands] or [-1] * len(lengths)
     batch: list[int] = []
     longest = 0
-    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-        if batch and longest * (len(batch) + 1) > tokens:
+    for number in sorted(range(len(lengths)), key=lambda number: (missing[number], -lengths[number])):
+        if batch and (longest * (len(batch) + 1) > tokens or missing[number] != missing[batch[0]]):
             yield batch
             batch = []
         longest = longest if batch else lengths[number]
