@@ -72,6 +72,10 @@ def translate() -> argparse.ArgumentParser:
 
 
 def _translate(args: argparse.Namespace) -> None:
+    if args.glossary:
+        from resmlp_mt.translate.constraints import read_glossary
+
+        args.glossary = read_glossary(args.glossary)
     options, engine = given(args, Options), given(args, EngineOptions)
 
     from resmlp_mt.common.progress import Progress

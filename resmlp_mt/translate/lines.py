@@ -40,6 +40,7 @@ class TranslationJob:
     def identity(self) -> dict[str, Any]:
         """All that decides what comes out for a line, as JSON values."""
         options = {name: value for name, value in asdict(self.options).items() if name != "batch_tokens"}
+        options.update(glossary=list(map(list, self.options.glossary)) or None, avoid=list(self.options.avoid) or None)
         how = {"precision": self.engine.precision, "engine": self.engine.engine}
         layout = {"scores": self.scores, "json": self.json, "alignments": self.alignments}
         return {"model": self.checksum, **how, **options, **layout}
