@@ -67,8 +67,9 @@ class Avoided:
             list
         )  # by a text, the tokens that begin with it and end a word there
         for number, text in enumerate(self._texts):
-            for cut in range(1, len(text)):
-                if not LETTER.match(text[cut]):
+            for cut in range(1, len(text) + 1):
+                within = LETTER.match(text[cut - 1]) and LETTER.match(f"{text}x"[cut])  # what follows it may be a letter
+                if not within:
                     finishing[text[:cut]].append(number)
         self._barred: dict[str, list[int]] = defaultdict(
             list
@@ -180,16 +181,14 @@ class Constraints:
         previous = tokens[:, -1].view(sentences, beams)[:, rows]
         progress, met, left = self._advanced(rows, previous, symbols)
 
-        # in each bank, how many that go on are better: the best one is kept; an end has to be among as many as there
-        # are beams to which nothing is missing
+        # in each bank, how many that go on are better: the best one is kept, and ends are possible among the best K
         totals, order = totals.sort(dim=1, descending=True, stable=True)
         symbols, left, rows = symbols.gather(1, order), left.gather(1, order), rows[order]
         possible, ends = totals.isfinite(), symbols.eq(END)
         banks = left.unsqueeze(2) == torch.arange(self.missing + 1, device=left.device)
         going_on = banks & (possible & ~ends).unsqueeze(2)
         better = (going_on.cumsum(1) - going_on.long()).gather(2, left.unsqueeze(2)).squeeze(2)
-        complete = self._state[2].eq(0).sum(1, keepdim=True)
-        ends = ends & possible & (better < complete)
+        ends = ends & possible & (better < beam)
         first = torch.where(possible & better.eq(0), left, self.missing + 1)  # those to which least is missing first
         first = first.masked_fill(symbols.eq(END), self.missing + 2).masked_fill(ends, -1)
         chosen = first.sort(dim=1, stable=True).indices[:, : 2 * beam]
