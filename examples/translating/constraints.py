@@ -4,8 +4,8 @@
     python examples/translating/constraints.py FOLDER test.en test.de --json results.json
 
 For each sentence a term is taken from its reference: one that the plain translation has not ("new"), or one that it has
-too ("known", as most of a usual glossary); a word of the plain translation is avoided; and the reference's first words
-are a prefix. All translations are scored beside the plain ones.
+too ("known", as most of a usual glossary); a word is avoided that the plain translation has, and the reference perhaps
+not ("wrong"); and the reference's first words are a prefix. All translations are scored beside the plain ones.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from resmlp_mt import Translator
 from resmlp_mt.common.files import read_lines, write_json
@@ -24,7 +25,7 @@ from resmlp_mt.score.scoring import detokenized_scores
 from resmlp_mt.translate.options import Options
 
 LETTERS = 4  # of a term, at least
-Check = Callable[[str, str], bool]
+Check = Callable[[str, Any], bool]
 
 
 def words(text: str) -> list[str]:
@@ -65,25 +66,29 @@ def main() -> None:
     language = translator.tokenizer.settings.target_language
     plain = [each.text for each in translator.translate(sources)]
     counts = Counter(word for text in references for word in words(text))
-    new, known, avoid, begin = [], [], [], []
+    new, known, begin = [], [], []
+    avoid: list[Any] = []
+    wrong: list[Any] = []
     for reference, text in zip(references, plain, strict=True):
         new.append(rarest([word for word in words(reference)[1:] if not has(text, word)], counts))
         known.append(rarest([word for word in words(reference)[1:] if has(text, word)], counts))
         avoid.append(rarest(words(text), counts))
+        wrong.append(rarest([word for word in words(text) if not has(reference, word)], counts))
         begin.append(" ".join(reference.split()[:2]).rstrip(",.") if words(reference) else None)
 
-    def singly(name: str, values: Sequence[str | None]) -> list[str]:
+    def singly(name: str, values: Sequence[Any]) -> list[str]:
         calls = zip(sources, values, strict=True)
         return [translator.translate(text, **({name: value} if value else {})).text for text, value in calls]
 
-    tests: dict[str, tuple[Sequence[str | None], list[str], Check]] = {
+    def lacks(text: str, word: list[str]) -> bool:
+        return not re.search(rf"(?<![\w-]){re.escape(*word)}(?![\w-])", text)
+
+    avoid, wrong = ([None if word is None else [word] for word in some] for some in (avoid, wrong))
+    tests: dict[str, tuple[Sequence[Any], list[str], Check]] = {
         "a new term": (new, with_terms(translator, sources, new), has),
         "a known term": (known, with_terms(translator, sources, known), has),
-        "a word avoided": (
-            avoid,
-            singly("avoid", [word and [word] for word in avoid]),
-            lambda text, word: not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text),
-        ),
+        "a word avoided": (avoid, singly("avoid", avoid), lacks),
+        "a wrong word avoided": (wrong, singly("avoid", wrong), lacks),
         "a prefix": (begin, singly("prefix", begin), str.startswith),
     }
     results = {}
