@@ -256,8 +256,9 @@ def test_the_document_tells_what_is_asked_and_answered(client):
     assert whole["openapi"] == "3.1.0"
     schemas = whole["components"]["schemas"]
 
-    def schema(holder):
-        return schemas[holder["content"]["application/json"]["schema"]["$ref"].removeprefix("#/components/schemas/")]
+    def schema(holder, number=0):
+        found = holder["content"]["application/json"]["schema"]
+        return schemas[found.get("oneOf", [found])[number]["$ref"].removeprefix("#/components/schemas/")]
 
     assert whole["paths"]["/translate"]["post"]["responses"].keys() >= {"200", "400", "403", "413", "415", "429", "503"}
     answers = {"/translate": client.ask(body={"texts": ["a"]}), "/mixing": client.ask("/mixing?position=1")}
@@ -265,6 +266,7 @@ def test_the_document_tells_what_is_asked_and_answered(client):
         (operation,) = whole["paths"][path].values()
         assert schema(operation["responses"]["200"])["properties"].keys() == answer.values.keys()
         assert schema(operation["responses"]["403"])["properties"].keys() == {"error"}
+    assert schema(whole["paths"]["/translate"]["post"]["requestBody"], 1)["required"] == ["q", "source", "target"]
     request = schema(whole["paths"]["/translate"]["post"]["requestBody"])
     options = schemas[request["properties"]["options"]["$ref"].rpartition("/")[2]]
     assert request["required"] == ["texts"] and options["properties"]["beam"]["maximum"] == 5
