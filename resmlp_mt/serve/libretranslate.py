@@ -1,17 +1,17 @@
 """LibreTranslate's interface, so that its clients work with this server: what they ask, and what they are answered."""
 
 import functools
-import itertools
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.batching import Job
+from resmlp_mt.serve.documents import Document, Unchanged, document_of, shares
 from resmlp_mt.serve.settings import Access, Limits
 from resmlp_mt.text.tokenizer import TextSettings
 from resmlp_mt.translate.options import Options
@@ -57,38 +57,10 @@ def fields_of(body: bytes, content_type: str, query: Mapping[str, str]) -> dict[
     if is_form(content_type):
         return {**query, **dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))}
     try:
-        values = json.loads(body)
-    except (ValueError, RecursionError):  # our own interface tells what is wrong
+        values = from_json(body)
+    except ValueError:  # our own interface tells what is wrong
         return None
     return values if isinstance(values, dict) and values.keys() & {"q", "source", "target"} else None
-
-
-class Unchanged:
-    """A text that needs no translation."""
-
-    sentences: tuple[str, ...] = ()
-
-    def __init__(self, text: str):
-        self._text = text
-
-    def joined(self, translations: object) -> str:
-        return self._text
-
-
-class Lines:
-    """A text whose lines are translated by themselves."""
-
-    def __init__(self, text: str):
-        self._lines = text.split("\n")
-        self.sentences = [line for line in self._lines if line.strip()]
-
-    def joined(self, translations: Sequence[Translation]) -> str:
-        left = iter(translations)
-        return "\n".join(next(left).text if line.strip() else line for line in self._lines)
-
-
-def document_of(text: str, kind: str) -> Any:
-    return Lines(text)
 
 
 class LibreTranslate:
@@ -150,10 +122,8 @@ class LibreTranslate:
         options = Options(n_best=1 + asked.alternatives, too_long="split", alignment=asked.format == "html")
 
         def answer(found: list[list[Translation]]) -> bytes:
-            left = iter(found)
             best, others = [], []
-            for document in documents:
-                sentences = list(itertools.islice(left, len(document.sentences)))
+            for document, sentences in zip(documents, shares(documents, found), strict=True):
                 first, *rest = (document.joined([each[rank] for each in sentences]) for rank in range(options.n_best))
                 best.append(first)
                 others.append(rest)
@@ -165,7 +135,7 @@ class LibreTranslate:
 
         return Job([sentence for each in documents for sentence in each.sentences], options, answer)
 
-    def _document(self, text: str, source: str, asked: LibreTranslateRequest) -> Any:
+    def _document(self, text: str, source: str, asked: LibreTranslateRequest) -> Document:
         if source == asked.target:
             return Unchanged(text)
         if (source, asked.target) != (self._source, self._target):

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import Field as DataclassField
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from resmlp_mt import __version__
 from resmlp_mt.serve.batching import Job
+from resmlp_mt.serve.documents import FORMATS, document_of, shares
 from resmlp_mt.serve.libretranslate import Detected, LibreTranslateRequest, Translated
 from resmlp_mt.serve.settings import Limits
 from resmlp_mt.translate.options import Options
@@ -28,11 +29,30 @@ class Request(BaseModel):
     texts: list[str]
     options: dict[str, Any] = {}
 
-    def job(self) -> Job:
-        def answer(found: list[list[Translation]]) -> bytes:
-            return Answer(results=[_result(each) for each in found]).model_dump_json().encode()
+    format: Literal[FORMATS] | None = Field(  # type: ignore[valid-type]
+        None, description="Each text is a document of this kind, of any number of sentences, which keeps its layout."
+    )
 
-        return Job(self.texts, Options(**self.options), answer, "texts")
+    def job(self) -> Job:
+        options = Options(**self.options)
+        if self.format is None:
+            return Job(self.texts, options, lambda found: _body(Answer(results=list(map(_result, found)))), "texts")
+        documents = [document_of(text, self.format) for text in self.texts]
+        options = replace(options, alignment=options.alignment or self.format == "html")
+
+        def answer(found: list[list[Translation]]) -> bytes:
+            told = []
+            for document, share in zip(documents, shares(documents, found), strict=True):
+                pairs = zip(document.sentences, share, strict=True)
+                sentences = [Sentence(source=source, **dict(_result(each))) for source, each in pairs]
+                told.append(TranslatedDocument(text=document.joined([best for best, *_ in share]), sentences=sentences))
+            return _body(DocumentsAnswer(documents=told))
+
+        return Job([sentence for each in documents for sentence in each.sentences], options, answer)
+
+
+def _body(answer: BaseModel) -> bytes:
+    return answer.model_dump_json().encode()
 
 
 def request_model(limits: Limits) -> type[Request]:
@@ -78,6 +98,19 @@ class Answer(BaseModel):
     results: list[Result] = Field(description="For each text, in order.")
 
 
+class Sentence(Result):
+    source: str
+
+
+class TranslatedDocument(BaseModel):
+    text: str = Field(description="The best translations of its sentences.")
+    sentences: list[Sentence]
+
+
+class DocumentsAnswer(BaseModel):
+    documents: list[TranslatedDocument] = Field(description="For each text, in order.")
+
+
 def _result(translations: list[Translation]) -> Result:
     hypotheses = [Hypothesis.model_validate(each, from_attributes=True) for each in translations]
     return Result(source_tokens=translations[0].source_tokens, translations=hypotheses)
@@ -97,6 +130,7 @@ class Health(BaseModel):
     target_language: str
     longest_source: int = Field(description="Tokens that the model takes at once.")
     waiting: int = Field(description="Requests.")
+    formats: list[str] = Field(description="Kinds of documents.")
 
 
 class Refusal(BaseModel):
@@ -112,7 +146,7 @@ class Language(BaseModel):
 def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
     """The OpenAPI document (version 3.1) of a server."""
     asked = request_model(limits)
-    answers = Answer, Translated, Detected, Language, Mixing, Health, Refusal
+    answers = Answer, DocumentsAnswer, Translated, Detected, Language, Mixing, Health, Refusal
     models = [
         *((model, "serialization") for model in answers),
         *((model, "validation") for model in (asked, LibreTranslateRequest)),
@@ -146,7 +180,7 @@ def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
 
     both = "Translate texts: with the field texts by this server's own interface, with q by LibreTranslate's"
     statuses = [400, *token, 403, 413, 415, 429, 503]
-    translate = operation("translate", both, reference(Answer, Translated), statuses)
+    translate = operation("translate", both, reference(Answer, DocumentsAnswer, Translated), statuses)
     form = reference(LibreTranslateRequest)
     translate["requestBody"] = {"required": True, **content(reference(asked, LibreTranslateRequest), form)}
     summary = "Which of the model's two languages a text is likelier in, by its sequences of letters (py3langid)"

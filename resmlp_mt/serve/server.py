@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.batching import Batcher, FullError, Job
+from resmlp_mt.serve.documents import FORMATS
 from resmlp_mt.serve.libretranslate import LibreTranslate, fields_of, is_form
 from resmlp_mt.serve.protocol import Health, Mixing, document, request_model
 from resmlp_mt.serve.settings import Access, Limits
@@ -123,6 +124,7 @@ class Service:
             target_language=languages.target_language,
             longest_source=self._translator.model.encoder.limit - 1,
             waiting=self._batcher.waiting,
+            formats=list(FORMATS),
         )
         return JSONResponse(health.model_dump())
 

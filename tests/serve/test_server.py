@@ -66,6 +66,23 @@ def test_a_translation(client):
     assert client.ask("/mixing?position=2").values == {"position": 2, "layers": [[[1, 1, 1], [-1, -1, -1]], None]}
 
 
+def test_a_document_keeps_its_lines(client):
+    options = {"n_best": 2}
+    (document,) = client.ask(body={"texts": ["two dogs\n\n run fast\n"], "format": "text", "options": options}).values[
+        "documents"
+    ]
+    assert document["text"] == "dogs two\n\nfast run\n"
+    sentences = document["sentences"]
+    assert [each["source"].split() for each in sentences] == [each["source_tokens"] for each in sentences]
+    assert [[each["text"] for each in sentence["translations"]] for sentence in sentences] == [
+        ["dogs two", "dogs two"],
+        ["fast run", "fast run"],
+    ]
+    assert client.ask(body={"texts": ["", "\n"], "format": "text"}).values == {
+        "documents": [{"text": "", "sentences": []}, {"text": "\n", "sentences": []}]
+    }
+
+
 def asking(values=None, **arguments):
     return {"body": {"texts": ["a"], "options": values} if isinstance(values, dict) else values, **arguments}
 
@@ -80,6 +97,7 @@ BAD = [  # request, status, what the one line says
     ({"body": {"texts": ["a", 1]}}, 400, "texts.1: "),
     ({"body": {"texts": ["a"], "text": 1}}, 400, "text: "),
     ({"body": {"texts": ["a"], "options": []}}, 400, "options: "),
+    ({"body": {"texts": ["a"], "format": "pdf"}}, 400, "format: "),
     (asking({"batch_tokens": 1}), 400, "options.batch_tokens: "),
     *((asking({"beam": beam}), 400, "options.beam: ") for beam in (0, 6, True, None, 3.0, "3", 10**30)),
     (asking({"beam": 6}), 400, "options.beam: Input should be less than or equal to 5"),
