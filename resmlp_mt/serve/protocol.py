@@ -85,6 +85,12 @@ class Hypothesis(BaseModel):
     alignment: list[list[Weight]] | None = Field(
         description="T x S+1: for each token, the weights of the source's tokens and, last, of its end."
     )
+    token_scores: list[Weight] = Field(description="The natural log-probability of each token.")
+    words: list[tuple[str, Weight]] = Field(description="The text, split at white space; each word's log-probability.")
+    word_links: list[tuple[int, int]] | None = Field(
+        description="With alignment: of words of the translation, the source's word that each attends to most; both "
+        "texts split at white space; [source, target], counted from 0."
+    )
 
 
 class Result(BaseModel):

@@ -14,6 +14,7 @@ from typing import IO, Any
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, PathLike, binary_lines, lock, opened, writing
 from resmlp_mt.translate.options import EngineOptions, Options
+from resmlp_mt.translate.words import links
 
 FIRST_WINDOW = 64  # lines: the first ones are out soon
 WINDOW = 2048  # lines: enough to make batches of like lengths
@@ -81,16 +82,13 @@ class LineTranslator:
         for each in translations:
             columns = [f"{each.score:.4f}", each.text] if self._work.scores else [each.text]
             if each.alignment is not None:
-                columns.append(" ".join(links(each.alignment)))
+                columns.append(moses(links(each.alignment)))
             yield "\t".join(columns)
 
 
-def links(alignment: list[list[float]]) -> Iterator[str]:
-    """``source-target`` of each target token that attends most to a token of the source (and not to ``</s>``)."""
-    for target, row in enumerate(alignment):
-        source = max(range(len(row)), key=row.__getitem__)
-        if source < len(row) - 1:
-            yield f"{source}-{target}"
+def moses(pairs: Iterable[tuple[int, int]]) -> str:
+    """Links as Moses writes them: ``0-0 1-2``, source first."""
+    return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
 def windows(lines: Iterable[bytes], done: int = 0) -> Iterator[Window]:

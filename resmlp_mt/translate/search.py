@@ -21,6 +21,7 @@ class Hypothesis:
 
     tokens: list[int]  # without </s>
     score: float  # by which it is ranked, in natural logarithms
+    token_scores: list[float]  # log-probabilities of the tokens and, last, of </s>
     attention: Tensor | None = None  # the last layer's, mean of heads, T x S, </s> among both; if asked for and there
 
 
@@ -49,6 +50,7 @@ def search(
     found = torch.zeros_like(sentences)  # hypotheses of each of these
     scores = torch.zeros(source.size(0), 1, device=source.device)  # of their beams; one beam before the first step
     tokens = sentences.new_full((source.size(0), 1), eos)  # a row a beam
+    totals = scores  # of the same rows, after each token: BK x T
     attention: Tensor | None = None  # the same rows, x T x S
     known = lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in known]
@@ -68,12 +70,14 @@ def search(
             chosen = best.rows[:, :beam][ending]
             # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
             weight = float(step + 1) ** penalty
-            totals, rows = best.totals[:, :beam][ending].tolist(), tokens[chosen, 1:].tolist()
+            rows = tokens[chosen, 1:].tolist()
+            through = torch.cat([totals[chosen], best.totals[:, :beam][ending].unsqueeze(1)], 1)
+            gains = through.diff(dim=1).tolist()
             owners = sentences.unsqueeze(1).expand_as(ending)[ending].tolist()
             attended = None if attention is None else attention[chosen]
-            for number, (owner, row, total) in enumerate(zip(owners, rows, totals, strict=True)):
+            for number, (owner, row, total) in enumerate(zip(owners, rows, through[:, -1].tolist(), strict=True)):
                 kept = None if attended is None else attended[number, :, : known[owner]]
-                ended[owner].append(Hypothesis(row, total / weight, kept))
+                ended[owner].append(Hypothesis(row, total / weight, gains[number], kept))
             found = found + ending.sum(1)
 
         going_on = (found < beam) & (longest > step)
@@ -86,6 +90,7 @@ def search(
         chosen = best.rows.gather(1, best.kept).flatten()
         scores = best.totals.masked_fill(best.ends, -torch.inf).gather(1, best.kept)  # nothing follows </s>
         tokens = torch.cat([tokens[chosen], best.symbols.gather(1, best.kept).view(-1, 1)], 1)
+        totals = torch.cat([totals[chosen], scores.view(-1, 1)], 1)
         if attention is not None:
             attention = attention[chosen]
         state.reorder(chosen, left)

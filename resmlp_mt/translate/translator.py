@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
 from resmlp_mt.translate.shortlist import read_shortlist
+from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
 
 SENTENCE_ENDS = ".!?…;:"
 
@@ -33,6 +34,10 @@ class Translation:
         score: by which translations are ranked, in natural logarithms; 0 for a text without a word
         alignment: T x S+1, for each token the weights of the source's tokens and, last, of ``</s>``: the last layer's
             cross-attention, the mean of its heads. None if it was not asked for, or the model has none
+        token_scores: the log-probability of each token; what is missing to that of the whole is ``</s>``'s
+        words: ``text.split()``, each with its log-probability, the sum of its tokens'
+        word_links: of each word of the translation the one of ``source.split()`` to which it attends most, as
+            ``(source, target)`` counted from 0; none that attends most to ``</s>``. None as ``alignment``
     """
 
     text: str
@@ -40,12 +45,16 @@ class Translation:
     tokens: list[str]  # T subwords
     source_tokens: list[str]  # S subwords
     alignment: list[list[float]] | None = None
+    token_scores: list[float] = field(default_factory=list)
+    words: list[tuple[str, float]] = field(default_factory=list)
+    word_links: list[tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text's subwords, and the numbers of each part that is translated by itself, ``</s>`` last."""
+    """A text, its subwords, and the numbers of each part that is translated by itself, ``</s>`` last."""
 
+    text: str
     pieces: list[str]
     parts: list[list[int]]
 
@@ -123,7 +132,7 @@ class Translator:
         if too_long == "truncate":
             pieces = pieces[:most]
         parts = split(pieces, most, self.tokenizer.settings.subwords) if pieces else ()
-        return Encoded(pieces, [self.tokenizer.numbers(part) for part in parts])
+        return Encoded(text, pieces, [self.tokenizer.numbers(part) for part in parts])
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
@@ -147,7 +156,7 @@ class Translator:
         return [
             [self._joined(text, each, penalty) for each in zip(*(next(left) for _ in text.parts), strict=True)]
             if text.parts
-            else options.n_best * [Translation("", 0.0, [], [], [] if options.alignment else None)]
+            else options.n_best * [_nothing(options.alignment)]
             for text in texts
         ]
 
@@ -156,23 +165,32 @@ class Translator:
         lengths = [len(part.tokens) + 1 for part in parts]
         total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
         tokens: list[int] = []
+        scores: list[float] = []
         weights: list[list[float]] = []
         start = 0
         for numbers, part in zip(text.parts, parts, strict=True):
             tokens += part.tokens
+            scores += part.token_scores[:-1]
             end = start + len(numbers) - 1
             if part.attention is not None:
                 before, behind = [0.0] * start, [0.0] * (len(text.pieces) - end)
                 for row in part.attention[:-1].tolist():
                     weights.append([*before, *row[:-1], *behind, row[-1]])
             start = end
-        return Translation(
-            self.tokenizer.decode(tokens),
+        running, pieces = self.tokenizer.decode(tokens), [self.tokenizer.target[number] for number in tokens]
+        words = word_numbers(pieces, running, self.tokenizer.settings.subwords)
+        found = Translation(
+            running,
             total / sum(lengths) ** penalty,
-            self.tokenizer.target_pieces(tokens),
+            pieces,
             text.pieces,
-            None if parts[0].attention is None else weights,
+            token_scores=scores,
+            words=word_scores(running, words, scores),
         )
+        if parts[0].attention is None:
+            return found
+        source = word_numbers(text.pieces, text.text, self.tokenizer.settings.subwords)
+        return replace(found, alignment=weights, word_links=links(word_alignment(weights, source, words)))
 
     def mixing_rows(self, positions: int) -> list[Tensor | None]:
         """Which earlier positions each of T positions of a translation reads, where a Transformer has self-attention.
@@ -189,6 +207,11 @@ class Translator:
             matrix = mixing.rows(0, positions).detach() if isinstance(mixing, TokenMixing) else None
             rows.append(matrix.unsqueeze(0) if matrix is not None and matrix.dim() == 2 else matrix)
         return rows
+
+
+def _nothing(alignment: bool) -> Translation:
+    """The translation of a text without a word."""
+    return Translation("", 0.0, [], [], [] if alignment else None, word_links=[] if alignment else None)
 
 
 def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:

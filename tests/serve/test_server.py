@@ -56,11 +56,12 @@ def test_a_translation(client):
     assert answer.status == 200
     first, second = answer.values["results"]
     assert first["source_tokens"] == ["two", "dogs"]
-    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], "alignment": [[0, 1, 0], [1, 0, 0]]}
+    nothing = {"token_scores": [], "words": [], "word_links": None}
+    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], "alignment": [[0, 1, 0], [1, 0, 0]], **nothing}
     assert first["translations"] == [best, {**best, "score": -0.5}]
     assert [each["text"] for each in second["translations"]] == ["", ""]
     (result,) = client.ask(body={"texts": ["Grüße 🙂"]}).values["results"]
-    plain = {"text": "🙂 Grüße", "score": 0.0, "tokens": ["🙂", "Grüße"], "alignment": None}
+    plain = {"text": "🙂 Grüße", "score": 0.0, "tokens": ["🙂", "Grüße"], "alignment": None, **nothing}
     assert result["translations"] == [plain]
     assert client.ask(body={"texts": []}).values == {"results": []}
     assert client.ask("/mixing?position=2").values == {"position": 2, "layers": [[[1, 1, 1], [-1, -1, -1]], None]}
@@ -308,6 +309,9 @@ def test_a_model_behind_it(tmp_path):
             assert (found["text"], found["tokens"]) == (each.text, each.tokens)
             assert found["score"] == pytest.approx(each.score, abs=1e-5)
             assert found["alignment"] == [pytest.approx(weights, abs=1e-4) for weights in each.alignment]
+            assert found["token_scores"] == pytest.approx(each.token_scores, abs=1e-3)
+            assert found["words"] == [[word, pytest.approx(score, abs=1e-3)] for word, score in each.words]
+            assert found["word_links"] == list(map(list, each.word_links))
     matrices = translator.mixing_rows(4)
     torch.testing.assert_close(torch.tensor(row.values["layers"]), torch.stack(matrices)[:, :, 3], atol=1e-4, rtol=0)
 

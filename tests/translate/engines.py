@@ -9,11 +9,13 @@ OPTIONS = [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max
 
 
 def assert_equal(found, expected, tolerance=1e-4):
-    """The same translations with scores as near as that, for each text one or a list."""
+    """The same translations with scores as near as that, of tokens too, for each text one or a list."""
     for pair in zip(found, expected, strict=True):
         one, other = (each if isinstance(each, list) else [each] for each in pair)
         assert [each.tokens for each in one] == [each.tokens for each in other]
         assert [each.score for each in one] == pytest.approx([float(each.score) for each in other], abs=tolerance)
+        for each, like in zip(one, other, strict=True):
+            assert each.token_scores == pytest.approx(like.token_scores, abs=10 * tolerance)
 
 
 def check_same_translations(engine, pytorch, options):

@@ -34,7 +34,18 @@ def by_fairseq(model, sources, options, words=40):
     generator.vocab_size = len(model.decoder.dictionary)
     tokens = batch(sources, left_pad=True)
     found = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}})
-    return [[SimpleNamespace(**{**one, "tokens": one["tokens"].tolist()[:-1]}) for one in each] for each in found]
+    return [
+        [
+            SimpleNamespace(
+                tokens=one["tokens"].tolist()[:-1],
+                score=one["score"],
+                token_scores=one["positional_scores"].tolist(),
+                attention=one["attention"],
+            )
+            for one in each
+        ]
+        for each in found
+    ]
 
 
 def ready(seed=4, **options):

@@ -12,6 +12,8 @@ from translate.small_folder import TEXTS as SENTENCES
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translate.model_folder import load
 from resmlp_mt.translate.precision import PackedLinear
 from resmlp_mt.translate.translator import Translation, split
 
@@ -59,9 +61,22 @@ def test_nothing_is_translated_to_nothing_and_a_token_attends_to_the_source(tran
         assert len(found.alignment) == len(found.tokens)
         for row in found.alignment:
             assert (len(row), sum(row)) == (len(found.source_tokens) + 1, pytest.approx(1, abs=1e-5))
-    assert aligned[2] == Translation("", 0.0, [], [], [])
+    assert aligned[2] == Translation("", 0.0, [], [], [], word_links=[])
     assert translator.translate(" ") == Translation("", 0.0, [], [])
     assert [each.text for each in translator.translate("", n_best=3)] == ["", "", ""]
+
+
+def test_scores_of_tokens_and_words_are_those_of_teacher_forcing(translator, folder):
+    model, tokenizer, _ = load(folder)
+    for found in translator.translate(TEXTS[0], n_best=4):
+        numbers = [END, *map(tokenizer.target.index, found.tokens)]
+        with torch.no_grad():
+            scores = model(torch.tensor([tokenizer.encode(TEXTS[0])]), torch.tensor([numbers]))[0].log_softmax(1)
+        expected = scores[range(len(found.tokens)), numbers[1:]].tolist()
+        assert found.token_scores == pytest.approx(expected, abs=1e-4)
+        assert found.score * len(numbers) == pytest.approx(sum(expected) + scores[-1, END].item(), abs=1e-4)
+        assert [word for word, _ in found.words] == found.text.split()
+        assert sum(score for _, score in found.words) == pytest.approx(sum(expected), abs=1e-4)
 
 
 def test_options_reach_the_search(translator):
@@ -129,6 +144,8 @@ def test_too_long_a_text_is_cut_or_split(translator):
     parts = translator.translate(sentences, alignment=True)
     whole = translator.translate(["A man.", LONG], too_long="split", alignment=True)[1]
     assert whole.tokens == [token for part in parts for token in part.tokens]
+    assert whole.token_scores == pytest.approx([score for part in parts for score in part.token_scores], abs=1e-4)
+    assert [word for word, _ in whole.words] == whole.text.split()
     assert whole.source_tokens == translator.tokenizer.pieces(LONG)
     lengths = [len(part.tokens) + 1 for part in parts]
     total = sum(part.score * length for part, length in zip(parts, lengths, strict=True))

@@ -1,0 +1,34 @@
+"""Numbers in figures of a text that are missing or new in its translation. Number words are not looked at."""
+
+import re
+
+_GROUPED = (
+    "(?P<whole>[0-9]{1,3}(?P<between>[., \u00a0\u202f'’])[0-9]{3}(?:(?P=between)[0-9]{3})*)(?:[.,](?P<part>[0-9]+))?"
+)
+_DECIMAL = r"(?<![0-9][.,:])[0-9]+[.,:][0-9]+(?![.,:]?[0-9])"
+# A date's are several: 3.4.2020
+_NUMBER = re.compile(rf"(?<![0-9]){_GROUPED}(?![0-9])|{_DECIMAL}|[0-9]+")
+
+
+def check_numbers(source: str, translation: str) -> tuple[list[str], list[str]]:
+    """The numbers of a text that its translation lacks, and those that only the translation has, as they are written.
+
+    It may be written by either language's habit: ``1,000.5`` is ``1.000,5`` and ``1000.5``, and ``10:30`` is ``10.30``.
+    """
+    missing, new = [], list(_NUMBER.finditer(translation))
+    for number in _NUMBER.finditer(source):
+        same = next((other for other in new if _readings(number) & _readings(other)), None)
+        if same is None:
+            missing.append(number[0])
+        else:
+            new.remove(same)
+    return missing, [number[0] for number in new]
+
+
+def _readings(number: re.Match[str]) -> set[str]:
+    """What a number may be, written with a decimal point alone: ``1,000`` is 1000 or 1.000."""
+    readings = {re.sub("[,:]", ".", number[0])}
+    if number["whole"]:
+        figures = re.sub("[^0-9]", "", number["whole"])
+        readings.add(f"{figures}.{number['part']}" if number["part"] else figures)
+    return readings
