@@ -56,12 +56,21 @@ def test_a_translation(client):
     assert answer.status == 200
     first, second = answer.values["results"]
     assert first["source_tokens"] == ["two", "dogs"]
-    nothing = {"token_scores": [], "words": [], "word_links": None}
-    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], "alignment": [[0, 1, 0], [1, 0, 0]], **nothing}
+    weights = {"alignment": [[0, 1, 0], [1, 0, 0]], "word_links": [[1, 0], [0, 1]]}
+    scores = {"token_scores": [-4, -3], "words": [["dogs", -4], ["two", -3]]}
+    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], **weights, **scores}
     assert first["translations"] == [best, {**best, "score": -0.5}]
     assert [each["text"] for each in second["translations"]] == ["", ""]
     (result,) = client.ask(body={"texts": ["Grüße 🙂"]}).values["results"]
-    plain = {"text": "🙂 Grüße", "score": 0.0, "tokens": ["🙂", "Grüße"], "alignment": None, **nothing}
+    scores = {"token_scores": [-1, -5], "words": [["🙂", -1], ["Grüße", -5]]}
+    plain = {
+        "text": "🙂 Grüße",
+        "score": 0.0,
+        "tokens": ["🙂", "Grüße"],
+        "alignment": None,
+        "word_links": None,
+        **scores,
+    }
     assert result["translations"] == [plain]
     assert client.ask(body={"texts": []}).values == {"results": []}
     assert client.ask("/mixing?position=2").values == {"position": 2, "layers": [[[1, 1, 1], [-1, -1, -1]], None]}
