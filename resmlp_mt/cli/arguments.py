@@ -5,9 +5,10 @@ import importlib
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.options import kinds_of
 
 Given = TypeVar("Given")
 Run = Callable[[argparse.Namespace], None]
@@ -18,7 +19,9 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """Keeps the line ends of a command's texts, and tells the defaults."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        untold = action.default is None or isinstance(action.default, bool | list) or "(default" in str(action.help)
+        untold = (
+            action.default is None or isinstance(action.default, bool | list | tuple) or "(default" in str(action.help)
+        )
         return action.help if untold or action.default == argparse.SUPPRESS else f"{action.help} (default: %(default)s)"
 
 
@@ -84,12 +87,18 @@ def add_options(parser: Container, options: type) -> None:
     for each in fields(options):
         about, default = each.metadata, each.default
         name = about.get("name") or ("no_" if default is True else "") + each.name
-        kind = (get_args(each.type) or (each.type,))[0]
+        kind = kinds_of(each.type)[0]
         more: dict[str, Any]
         if kind is bool:
             more = {"action": f"store_{not default}".lower()}
+        elif about.get("metavar") == "FILE":
+            more = {"type": nonempty_path, "default": default, "metavar": "FILE"}
+        elif kind is tuple:
+            more = {"nargs": "+", "default": [], "metavar": about["metavar"]}
         else:
-            metavar = None if "choices" in about else {int: "N", float: "X"}.get(kind, name.upper())
+            metavar = (
+                None if "choices" in about else {int: "N", float: "X"}.get(kind, about.get("metavar", name.upper()))
+            )
             more = {"type": kind, "default": default, "choices": about.get("choices"), "metavar": metavar}
         help = f"do not {about['help']}" if default is True else about["help"]
         parser.add_argument("--" + name.replace("_", "-"), dest=each.name, help=help, **more)

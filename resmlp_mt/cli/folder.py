@@ -22,7 +22,12 @@ examples:
 """
 SCORES = """before each translation its score and a tab (behind it, with --alignment, a tab and of each subword the one
 of the source that it attends to most, as SOURCE-TARGET, counted from 0)"""
-JSON = "a line of JSON for each line: subwords, scores, all of the alignment"
+JSON = """a line of JSON for each line: subwords, scores, the log-probability of each subword and word, and with
+--alignment all of the alignment and the links of words"""
+ALIGNMENTS = """a new file beside --output, with a line for each: of each word of the translation the one of the source
+that it attends to most, as SOURCE-TARGET (0-0 1-2), counted from 0; words are what has spaces around it"""
+CHECK = """tell on standard error which numbers of a line are missing or new in its translation; 1,000 is 1.000, and
+number words are not looked at"""
 JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: faster
 than threads, with more memory; any number gives the same translations"""
 CLUSTER = """translate by the Dask cluster whose scheduler is there, such as tcp://host:8786; its machines need the
@@ -56,6 +61,8 @@ def translate() -> argparse.ArgumentParser:
     layout = parser.add_mutually_exclusive_group()
     add_flag(layout, "--scores", SCORES)
     add_flag(layout, "--json", JSON)
+    add_path(parser, "--alignments", "FILE", ALIGNMENTS)
+    add_flag(parser, "--check", CHECK)
     speed = parser.add_argument_group("speed")
     add_options(speed, EngineOptions)
     where = speed.add_mutually_exclusive_group()
@@ -65,6 +72,10 @@ def translate() -> argparse.ArgumentParser:
 
 
 def _translate(args: argparse.Namespace) -> None:
+    if args.glossary:
+        from resmlp_mt.translate.constraints import read_glossary
+
+        args.glossary = read_glossary(args.glossary)
     options, engine = given(args, Options), given(args, EngineOptions)
 
     from resmlp_mt.common.progress import Progress
@@ -75,11 +86,12 @@ def _translate(args: argparse.Namespace) -> None:
     if args.jobs > 1 and engine.threads is None:
         engine = replace(engine, threads=max(1, cores() // args.jobs))
     folder, name = os.path.abspath(find_folder(args.folder)), str(args.input or "standard input")
-    work = TranslationJob(folder, checksum(folder), name, options, engine, args.scores, args.json)
+    also = {"scores": args.scores, "json": args.json, "alignments": args.alignments is not None, "check": args.check}
+    work = TranslationJob(folder, checksum(folder), name, options, engine, **also)
     progress = Progress("translate", lines_in(args.input), "sentences")
     with working(args.jobs, args.cluster) as workers, progress as told:
         mapped = partial(ordered_map, workers=workers)
-        translate_file(work, args.input, args.output, args.resume, mapped, told.add)
+        translate_file(work, args.input, args.output, args.resume, mapped, told.add, args.alignments)
 
 
 def shortlist() -> argparse.ArgumentParser:

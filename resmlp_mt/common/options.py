@@ -1,7 +1,7 @@
 """Options as fields of dataclasses, from which command lines and checks are made."""
 
 from dataclasses import field, fields
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from resmlp_mt.common.errors import UserError
 
@@ -17,7 +17,7 @@ class Checked:
     def __post_init__(self) -> None:
         for each in fields(self):  # type: ignore[arg-type]
             value, about = getattr(self, each.name), each.metadata
-            kinds = get_args(each.type) or (each.type,)
+            kinds = kinds_of(each.type)
             right = type(value) in kinds or (float in kinds and type(value) is int)
             if right and value is not None:
                 right = value in about.get("choices", [value]) and about.get("least", value) <= value
@@ -25,6 +25,11 @@ class Checked:
             if not right:
                 name = about.get("name", each.name)
                 raise UserError(f"{name} {value!r:.60}: give {expected(kinds, about)}")
+
+
+def kinds_of(annotation: Any) -> tuple[Any, ...]:
+    """The types that an option's values may be of."""
+    return (tuple,) if get_origin(annotation) is tuple else get_args(annotation) or (annotation,)
 
 
 def expected(kinds: tuple[Any, ...], about: Any) -> str:

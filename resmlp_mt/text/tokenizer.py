@@ -83,4 +83,8 @@ class Tokenizer:
 
     def decode(self, numbers: Iterable[int]) -> str:
         """The running text of a translation."""
-        return self._running_text(joined(" ".join(self.target_pieces(numbers)), self.settings.subwords))
+        return self.running_text(self.target_pieces(numbers))
+
+    def running_text(self, pieces: Iterable[str]) -> str:
+        """The running text of target subwords."""
+        return self._running_text(joined(" ".join(pieces), self.settings.subwords))

@@ -185,7 +185,8 @@ class CompiledDecoder:
         self, tokens: Tensor, state: GraphState, scores: Tensor, wanted: StepOptions
     ) -> tuple[Continuations, Tensor | None]:
         """Take a step and rank what may follow; as ``ranking.continuations``."""
-        if wanted.attention or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam):
+        other = wanted.attention or wanted.constraints is not None
+        if other or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam):
             by_layer = state.by_layer()
             found = continuations(self.decoder, tokens, by_layer, scores, wanted)
             state.length = by_layer.length

@@ -1,6 +1,8 @@
 """The options of a ``Translator``. This imports nothing else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.options import Checked, option
@@ -35,11 +37,36 @@ class Options(Checked):
     )
     alignment: bool = option(False, "tell what each token of the translation attends to")
     shortlist: bool = option(True, "search among the target tokens that the folder's shortlist has, if it has one")
+    prefix: str | None = option(None, "words with which every translation begins, as they stand", metavar="TEXT")
+    glossary: tuple[tuple[str, ...], ...] = option(
+        (),
+        "terms and their translations, a line each: a source term, a tab, a target term, or several forms of it with "
+        "tabs between, of which one comes out where the source has the term",
+        metavar="FILE",
+    )
+    avoid: tuple[str, ...] = option((), "words or phrases that no translation has", metavar="WORD")
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "glossary", terms_of(self.glossary))
+        avoid: Any = self.avoid
+        if not isinstance(avoid, list | tuple) or not all(isinstance(each, str) for each in avoid):
+            raise UserError(f"avoid {avoid!r:.60}: give a list of str")
+        object.__setattr__(self, "avoid", tuple(avoid))
         super().__post_init__()
         if self.beam is not None and self.n_best > self.beam:
             raise UserError(f"n_best {self.n_best}: beam {self.beam} finds no more than {self.beam}: raise beam")
+
+
+def terms_of(glossary: Any) -> tuple[tuple[str, ...], ...]:
+    """Each term with its forms, of a dict or of such rows."""
+    rows: list[tuple[Any, ...]] = [()]
+    if isinstance(glossary, Mapping):
+        rows = [(term, *([forms] if isinstance(forms, str) else forms)) for term, forms in glossary.items()]
+    elif isinstance(glossary, list | tuple):
+        rows = [tuple(row) for row in glossary]
+    if not all(len(row) > 1 and all(isinstance(each, str) for each in row) for row in rows):
+        raise UserError("glossary: give for each source term a target term, or a list of its forms")
+    return tuple(rows)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translate.constraints import Constraints
 from resmlp_mt.translate.options import Options
 
 BLOCK = 96  # scores in a block of ``topk``
@@ -27,9 +29,14 @@ class Hypothesis:
 
 @torch.inference_mode()
 def search(
-    model: Any, source: Tensor, eos: int, options: Options, candidates: Tensor | None = None
+    model: Any,
+    source: Tensor,
+    eos: int,
+    options: Options,
+    candidates: Tensor | None = None,
+    constraints: Constraints | None = None,
 ) -> list[list[Hypothesis]]:
-    """Translate a batch: ``beam`` hypotheses of each sentence, best first.
+    """Translate a batch: ``beam`` hypotheses of each sentence, best first; more, if tokens are forced.
 
     As in fairseq, they end in the order in which ``</s>`` is among the best ``beam`` continuations, and the first step
     may not be ``</s>``. A sentence that is finished leaves the batch.
@@ -38,6 +45,7 @@ def search(
         model: an ``EncoderDecoder``, or what has an encoder and a decoder like its own
         source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
         candidates: for each sentence the tokens that its translations may have, B x L, ``</s>`` first; None: all
+        constraints: what the translations must hold; they are used up
     """
     decoder, beam = model.decoder, options.beam or BEAM
     penalty = PENALTY if options.length_penalty is None else options.length_penalty
@@ -45,6 +53,9 @@ def search(
     state = decoder.start(memory, padding, candidates)
     lengths = (~padding).sum(1)
     longest = (options.max_len_a * lengths.double() + options.max_len_b).long().clamp(1, decoder.limit - 1)
+    if constraints is not None:
+        constraints.check_room(longest)
+        beam += constraints.missing
 
     sentences = torch.arange(source.size(0), device=source.device)  # that are not finished
     found = torch.zeros_like(sentences)  # hypotheses of each of these
@@ -54,7 +65,7 @@ def search(
     attention: Tensor | None = None  # the same rows, x T x S
     known = lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in known]
-    wanted = StepOptions(beam, model.cfg.pad, eos, options.alignment)
+    wanted = StepOptions(beam, model.cfg.pad, eos, options.alignment, constraints)
     follow = following(decoder)
     for step in range(int(longest.max()) + 1):
         best, weights = follow(tokens, state, scores, wanted)
@@ -94,6 +105,8 @@ def search(
         if attention is not None:
             attention = attention[chosen]
         state.reorder(chosen, left)
+        if constraints is not None:
+            constraints.follow(best.kept, left)
     return [sorted(each, key=lambda one: -one.score) for each in ended]  # of equal ones the one that ended first
 
 
@@ -115,6 +128,7 @@ class StepOptions(NamedTuple):
     pad: int
     eos: int
     attention: bool = False  # keep the cross-attention
+    constraints: Constraints | None = None
 
 
 def continuations(
@@ -129,6 +143,8 @@ def continuations(
     last = len(state.memories) - 1
     logits, attentions = decoder.step(tokens[:, -1:], state, (last,) if wanted.attention else ())
     numbers = None if state.candidates is None else state.candidates.numbers
+    if wanted.constraints is not None:
+        return constrained(logits[:, -1], scores, tokens, numbers, wanted.beam, wanted.constraints), attentions[-1]
     places = torch.arange(logits.size(2), device=logits.device)
     first = tokens.size(1) == 1
     barred = barred_places(places, wanted, numbers is not None, first)
@@ -160,8 +176,29 @@ def ranked(
     rows, places = which // width + first_rows, which % width
     ends = places.eq(end) & totals.isfinite()
     symbols = places if numbers is None else numbers.gather(1, places)
-    kept = ends.sort(dim=1, stable=True).indices[:, : wanted.beam]
-    return Continuations(totals, rows, symbols, ends, kept, if_ended)
+    return Continuations(totals, rows, symbols, ends, first_going_on(ends, wanted.beam), if_ended)
+
+
+def constrained(
+    logits: Tensor, scores: Tensor, tokens: Tensor, numbers: Tensor | None, beam: int, constraints: Constraints
+) -> Continuations:
+    """The best continuations that ``constraints`` allow, as ``ranked``, of beams that end in ``tokens``, BK x T."""
+    sentences, beams = scores.shape
+    found = logits.log_softmax(1)
+    if numbers is not None:
+        everything = found.new_full((len(found), constraints.vocabulary), -torch.inf)
+        found = everything.scatter_(1, numbers.repeat_interleave(beams, 0), found)
+    found = found + scores.view(-1, 1)
+    constraints.bar(found, tokens)
+    if_ended = found[:, END].view(sentences, beams)
+    totals, rows, symbols, ends = constraints.candidates(found, tokens, beam)
+    rows = rows + torch.arange(sentences, device=rows.device).unsqueeze(1) * beams
+    return Continuations(totals, rows, symbols, ends, first_going_on(ends, beam), if_ended)
+
+
+def first_going_on(ends: Tensor, beam: int) -> Tensor:
+    """The first continuations that do not end, of B x 2K: B x K numbers below 2K; where there are fewer, others."""
+    return ends.sort(dim=1, stable=True).indices[:, :beam]
 
 
 def barred_places(places: Tensor, wanted: StepOptions, candidates: bool, first: bool) -> Tensor:

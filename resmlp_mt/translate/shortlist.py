@@ -6,7 +6,7 @@ the empty source token has those that every sentence may have.
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -41,10 +41,15 @@ class Shortlist:
         self._always = torch.zeros(target_symbols, dtype=torch.bool)
         self._always[[END, UNKNOWN, *always]] = True
 
-    def candidates(self, source: Tensor) -> Tensor:
-        """Of each sentence the target tokens it may have, ``B x S -> B x L``: rising numbers, then padding."""
+    def candidates(self, source: Tensor, more: Sequence[Collection[int]] = ()) -> Tensor:
+        """Of each sentence the target tokens it may have, ``B x S -> B x L``: rising numbers, then padding.
+
+        ``more`` are tokens that each may have besides.
+        """
         chosen = self._always.repeat(len(source), 1)
         chosen.scatter_(1, self._of_source[source.cpu()].flatten(1), True)
+        for row, tokens in enumerate(more):
+            chosen[row, list(tokens)] = True
         chosen[:, :END] = False  # no translation has <s> or padding
         rows, numbers = chosen.nonzero(as_tuple=True)
         places = chosen.cumsum(1)[rows, numbers] - 1

@@ -13,15 +13,18 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
+from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.compiled import compiled_model
+from resmlp_mt.translate.constraints import Constraints, Demand, Forms, Rules, rules_of
+from resmlp_mt.translate.entities import masked, placed, restored, spaced
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
 from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
 from resmlp_mt.translate.shortlist import read_shortlist
-from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
+from resmlp_mt.translate.words import links, token_starts, word_alignment, word_numbers, word_scores
 
 SENTENCE_ENDS = ".!?…;:"
 
@@ -52,11 +55,19 @@ class Translation:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text, its subwords, and the numbers of each part that is translated by itself, ``</s>`` last."""
+    """A text, its subwords, and the numbers of each part that is translated by itself, ``</s>`` last.
+
+    ``forced``: of each part the constraints; of each constraint the forms of which one must come out, in token numbers
+    without ``</s>``. Empty: none of any part. Those of the options' glossary come to them.
+    ``masked``: the text that was made subwords of, with masks in the place of what is ``kept`` as it is.
+    """
 
     text: str
     pieces: list[str]
     parts: list[list[int]]
+    forced: Sequence[Sequence[Forms]] = ()
+    masked: str = ""
+    kept: Sequence[str] = ()
 
 
 class Translator:
@@ -121,8 +132,9 @@ class Translator:
         """Make a text ready for ``translate_encoded``; ``too_long`` is that of ``Options``."""
         if not isinstance(text, str):
             raise UserError(f"{type(text).__name__}: give a str")
+        without, kept = masked(text)
         try:
-            pieces = self.tokenizer.pieces(text)
+            pieces = self.tokenizer.pieces(without)
         except ValueError as error:
             raise UserError(str(error)) from error
         most = self.model.encoder.limit - 1
@@ -132,7 +144,7 @@ class Translator:
         if too_long == "truncate":
             pieces = pieces[:most]
         parts = split(pieces, most, self.tokenizer.settings.subwords) if pieces else ()
-        return Encoded(text, pieces, [self.tokenizer.numbers(part) for part in parts])
+        return Encoded(text, pieces, [self.tokenizer.numbers(part) for part in parts], masked=without, kept=kept)
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
@@ -141,28 +153,49 @@ class Translator:
         penalty = self.generation.get("length_penalty", PENALTY) if penalty is None else penalty
         options = replace(options, beam=beam, length_penalty=penalty)
         parts = [part for text in texts for part in text.parts]
+        has_kept = [bool(text.kept) for text in texts for _ in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
-        for batch in batches(list(map(len, parts)), options.batch_tokens):
+        rules, demands = self._demands(texts, options)
+        for batch in batches(list(map(len, parts)), options.batch_tokens, demands):
             rows = [torch.tensor(parts[number]) for number in batch]
             source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
-            candidates = None if shortlist is None else shortlist.candidates(source)
-            for number, hypotheses in zip(batch, search(self._searched, source, END, options, candidates), strict=True):
+            asked = [demand for number in batch if (demand := demands[number]) is not None]
+            constraints = Constraints(asked, rules.spelling, rules.avoided, self.device) if asked else None
+            more = [demand.tokens for demand in asked]
+            candidates = None if shortlist is None else shortlist.candidates(source, more)
+            aligned = options.alignment or any(has_kept[number] for number in batch)
+            how = replace(options, alignment=aligned)
+            searched = search(self._searched, source, END, how, candidates, constraints)
+            for number, hypotheses in zip(batch, searched, strict=True):
                 if len(hypotheses) < options.n_best:
                     told = f"a text has only {len(hypotheses)} translations of so few tokens"
                     raise UserError(f"n_best {options.n_best}: {told}: give a smaller n_best or a larger max_len_b")
                 found[number] = hypotheses[: options.n_best]
         left = iter(found)
         return [
-            [self._joined(text, each, penalty) for each in zip(*(next(left) for _ in text.parts), strict=True)]
+            [self._joined(text, each, options) for each in zip(*(next(left) for _ in text.parts), strict=True)]
             if text.parts
-            else options.n_best * [_nothing(options.alignment)]
+            else options.n_best * [_nothing(text, options.alignment)]
             for text in texts
         ]
 
-    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], penalty: float) -> Translation:
+    def _demands(self, texts: Sequence[Encoded], options: Options) -> tuple[Rules, list[Demand | None]]:
+        """What the options and the texts themselves want of the translation of each part; None: nothing."""
+        rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+        demands = []
+        for text in texts:
+            start = 0
+            for number, part in enumerate(text.parts):
+                end = start + len(part) - 1
+                words = joined(" ".join(text.pieces[start:end]), self.tokenizer.settings.subwords)
+                demands.append(rules.demand(words, number == 0, text.forced[number] if text.forced else ()))
+                start = end
+        return rules, demands
+
+    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options) -> Translation:
         """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
-        lengths = [len(part.tokens) + 1 for part in parts]
+        lengths, penalty = [len(part.tokens) + 1 for part in parts], options.length_penalty or 0.0
         total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
         tokens: list[int] = []
         scores: list[float] = []
@@ -177,20 +210,29 @@ class Translator:
                 for row in part.attention[:-1].tolist():
                     weights.append([*before, *row[:-1], *behind, row[-1]])
             start = end
-        running, pieces = self.tokenizer.decode(tokens), [self.tokenizer.target[number] for number in tokens]
-        words = word_numbers(pieces, running, self.tokenizer.settings.subwords)
-        found = Translation(
-            running,
+        aligned = weights if parts[0].attention is not None else None
+        pieces, subwords = [self.tokenizer.target[number] for number in tokens], self.tokenizer.settings.subwords
+        running = self.tokenizer.decode(tokens)
+        if text.kept:
+            starts = token_starts(text.pieces, text.masked, subwords)
+            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords)
+            running = spaced(self.tokenizer.running_text(with_masks), text.masked)
+        target = word_numbers(pieces, running, subwords)
+        links_of_words = None
+        if options.alignment and aligned is not None:
+            source = word_numbers(text.pieces, text.masked, subwords)
+            links_of_words = links(word_alignment(aligned, source, target, (text.masked, running)))
+        final = restored(running, text.kept)
+        return Translation(
+            final,
             total / sum(lengths) ** penalty,
             pieces,
             text.pieces,
-            token_scores=scores,
-            words=word_scores(running, words, scores),
+            aligned if options.alignment else None,
+            scores,
+            word_scores(final, target, scores),
+            links_of_words,
         )
-        if parts[0].attention is None:
-            return found
-        source = word_numbers(text.pieces, text.text, self.tokenizer.settings.subwords)
-        return replace(found, alignment=weights, word_links=links(word_alignment(weights, source, words)))
 
     def mixing_rows(self, positions: int) -> list[Tensor | None]:
         """Which earlier positions each of T positions of a translation reads, where a Transformer has self-attention.
@@ -209,17 +251,26 @@ class Translator:
         return rows
 
 
-def _nothing(alignment: bool) -> Translation:
-    """The translation of a text without a word."""
-    return Translation("", 0.0, [], [], [] if alignment else None, word_links=[] if alignment else None)
+def _nothing(text: Encoded, alignment: bool) -> Translation:
+    """The translation of a text without a word but those that are kept."""
+    words = text.text.split() if text.kept else []
+    itself = [(number, number) for number in range(len(words))]
+    scores = [(word, 0.0) for word in words]
+    return Translation(
+        " ".join(words), 0.0, [], [], [] if alignment else None, [], scores, itself if alignment else None
+    )
 
 
-def batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Which sentences are translated together: of like lengths, the longest first, with so many tokens at most."""
+def batches(lengths: Sequence[int], tokens: int, demands: Sequence[Demand | None] = ()) -> Iterator[list[int]]:
+    """Which sentences are translated together: of like lengths, the longest first, with so many tokens at most.
+
+    With demands, those of a batch have none, or all as many forced tokens, since that is how wide their search is.
+    """
+    missing = [-1 if demand is None else demand.missing for demand in demands] or [-1] * len(lengths)
     batch: list[int] = []
     longest = 0
-    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-        if batch and longest * (len(batch) + 1) > tokens:
+    for number in sorted(range(len(lengths)), key=lambda number: (missing[number], -lengths[number])):
+        if batch and (longest * (len(batch) + 1) > tokens or missing[number] != missing[batch[0]]):
             yield batch
             batch = []
         longest = longest if batch else lengths[number]

@@ -10,12 +10,17 @@ AHEAD = 10  # characters of running text that may have no token: what treating t
 
 
 def word_numbers(pieces: Sequence[str], text: str, subwords: str) -> list[int]:
-    """Of each subword the word of ``text.split()`` in which it stands, counted from 0.
+    """Of each subword the word of ``text.split()`` in which it stands, counted from 0."""
+    words = [word.start() for word in re.finditer(r"\S+", text)]
+    return [max(0, bisect_right(words, start) - 1) for start in token_starts(pieces, text, subwords)]
+
+
+def token_starts(pieces: Sequence[str], text: str, subwords: str) -> list[int]:
+    """Of each subword where its token begins in running text.
 
     A token that the text does not have (a quote that was made plain) stands behind the token before it.
     """
-    starts = [word.start() for word in re.finditer(r"\S+", text)]
-    numbers: list[int] = []
+    starts: list[int] = []
     at, guess, reach = 0, 0, AHEAD
     for token in _tokens(pieces, subwords):
         spelled = joined(" ".join(token), subwords)
@@ -26,8 +31,8 @@ def word_numbers(pieces: Sequence[str], text: str, subwords: str) -> list[int]:
         else:
             first, at, reach = found, found + len(spelled), AHEAD
             guess = at
-        numbers += len(token) * [max(0, bisect_right(starts, first) - 1)]
-    return numbers
+        starts += len(token) * [first]
+    return starts
 
 
 def _tokens(pieces: Sequence[str], subwords: str) -> list[list[str]]:
@@ -52,18 +57,22 @@ def word_scores(text: str, numbers: Sequence[int], scores: Sequence[float]) -> l
 
 
 def word_alignment(
-    alignment: Sequence[Sequence[float]], source: Sequence[int], target: Sequence[int]
+    alignment: Sequence[Sequence[float]], source: Sequence[int], target: Sequence[int], texts: tuple[str, str]
 ) -> list[list[float]]:
     """An alignment of subwords made one of words: the weights of a word's subwords are added, of its rows the mean.
 
     Args:
         alignment: T x S+1, as that of ``Translation``
         source, target: the ``word_numbers`` of both sides, S and T
+        texts: both; a word that has no subword (an entity that was kept) attends to its like
     """
-    width = max(source, default=-1) + 2  # the last column is </s>
-    rows = [[0.0] * width for _ in range(max(target, default=-1) + 1)]
+    words, found = (text.split() for text in texts)
+    width = len(words) + 1  # the last column is </s>
+    rows = [
+        [float(number not in target and like[0] in word) for word in words] + [0.0] for number, like in enumerate(found)
+    ]
     for number, weights in zip(target, alignment, strict=True):
-        share = 1 / target.count(number)
+        share = 1 / target.count(number) if found else 0.0
         for column, weight in zip([*source, width - 1], weights, strict=True):
             rows[number][column] += share * weight
     return rows

@@ -32,12 +32,13 @@ def test_links_of_subwords_and_of_words():
         [0.0, 0.0, 0.0, 0.1, 0.1, 0.8],
     ]
     assert links(matrix) == [(0, 0), (0, 1), (0, 2), (3, 3)]
-    numbers = word_numbers(source, "A hen sings.", "bpe"), word_numbers(target, "Ein Huhn singt.", "bpe")
-    words = word_alignment(matrix, *numbers)
+    texts = "A hen sings.", "Ein Huhn singt."
+    numbers = word_numbers(source, texts[0], "bpe"), word_numbers(target, texts[1], "bpe")
+    words = word_alignment(matrix, *numbers, texts)
     expected = [[0.8, 0.1, 0.1, 0.0], [0.35, 0.6, 0.05, 0.0], [0.0, 0.0, 0.6, 0.4]]
     assert words == [pytest.approx(row) for row in expected]
     assert links(words) == [(0, 0), (1, 1), (2, 2)]
-    assert links([]) == links(word_alignment([], [0], [])) == []
+    assert links([]) == links(word_alignment([], [0], [], ("A", ""))) == []
     assert word_scores("Ein Huhn", [0, 1, 1], [-1.0, -0.5, -0.25]) == [("Ein", -1.0), ("Huhn", -0.75)]
 
 

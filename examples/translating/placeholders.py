@@ -1,0 +1,109 @@
+"""Do addresses and placeholders come out as they went in, and where? What do they cost the rest of the text?
+
+    python examples/translating/placeholders.py FOLDER test_2016_flickr.en test_2016_flickr.de --json placeholders.json
+
+Into each of 200 sentences one or two of them are put at fixed random places between words. Where they come out is
+judged by names: of sentences in which source and reference have the same one, it is made {name} in both.
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from random import Random
+
+from sacrebleu import corpus_bleu
+
+from resmlp_mt import Translator
+from resmlp_mt.common.files import read_parallel, write_json
+from resmlp_mt.lab.machine import commit, describe, facts, now
+
+ENTITIES = "https://example.org/a_(b)?c=1&d=%20", "www.example.org", "j.doe@mail.example.org", "{name}", "%s", "{{ x }}"
+ENTITIES += "%(count)d", "${HOME}"
+SENTENCES = 200
+NAME = re.compile(r"(?<=[a-z,] )[A-Z]\w+")  # an English word with a capital letter within a sentence
+
+
+def plain(text: str) -> str:
+    """A text without its entities."""
+    for entity in ENTITIES:
+        text = text.replace(entity, " ")
+    return re.sub(r" +(?=[.,])", "", " ".join(text.split()))
+
+
+def inserted(translator: Translator, pairs: list[tuple[str, ...]]) -> dict[str, str]:
+    random = Random(1)
+    texts, given = [], []
+    for source, _ in pairs:
+        words = source.split()
+        given.append(random.sample(ENTITIES, random.randint(1, 2)))
+        for entity in given[-1]:
+            words.insert(random.randint(0, len(words)), entity)
+        texts.append(" ".join(words))
+    found = [each.text for each in translator.translate(texts)]
+    counts = [one.count(each) for one, entities in zip(found, given, strict=True) for each in entities]
+    without = [each.text for each in translator.translate([source for source, _ in pairs])]
+    right = [[reference for _, reference in pairs]]
+    return {
+        "sentences with one or two inserted": str(len(texts)),
+        "inserted": str(len(counts)),
+        "come out exactly, once each": str(counts.count(1)),
+        "BLEU of the rest": f"{corpus_bleu(list(map(plain, found)), right).score:.2f}",
+        "BLEU of the plain text": f"{corpus_bleu(without, right).score:.2f}",
+    }
+
+
+def beside(text: str) -> tuple[str, str]:
+    """The words before and behind ``{name}``."""
+    before, _, behind = text.partition("{name}")
+    return (before.split() or [""])[-1], (re.findall(r"\w+|\S", behind) or [""])[0]
+
+
+def named(translator: Translator, pairs: list[tuple[str, ...]]) -> dict[str, str]:
+    both = []
+    for source, reference in pairs:
+        same = [name for name in NAME.findall(source) if len(re.findall(rf"\b{name}\b", reference)) == 1]
+        if same and source.count(same[0]) == 1:
+            both.append([re.sub(rf"\b{same[0]}\b", "{name}", text) for text in (source, reference)])
+    found = [each.text for each in translator.translate([source for source, _ in both])]
+    near = [any(map(str.__eq__, beside(one), beside(right))) for one, (_, right) in zip(found, both, strict=True)]
+    far = []  # the simple rule: as far behind the beginning as in the source
+    for text, (source, _) in zip(found, both, strict=True):
+        words, place = text.replace("{name}", " ").split(), source.split()
+        share = next(n for n, word in enumerate(place) if "{name}" in word) / len(place)
+        words.insert(round(share * len(words)), "{name}")
+        far.append(" ".join(words))
+    by_rule = [any(map(str.__eq__, beside(one), beside(right))) for one, (_, right) in zip(far, both, strict=True)]
+    right = [[reference for _, reference in both]]
+    return {
+        "sentences with a name": str(len(both)),
+        "a neighbor of {name} is the reference's": f"{sum(near)}",
+        "the same, placed by share of words": f"{sum(by_rule)}",
+        "BLEU with {name}": f"{corpus_bleu(found, right).score:.2f}",
+        "the same, placed by share of words: BLEU": f"{corpus_bleu(far, right).score:.2f}",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="made by resmlp-mt export")
+    parser.add_argument("texts", nargs=2, metavar=("SOURCE", "REFERENCE"))
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="for the figures")
+    args = parser.parse_args()
+    translator, pairs = Translator(args.folder), list(read_parallel(args.texts))
+    rows = {**inserted(translator, pairs[:SENTENCES]), **named(translator, pairs)}
+    files = " ".join(Path(text).name for text in args.texts)
+    record = {
+        "command": f"python examples/translating/placeholders.py FOLDER {files}",
+        "commit": commit(),
+        "date": now(),
+        "machine": facts(describe(packages=["sacrebleu"])),
+        "columns": ["Multi30k, gated with a band"],
+        "rows": {name: [value] for name, value in rows.items()},
+    }
+    write_json(args.json, {"placeholders": record})
+    print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

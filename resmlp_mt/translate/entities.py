@@ -1,0 +1,110 @@
+"""Addresses and placeholders, which come out of a translation as they went in: the model does not see them.
+
+Each is put between the two tokens of the translation that best part what attends to the words before it in the source
+from what attends to those behind it.
+"""
+
+import re
+from collections.abc import Sequence
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.text.subwords import WORD_START
+
+ENTITY = re.compile(
+    r"""(?:https?://|ftp://|www\.)(?:[^\s<>"'()]|\([^\s()]*\))*(?:[^\s<>"'().,;:!?\]}]|\([^\s()]*\))  # addresses
+    | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+
+    | \{\{[^{}\n]{1,100}\}\} | \$?\{[\w.:!-]*\}  # {{ name }}, ${name}, {name}, {0:.2f}, {}
+    | \$[A-Z_][A-Z0-9_]+\b
+    | (?<![0-9%])%(?:\(\w+\)|[1-9]\$)?[-+#0]?[0-9]*(?:\.[0-9]+)?[sdifgeuxXc]\b  # %s, %(name)s, %1$s, %.2f
+    """,
+    re.VERBOSE,
+)
+FIRST, LAST = 0xE000, 0xF8FF  # characters for private use, which cleaning a text drops
+MASK = f"[{chr(FIRST)}-{chr(LAST)}]"
+RUN = re.compile(f"{MASK}(?: *{MASK})*")
+DECAY = 0.7  # what a token's weight counts less for each token between it and the entity
+
+
+def masked(text: str) -> tuple[str, list[str]]:
+    """A text with a character in the place of each word of its entities, and these words."""
+    if not ENTITY.search(text):
+        return text, []
+    kept: list[str] = []
+
+    def mask(word: re.Match[str]) -> str:
+        kept.append(word[0])
+        return chr(FIRST + len(kept) - 1)
+
+    text = ENTITY.sub(lambda entity: re.sub(r"\S+", mask, entity[0]), re.sub(MASK, "", text))
+    if len(kept) > LAST - FIRST:
+        raise UserError(f"{len(kept):,} addresses and placeholders in a text: split it")
+    return text, kept
+
+
+def restored(text: str, kept: Sequence[str]) -> str:
+    """The text with the words that were masked."""
+    return re.sub(MASK, lambda mask: kept[ord(mask[0]) - FIRST], text) if kept else text
+
+
+def placed(
+    target: Sequence[str],
+    source: Sequence[str],
+    starts: Sequence[int],
+    text: str,
+    alignment: Sequence[Sequence[float]] | None,
+    subwords: str,
+) -> list[str]:
+    """The subwords of a translation, and among them the first mask of each run of the source's masks.
+
+    Args:
+        source, starts: its subwords, and where they begin in its masked ``text``
+        alignment: that of a ``Translation``; None: a place is as far behind the beginning as in the source
+    """
+    gaps = [0, *(gap for gap in range(1, len(target)) if _apart(target[gap - 1], target[gap], subwords)), len(target)]
+    last_word = max((gap for gap, piece in enumerate(target, 1) if _has_letter(piece)), default=0)
+    runs: dict[int, list[str]] = {}
+    for run in RUN.finditer(text):
+        before = sum(start < run.start() for start in starts)
+        if before < len(source) and not any(map(_has_letter, source[before:])):
+            gap = last_word  # before the end's punctuation, too
+        elif alignment is None:
+            gap = min(gaps, key=lambda gap: abs(gap * len(source) - before * len(target)))
+        else:
+            near = [DECAY ** (before - 1 - n if n < before else n - before) for n in range(len(source))]
+            parted = [0.0]  # by the gap
+            for row in alignment:
+                sides = [weight * each for weight, each in zip(near, row, strict=False)]
+                parted.append(parted[-1] + sum(sides[:before]) - sum(sides[before:]))
+            gap = max(reversed(gaps), key=parted.__getitem__)
+        runs.setdefault(gap, []).append(run[0][0])
+    start = WORD_START if subwords == "sentencepiece" else ""
+    with_masks: list[str] = []
+    for gap, piece in enumerate([*target, ""]):
+        with_masks += [*(start + mask for mask in runs.get(gap, ())), piece]
+    return with_masks[:-1]
+
+
+def _has_letter(piece: str) -> bool:
+    return any(map(str.isalnum, piece))
+
+
+def _apart(one: str, other: str, subwords: str) -> bool:
+    """Whether a word may stand between two subwords."""
+    if subwords == "bpe":
+        return not one.endswith("@@")
+    return other.startswith(WORD_START) or not (_has_letter(one[-1]) and _has_letter(other[0]))
+
+
+def spaced(text: str, source: str) -> str:
+    """A translation with whole runs of masks, spaces around them as in the source where it has the same character."""
+    for run in RUN.finditer(source):
+        before, behind = (
+            re.escape(each) for each in (source[: run.start()].rstrip()[-1:], source[run.end() :].lstrip()[:1])
+        )
+        left, right = (" " * each.isspace() for each in (source[: run.start()][-1:], source[run.end() :][:1]))
+        text = text.replace(run[0][0], run[0], 1)
+        if before:
+            text = re.sub(f"(?<={before}) ?{run[0]}", left + run[0], text)
+        if behind:
+            text = re.sub(f"{run[0]} ?(?={behind})", run[0] + right, text)
+    return text

@@ -1,0 +1,85 @@
+"""Addresses and placeholders: which they are, where they come, and that they come out exactly and once."""
+
+import re
+
+import pytest
+from translate.small_folder import TEXTS
+
+from resmlp_mt import Translator
+from resmlp_mt.translate.entities import ENTITY, placed, spaced
+from resmlp_mt.translate.words import token_starts
+
+ENTITIES = [
+    "https://a.org/b_(c)?d=1&e=%20,f",
+    "www.a.org",
+    "j.doe+x@mail.example.com",
+    "{name}",
+    "{0:.2f}",
+    "{}",
+    "{{ x }}",
+]
+ENTITIES += ["${HOME}", "$HOME_2", "%s", "%(name)s", "%1$s", "%.2f"]
+
+
+@pytest.mark.parametrize("entity", ENTITIES)
+@pytest.mark.parametrize("around", ["{}", "See {}.", "({}), or", '"{}"!'])
+def test_what_is_kept(entity, around):
+    assert [found[0] for found in ENTITY.finditer(around.replace("{}", entity))] == [entity]
+
+
+@pytest.mark.parametrize(
+    "text", ["100% sure", "50 %d", "5%", "a @ b", "$100 or $A", "{two words}", "w@w", "http://", "{"]
+)
+def test_what_is_not(text):
+    assert not ENTITY.search(text) or text == "50 %d"
+
+
+def test_a_text_takes_no_time():
+    for text in "a" * 20_000, "www." + "(" * 20_000, "{{" * 20_000, "a.b@" * 5_000, "%" + "0" * 20_000:
+        ENTITY.findall(text)
+
+
+@pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_they_come_out_exactly_and_once(folder, precision, subwords):
+    translator = Translator(folder, precision=precision)
+    plain = translator.translate(TEXTS)
+    texts = [
+        f"{ENTITIES[n]} {text.replace(' ', f' {ENTITIES[n + 1]} ', 1)}{ENTITIES[-1]}" for n, text in enumerate(TEXTS)
+    ]
+    for number, (text, found) in enumerate(zip(texts, translator.translate(texts, alignment=True), strict=True)):
+        assert sorted(ENTITY.findall(found.text)) == sorted(ENTITY.findall(text))
+        assert (found.tokens, found.score) == (plain[number].tokens, pytest.approx(plain[number].score, abs=1e-4))
+        assert [word for word, _ in found.words] == found.text.split()
+        assert all(source < len(text.split()) and target < len(found.words) for source, target in found.word_links)
+    assert translator.translate(" https://a.org  {x}").text == "https://a.org {x}"
+    assert translator.translate("www.a.org", n_best=2)[1].words == [("www.a.org", 0.0)]
+
+
+def test_without_cross_attention_they_come_as_far_behind_the_beginning():
+    assert placed(["a", "b", "c", "d"], ["A", "B"], [0, 3], "A \ue000B", None, "bpe") == ["a", "b", "\ue000", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "subwords", "expected"),
+    [
+        ("A \ue000 B C.", "b@@ b a c .", "bpe", "\ue000 b@@ b a c ."),  # two of B are more than one of A
+        ("A B \ue000.", "b@@ b a c .", "bpe", "b@@ b a c \ue000 ."),
+        ("A B C. \ue000 \ue001", "a b@@ b c .", "bpe", "a b@@ b c . \ue000"),
+        ("\ue000 A B \ue001 C.", "▁a ▁b b ▁c .", "sentencepiece", "▁\ue000 ▁a ▁b b ▁\ue001 ▁c ."),
+    ],
+)
+def test_where_they_come(source, target, subwords, expected):
+    """Each letter attends to its own capital letter."""
+    target, pieces = target.split(), re.findall("[A-Z.]", source)
+    letters = [piece.strip("@▁")[0].upper() for piece in target]
+    alignment = [[float(piece == letter) for piece in pieces] + [0.0] for letter in letters]
+    starts = token_starts(pieces, source, "bpe")
+    assert placed(target, pieces, starts, source, alignment, subwords) == expected.split()
+
+
+def test_spaces_are_those_of_the_source_beside_the_same_character():
+    assert (
+        spaced("a ( \ue000 ) b \ue001, c \ue002 d", 'a (\ue000) b "\ue001" c \ue002-\ue003')
+        == "a (\ue000) b \ue001, c \ue002 d"
+    )
