@@ -30,6 +30,12 @@ from resmlp_mt.translate.shortlist import lexicon
 
 WORD = re.compile(r"\w+(?:[-']\w+)*|[^\w\s]")
 LIKELIEST = 8
+# Words without a translation of their own, for which the dictionary is often wrong in a sentence.
+FUNCTION_WORDS = set(
+    "a an the this that these those of in on at to into onto with by for from up down out off over under near around "
+    "as and or but while who which it its he she his her they their is are was were be being been has have do does "
+    "some all one".split()
+)
 
 
 class Tag(NamedTuple):
@@ -53,9 +59,7 @@ def dictionary(train: Sequence[Path]) -> set[tuple[str, str]]:
     forth = lexicon(pairs, LIKELIEST)
     back = lexicon([(target, source) for source, target in pairs], 1)
     return {
-        (words[0][source], words[1][target])
-        for target, (source,) in back.items()
-        if target in forth.get(source, ())
+        (words[0][source], words[1][target]) for target, (source,) in back.items() if target in forth.get(source, ())
     }
 
 
@@ -65,7 +69,7 @@ def known_pairs(source: Sequence[str], target: Sequence[str], goes: set[tuple[st
         (first, second)
         for first, word in enumerate(source)
         for second, other in enumerate(target)
-        if (word.lower(), other.lower()) in goes
+        if (word.lower(), other.lower()) in goes and any(map(str.isalnum, word))
     ]
     firsts, seconds = [first for first, _ in links], [second for _, second in links]
     return {first: second for first, second in links if firsts.count(first) == seconds.count(second) == 1}
@@ -121,7 +125,9 @@ def same_place(tag: Tag, source: int, target: int) -> Tag:
 
 
 def right(tag: Tag, placed: Tag, known: dict[int, int]) -> bool:
-    return all((placed.first <= second < placed.last) == (tag.first <= first < tag.last) for first, second in known.items())
+    return all(
+        (placed.first <= second < placed.last) == (tag.first <= first < tag.last) for first, second in known.items()
+    )
 
 
 def main() -> None:
@@ -165,7 +171,7 @@ def main() -> None:
                 counts[name] += right(tag, way, known)
             if args.wrong and not right(tag, ways[0], known):
                 print(tagged(sentence, tags), written, {source[a]: target[b] for a, b in known.items()}, sep="\n")
-    print(well_formed, same_text, tags_made, counted, {k: v/counted for k,v in counts.items()})
+    print(well_formed, same_text, tags_made, counted, {k: v / counted for k, v in counts.items()})
 
 
 if __name__ == "__main__":

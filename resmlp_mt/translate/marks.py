@@ -1,20 +1,18 @@
 """Tags and line ends in running text: taken out of its sentences, put back around the translation of the same words."""
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.translate.alignment import WORD, attended
 from resmlp_mt.translate.translator import Translation
 
 LONGEST_KEPT = 30  # characters of code in a sentence that the model is given; longer code would be most of the sentence
-LONGEST_MATCHED = 1000  # letters in which changed subwords are looked for
-WORD = re.compile(r"\w+(?:[-'’]\w+|[.,:]\d+)*|[^\w\s]")
 BLANKS = re.compile(r"[ \t\n\r\f]+")
 Escape = Callable[[str], str]
 
@@ -202,57 +200,15 @@ class _Splitting:
         self._span += 1
 
 
-def letters_of(text: str) -> str:
-    """A text without white space."""
-    return "".join(text.split())
-
-
-def piece_ends(pieces: Sequence[str], letters: str) -> list[int]:
-    """Where each subword ends in the letters of a text, 0 first; what makes words of text changes a few of them."""
-    plain = [piece.removesuffix("@@").replace("\u2581", "") for piece in pieces]
-    ends = list(accumulate(map(len, plain), initial=0))
-    together = "".join(plain)
-    if together == letters:
-        return ends
-    where = [round(place * len(letters) / max(1, len(together))) for place in range(len(together) + 1)]
-    if len(together) <= LONGEST_MATCHED:
-        for _, start, end, other, other_end in SequenceMatcher(None, together, letters, False).get_opcodes():
-            for place in range(start, end + 1):
-                where[place] = min(other + place - start, other_end)
-    where[-1] = len(letters)
-    return [where[end] for end in ends]
-
-
-def attended(source: str, translation: Translation) -> np.ndarray:
-    """U x C+1: for each word of a translation, the share of its attention on the first c of the source's C letters."""
-    letters, text = letters_of(source), translation.text
-    spans = [(len(letters_of(text[: each.start()])), len(each.group())) for each in WORD.finditer(text)]
-    total = sum(size for _, size in spans)
-    shares = np.zeros((len(spans), len(letters)))
-    for row, (start, size) in zip(shares, spans, strict=True):  # where the model tells nothing: the same relative place
-        row[min(int((start + size / 2) / total * len(letters)), len(letters) - 1)] = 1e-9
-    if translation.alignment:
-        sources = piece_ends(translation.source_tokens, letters)
-        targets = piece_ends(translation.tokens, letters_of(text))
-        weights = np.array(translation.alignment)[:, :-1]
-        by_letter = np.zeros((len(weights), len(letters)))
-        for number, (start, end) in enumerate(pairwise(sources)):
-            by_letter[:, start:end] = weights[:, number : number + 1] / max(1, end - start)
-        for row, (start, size) in zip(shares, spans, strict=True):
-            for number in range(bisect_right(targets, start) - 1, bisect_left(targets, start + size)):
-                row += by_letter[number] * (min(targets[number + 1], start + size) - max(targets[number], start))
-    shares /= shares.sum(1, keepdims=True)
-    return np.pad(shares.cumsum(1), ((0, 0), (1, 0)))
-
-
 class _Placing:
     """Where the marks of a sentence go in its translation."""
 
     def __init__(self, sentence: Sentence, translation: Translation):
         self._text, self._escape, self._all = translation.text, sentence.escape, sentence.marks
         self._words = [each.span() for each in WORD.finditer(self._text)]
+        self._weights = np.array([1.0 if self._text[start].isalnum() else 0.1 for start, _ in self._words])
         if any(mark.kind != "break" for mark in sentence.marks.inner):
-            self._attended = attended(sentence.text, translation)
+            self._attended = attended(sentence.text, translation.text, translation)
         self._breaks = self._placed_breaks(sentence.marks)
 
     def written(self) -> str:
@@ -312,7 +268,7 @@ class _Placing:
                 return low, high
             inside = self._attended[:, mark.end] - self._attended[:, mark.start]
             free = [word for word in range(low, high) if word not in taken]
-            found = _best_run(inside - 0.5, free)
+            found = _best_run((inside - 0.5) * self._weights, free)
             if found is None and free and mark.kind == "tag":
                 best = max(free, key=lambda word: float(inside[word]))
                 found = best, best + 1

@@ -51,12 +51,19 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         self._note("text")
 
-    handle_charref = handle_entityref = handle_data
+    def handle_charref(self, name: str) -> None:
+        self._note("text")
+
+    def handle_entityref(self, name: str) -> None:
+        self._note("text")
 
     def handle_comment(self, data: str) -> None:
         self._note("point")
 
-    handle_decl = handle_pi = unknown_decl = handle_comment
+    def handle_decl(self, decl: str) -> None:
+        self._note("point")
+
+    handle_pi = unknown_decl = handle_comment
 
 
 class Markup(Parts):
