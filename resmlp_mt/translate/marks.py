@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 import numpy as np
@@ -40,7 +40,14 @@ class Mark:
     start: int
     end: int
     close: str = ""
+    before: str = " "  # what stands before and behind what has no text
+    behind: str = " "
     inner: list["Mark"] = field(default_factory=list)
+
+    @property
+    def glued(self) -> bool:
+        """Whether it stands behind a word without white space between."""
+        return not self.before.isspace()
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,15 @@ class Parts:
 
     @property
     def sentences(self) -> list[str]:
-        """What is to be translated, with the option ``alignment=True``."""
+        """What is to be translated, with alignments where ``marked``."""
         return [part.text for part in self.parts if isinstance(part, Sentence)]
+
+    @property
+    def marked(self) -> list[bool]:
+        """Of each sentence whether there are marks in it for which its alignment is needed."""
+        return [
+            any(mark.kind != "break" for mark in part.marks.inner) for part in self.parts if isinstance(part, Sentence)
+        ]
 
     def joined(self, translations: Sequence[Translation]) -> str:
         """The document with the translations of its sentences in their places."""
@@ -112,7 +126,10 @@ class _Splitting:
     def __init__(self, events: Sequence[Event], language: str, escape: Escape):
         self.parts: list[str | Sentence] = []
         self._escape = escape
-        self._events = list(balanced(events))
+        self._events = [
+            replace(event, text="") if event.kind == "kept" and len(event.text) > LONGEST_KEPT else event
+            for event in balanced(events)
+        ]
         self._places = list(accumulate((len(event.text) for event in self._events), initial=0))
         self._text = "".join(event.text for event in self._events)
         self._letters = list(accumulate((not character.isspace() for character in self._text), initial=0))
@@ -159,7 +176,8 @@ class _Splitting:
                 if self._nest:
                     self._nest.pop().end = self._letter(place)
             else:
-                self._nest[-1].inner.append(Mark(event.kind, event.raw, self._letter(place), self._letter(place)))
+                where, beside = self._letter(place), self._text[place - 1 : place + 1]
+                self._nest[-1].inner.append(Mark(event.kind, event.raw, where, where, "", *beside))
 
     def _letter(self, place: int) -> int:
         return self._letters[place] - self._letters[self._start_and_end()[0]]
@@ -235,18 +253,21 @@ class _Placing:
                 placed.append((first, last, each))
         out = []
         for first, last, each in sorted(placed, key=lambda one: one[:2]):
-            begin = self._words[first][0] if first < len(self._words) else len(self._text)
-            stop = self._words[last - 1][1] if last > first else begin
-            if last == first == high:
-                begin = stop = end
+            if first < last:
+                begin, stop = self._words[first][0], self._words[last - 1][1]
+            elif each.glued and low < first:
+                begin = stop = self._words[first - 1][1]
+            else:
+                begin = stop = end if first == high else self._words[first][0]
             out.append(self._plain(start, begin))
             if each.kind == "tag":
                 out.append(f"{each.raw}{self._written(each, first, last, begin, stop)}{each.close}")
-            elif each.kind == "kept" and first == last:  # stands for no words: beside them
-                before = " " if self._text[:begin].strip() and not self._text[begin - 1].isspace() else ""
-                out.append(f"{before}{each.raw}{' ' if self._text[begin : begin + 1].isalnum() else ''}")
-            else:
+            elif first < last:
                 out.append(each.raw)
+            else:
+                before = " " if not each.glued and self._text[begin - 1 : begin].strip() else ""
+                behind = " " if each.behind.isspace() and self._text[begin : begin + 1].isalnum() else ""
+                out.append(f"{before}{each.raw}{behind}")
             start = stop
         return "".join([*out, self._plain(start, end)])
 
@@ -275,7 +296,7 @@ class _Placing:
             if found is not None:
                 return found
         left = 2 * self._attended[:, mark.start] - 1  # above 0: the word belongs before the mark
-        room = [place for place in range(low, high + 1) if mark.kind == "kept" or self._has_room(place)]
+        room = [place for place in range(low, high + 1) if mark.glued or self._has_room(place)]
         places = [place for place in room if not {place - 1, place} <= taken]
         best = max(places or [high], key=lambda place: float(left[low:place].sum() - left[place:high].sum()))
         return best, best

@@ -5,7 +5,8 @@ import re
 from html.parser import HTMLParser
 from itertools import accumulate
 
-from resmlp_mt.translate.marks import LONGEST_KEPT, Event, Parts
+from resmlp_mt.translate.marks import Event, Parts
+from resmlp_mt.translate.paragraphs import text_events
 
 
 def _names(text: str) -> frozenset[str]:
@@ -87,7 +88,8 @@ class Markup(Parts):
             inline = name in INLINE | CODE | UNSEEN or name in VOID - {"hr"}
             number = last + 1
             if kind == "text":
-                running += text_events(raw, html.unescape(raw))
+                seen = html.unescape(raw)
+                running += text_events(raw) if seen == raw else [Event("text", raw, seen)]
             elif kind == "point":
                 running.append(Event("point", raw))
             elif not inline:
@@ -96,24 +98,13 @@ class Markup(Parts):
                 running = []
             elif kind == "kept" and name not in UNSEEN:
                 seen = " ".join(html.unescape(re.sub(r"<[^>]*>", "", raw)).split())
-                running.append(Event("kept", raw, seen if len(seen) <= LONGEST_KEPT else ""))
+                running.append(Event("kept", raw, seen))
             elif kind == "empty" and name == "br":
                 running.append(Event("point", raw))
                 running.append(Event("text", "", " "))
             else:
                 running.append(Event(kind if kind in ("open", "close") else "point", raw, name=name))
         self.add(running, language, _escape)
-
-
-def text_events(raw: str, text: str) -> list[Event]:
-    """Text and the ends of its lines."""
-    if raw != text or "\n" not in text:
-        return [Event("text", raw, text)]
-    found = []
-    for part in re.split(r"(\s*\n\s*)", text):
-        if part:
-            found.append(Event("text", part, part) if part.strip() else Event("break", part, " "))
-    return found
 
 
 def _end_of(found: list[tuple[int, str, str, bool]], number: int) -> int:
