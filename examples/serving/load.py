@@ -2,10 +2,11 @@
 
     resmlp-mt serve FOLDER --threads 1
     python examples/serving/load.py http://127.0.0.1:8000 test_2016_flickr.en --json load.json
+    python examples/serving/load.py http://127.0.0.1:8000 test_2016_flickr.en --libretranslate en de
 
 A request has one to five lines of the text. One in twenty is a bad one, which must be refused. First one client asks
 all of them, then several do, and every answer must be the one client's. Its time is from the request's start to its
-last byte.
+last byte. With --pid, what the server's process has in memory after each tenth of several clients' requests.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -26,6 +28,13 @@ BAD = [
     b'{"text": "of a wrong name"}',
     b'{"texts": ["too wide"], "options": {"beam": 1000000}}',
     json.dumps({"texts": [1400 * "long "]}).encode(),
+]
+
+BAD_OF_LIBRETRANSLATE = [
+    {"q": "of no language"},
+    {"q": "of another", "source": "en", "target": "xx"},
+    {"q": "", "source": "en", "target": "de"},
+    {"q": 1400 * "long ", "source": "en", "target": "de"},
 ]
 
 
@@ -47,16 +56,18 @@ class Answer(NamedTuple):
         return self.status == 200 if request.good else 400 <= self.status < 500 and self.status != 429
 
 
-def made(lines: Sequence[str], number: int) -> list[Request]:
-    """Requests, always the same ones."""
+def made(lines: Sequence[str], number: int, languages: Sequence[str] | None) -> list[Request]:
+    """Requests, always the same ones; with languages by LibreTranslate's interface."""
     random = Random(1)
     found = []
+    bad = [json.dumps(each).encode() for each in BAD_OF_LIBRETRANSLATE] if languages else BAD
     for _ in range(number):
         if random.random() < 0.05:
-            found.append(Request(random.choice(BAD), False))
+            found.append(Request(random.choice(bad), False))
         else:
             texts = random.sample(lines, random.randint(1, 5))
-            found.append(Request(json.dumps({"texts": texts}).encode(), True))
+            asked = {"q": texts, "source": languages[0], "target": languages[1]} if languages else {"texts": texts}
+            found.append(Request(json.dumps(asked).encode(), True))
     return found
 
 
@@ -72,12 +83,22 @@ def ask(connection: http.client.HTTPConnection, request: Request) -> Answer:
     seconds = time.perf_counter() - begin
     if response.status != 200:
         return Answer(response.status, None, seconds)
-    texts = [result["translations"][0]["text"] for result in json.loads(body)["results"]]
+    values = json.loads(body)
+    texts = values.get("translatedText") or [result["translations"][0]["text"] for result in values["results"]]
     return Answer(200, texts, seconds)
 
 
-def asked_by(clients: int, address: str, requests: Sequence[Request]) -> tuple[list[Answer], float]:
-    """The answers in the order of the requests, and the seconds until all were there."""
+def memory(pid: int) -> int:
+    """MB of a process in memory."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.split("VmRSS:")[1].split()[0]) // 1024
+
+
+def asked_by(
+    clients: int, address: str, requests: Sequence[Request], pid: int | None = None
+) -> tuple[list[Answer], float, list[int]]:
+    """The answers in the order of the requests, the seconds until all were there, and the server's memory meanwhile."""
+    sizes: list[int] = []
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(len(requests)):
         waiting.put(number)
@@ -91,6 +112,8 @@ def asked_by(clients: int, address: str, requests: Sequence[Request]) -> tuple[l
             except queue.Empty:
                 return connection.close()
             answers[number] = ask(connection, requests[number])
+            if pid is not None and (number + 1) % (len(requests) // 10) == 0:
+                sizes.append(memory(pid))
 
     threads = [threading.Thread(target=client) for _ in range(clients)]
     begin = time.perf_counter()
@@ -98,11 +121,13 @@ def asked_by(clients: int, address: str, requests: Sequence[Request]) -> tuple[l
         thread.start()
     for thread in threads:
         thread.join()
-    return answers, time.perf_counter() - begin
+    return answers, time.perf_counter() - begin, sizes
 
 
-def measured(clients: int, address: str, requests: Sequence[Request], expected: Sequence[Answer] = ()) -> dict:
-    answers, seconds = asked_by(clients, address, requests)
+def measured(
+    clients: int, address: str, requests: Sequence[Request], expected: Sequence[Answer] = (), pid: int | None = None
+) -> dict:
+    answers, seconds, sizes = asked_by(clients, address, requests, pid)
     good = [answer.seconds for answer, request in zip(answers, requests, strict=True) if request.good]
     percentiles = statistics.quantiles(good, n=100, method="inclusive")
     return {
@@ -116,6 +141,7 @@ def measured(clients: int, address: str, requests: Sequence[Request], expected: 
         "p50 ms": round(1000 * percentiles[49]),
         "p99 ms": round(1000 * percentiles[98]),
         "requests/s": round(len(requests) / seconds, 1),
+        **({"server's MB": sizes} if sizes else {}),
         "answers": answers,
     }
 
@@ -126,13 +152,15 @@ def main() -> None:
     parser.add_argument("text", help="a file, a sentence a line")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--libretranslate", nargs=2, metavar=("SOURCE", "TARGET"), help="by that interface")
+    parser.add_argument("--pid", type=int, help="of the server's process on this machine: tell its memory")
     parser.add_argument("--json", help="a new file for the figures")
     args = parser.parse_args()
     with open(args.text, encoding="utf-8", newline="\n") as file:
         lines = [line.strip() for line in file if line.strip()]
-    address, requests = urlsplit(args.address).netloc, made(lines, args.requests)
+    address, requests = urlsplit(args.address).netloc, made(lines, args.requests, args.libretranslate)
     one = measured(1, address, requests)
-    several = measured(args.clients, address, requests, one["answers"])
+    several = measured(args.clients, address, requests, one["answers"], args.pid)
     figures = [{name: value for name, value in each.items() if name != "answers"} for each in (one, several)]
     print(json.dumps(figures, indent=1))
     if args.json:

@@ -18,6 +18,7 @@ becomes FILE at the end. A run that was broken off goes on with --resume.
 examples:
   resmlp-mt translate FOLDER < in.txt > out.txt
   resmlp-mt translate FOLDER --input in.txt --output out.txt --n-best 4 --scores
+  resmlp-mt translate FOLDER --document in.html out.html
   resmlp-mt translate FOLDER --precision int8 --jobs 8 < in.txt > out.txt
 """
 SCORES = """before each translation its score and a tab (behind it, with --alignment, a tab and of each subword the one
@@ -28,6 +29,8 @@ ALIGNMENTS = """a new file beside --output, with a line for each: of each word o
 that it attends to most, as SOURCE-TARGET (0-0 1-2), counted from 0; words are what has spaces around it"""
 CHECK = """tell on standard error which numbers of a line are missing or new in its translation; 1,000 is 1.000, and
 number words are not looked at"""
+DOCUMENT = """translate a file with all that is in it, by its name's end: .txt, .html, .md or .srt; tags, code and line
+ends come back where they were. In place of --input and --output; by one process"""
 JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: faster
 than threads, with more memory; any number gives the same translations"""
 CLUSTER = """translate by the Dask cluster whose scheduler is there, such as tcp://host:8786; its machines need the
@@ -57,6 +60,7 @@ def translate() -> argparse.ArgumentParser:
     add_path(parser, "--input", "FILE", "text in UTF-8, or .gz (default: standard input)")
     add_path(parser, "--output", "FILE", "a new file (default: standard output)")
     add_flag(parser, "--resume", "go on with what an interrupted run left of --output")
+    add_path(parser, "--document", ("IN", "OUT"), DOCUMENT, nargs=2)
     add_options(parser.add_argument_group("search"), Options)
     layout = parser.add_mutually_exclusive_group()
     add_flag(layout, "--scores", SCORES)
@@ -77,6 +81,8 @@ def _translate(args: argparse.Namespace) -> None:
 
         args.glossary = read_glossary(args.glossary)
     options, engine = given(args, Options), given(args, EngineOptions)
+    if args.document:
+        return _translate_document(args, options, engine)
 
     from resmlp_mt.common.progress import Progress
     from resmlp_mt.common.workers import cores, ordered_map, working
@@ -92,6 +98,24 @@ def _translate(args: argparse.Namespace) -> None:
     with working(args.jobs, args.cluster) as workers, progress as told:
         mapped = partial(ordered_map, workers=workers)
         translate_file(work, args.input, args.output, args.resume, mapped, told.add, args.alignments)
+
+
+def _translate_document(args: argparse.Namespace, options: Options, engine: EngineOptions) -> None:
+    others = "input", "output", "resume", "scores", "json", "cluster", "alignment"
+    given_too = [name for name in others if getattr(args, name)] + ["jobs"] * (args.jobs > 1)
+    if given_too:
+        raise UserError(f"--document: goes without --{given_too[0]}")
+
+    from resmlp_mt.common.progress import Progress
+    from resmlp_mt.translate.documents import check_documents, read_document, translate_document
+    from resmlp_mt.translate.translator import Translator
+
+    source, target = args.document
+    check_documents(source, target)
+    read_document(source)
+    translator = Translator(args.folder, **asdict(engine))
+    with Progress("translate", None, "sentences") as told:
+        translate_document(translator, source, target, options, told.add)
 
 
 def shortlist() -> argparse.ArgumentParser:

@@ -5,46 +5,61 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from resmlp_mt.serve.protocol import Request
 from resmlp_mt.serve.settings import Limits
+from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.translator import Translation
 
 
 class FullError(Exception):
     """So many requests are waiting already that one more is refused."""
 
 
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What a request comes to, by whichever interface: sentences, and how their translations become its answer."""
+
+    sentences: list[str]
+    options: Options
+    answer: Callable[[list[list[Translation]]], bytes]  # of the translations of each sentence, in order
+    name: str = "sentences"  # of the sentences, in messages
+
+    @property
+    def characters(self) -> int:
+        return sum(len(sentence) + 1 for sentence in self.sentences)
+
+
 @dataclass(eq=False)
 class _Entry:
-    request: Request
+    job: Job
     answer: "asyncio.Future[bytes]"
     since: float
 
 
 class Batcher:
-    """Answers requests in batches of the same options: the oldest first, with all that can be answered with it.
+    """Answers jobs in batches of the same options: the oldest first, with all that can be answered with it.
 
     Args:
-        work: called in a thread of its own, one call at a time; returns an answer for each request. If it raises, each
-            request is given to it alone, so that one cannot spoil the others
-        limits: one request that is larger than they say is answered alone
+        work: called in a thread of its own, one call at a time; returns an answer for each job. If it raises, each
+            job is given to it alone, so that one cannot spoil the others
+        limits: one job that is larger than they say is answered alone
     """
 
-    def __init__(self, work: Callable[[Sequence[Request]], Sequence[bytes]], limits: Limits):
+    def __init__(self, work: Callable[[Sequence[Job]], Sequence[bytes]], limits: Limits):
         self._work, self._limits = work, limits
         self._waiting: list[_Entry] = []
         self._arrived = asyncio.Event()
 
     @property
     def waiting(self) -> int:
-        """Requests that nobody works on yet."""
+        """Jobs that nobody works on yet."""
         return len(self._waiting)
 
-    async def answer(self, request: Request) -> bytes:
-        """Wait for the answer; cancelled before its turn, a request leaves no work."""
+    async def answer(self, job: Job) -> bytes:
+        """Wait for the answer; cancelled before its turn, a job leaves no work."""
         if len(self._waiting) >= self._limits.max_waiting:
             raise FullError
         loop = asyncio.get_running_loop()
-        entry = _Entry(request, loop.create_future(), loop.time())
+        entry = _Entry(job, loop.create_future(), loop.time())
         self._waiting.append(entry)
         self._arrived.set()
         try:
@@ -63,7 +78,7 @@ class Batcher:
                     await self._arrived.wait()
                 await asyncio.sleep(self._waiting[0].since + self._limits.longest_wait / 1000 - loop.time())
                 batch = self._next()
-                answers = await loop.run_in_executor(thread, self._answers, [entry.request for entry in batch])
+                answers = await loop.run_in_executor(thread, self._answers, [entry.job for entry in batch])
                 for entry, answer in zip(batch, answers, strict=True):
                     if entry.answer.done():  # nobody waits for it any more
                         continue
@@ -77,19 +92,19 @@ class Batcher:
         batch: list[_Entry] = []
         size = 0
         for entry in self._waiting:
-            if batch and entry.request.search != batch[0].request.search:
+            if batch and entry.job.options != batch[0].job.options:
                 continue
-            size += entry.request.characters
+            size += entry.job.characters
             if batch and size > self._limits.max_characters:
                 break
             batch.append(entry)
         self._waiting = [entry for entry in self._waiting if entry not in batch]
         return batch
 
-    def _answers(self, batch: list[Request]) -> Sequence[bytes | Exception]:
+    def _answers(self, batch: list[Job]) -> Sequence[bytes | Exception]:
         try:
             return self._work(batch) if batch else []
         except Exception as error:
             if len(batch) == 1:
                 return [error]
-            return [answer for request in batch for answer in self._answers([request])]
+            return [answer for job in batch for answer in self._answers([job])]

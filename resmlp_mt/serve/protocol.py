@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import Field as DataclassField
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
@@ -10,8 +10,12 @@ from pydantic.json_schema import models_json_schema
 from typing_extensions import TypedDict
 
 from resmlp_mt import __version__
+from resmlp_mt.serve.batching import Job
+from resmlp_mt.serve.documents import FORMATS, document_of, shares
+from resmlp_mt.serve.libretranslate import Detected, LibreTranslateRequest, Translated
 from resmlp_mt.serve.settings import Limits
 from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.translator import Translation
 
 CLOSED = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 SCHEMAS = "#/components/schemas/"
@@ -25,13 +29,30 @@ class Request(BaseModel):
     texts: list[str]
     options: dict[str, Any] = {}
 
-    @property
-    def characters(self) -> int:
-        return sum(len(text) + 1 for text in self.texts)
+    format: Literal[FORMATS] | None = Field(  # type: ignore[valid-type]
+        None, description="Each text is a document of this kind, of any number of sentences, which keeps its layout."
+    )
 
-    @property
-    def search(self) -> Options:
-        return Options(**self.options)
+    def job(self) -> Job:
+        options = Options(**self.options)
+        if self.format is None:
+            return Job(self.texts, options, lambda found: _body(Answer(results=list(map(_result, found)))), "texts")
+        documents = [document_of(text, self.format) for text in self.texts]
+        options = replace(options, alignment=options.alignment or self.format == "html")
+
+        def answer(found: list[list[Translation]]) -> bytes:
+            told = []
+            for document, share in zip(documents, shares(documents, found), strict=True):
+                pairs = zip(document.sentences, share, strict=True)
+                sentences = [Sentence(source=source, **dict(_result(each))) for source, each in pairs]
+                told.append(TranslatedDocument(text=document.joined([best for best, *_ in share]), sentences=sentences))
+            return _body(DocumentsAnswer(documents=told))
+
+        return Job([sentence for each in documents for sentence in each.sentences], options, answer)
+
+
+def _body(answer: BaseModel) -> bytes:
+    return answer.model_dump_json().encode()
 
 
 def request_model(limits: Limits) -> type[Request]:
@@ -83,6 +104,24 @@ class Answer(BaseModel):
     results: list[Result] = Field(description="For each text, in order.")
 
 
+class Sentence(Result):
+    source: str
+
+
+class TranslatedDocument(BaseModel):
+    text: str = Field(description="The best translations of its sentences.")
+    sentences: list[Sentence]
+
+
+class DocumentsAnswer(BaseModel):
+    documents: list[TranslatedDocument] = Field(description="For each text, in order.")
+
+
+def _result(translations: list[Translation]) -> Result:
+    hypotheses = [Hypothesis.model_validate(each, from_attributes=True) for each in translations]
+    return Result(source_tokens=translations[0].source_tokens, translations=hypotheses)
+
+
 class Mixing(BaseModel):
     position: int
     layers: list[list[list[Weight]] | None] = Field(
@@ -97,51 +136,82 @@ class Health(BaseModel):
     target_language: str
     longest_source: int = Field(description="Tokens that the model takes at once.")
     waiting: int = Field(description="Requests.")
+    formats: list[str] = Field(description="Kinds of documents.")
 
 
 class Refusal(BaseModel):
     error: str
 
 
+class Language(BaseModel):
+    code: str
+    name: str
+    targets: list[str] = Field(description="What it is translated into.")
+
+
 def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
     """The OpenAPI document (version 3.1) of a server."""
     asked = request_model(limits)
-    models = [(model, "serialization") for model in (Answer, Mixing, Health, Refusal)]
-    _, schemas = models_json_schema([*models, (asked, "validation")], ref_template=SCHEMAS + "{model}")  # type: ignore[list-item]
+    answers = Answer, DocumentsAnswer, Translated, Detected, Language, Mixing, Health, Refusal
+    models = [
+        *((model, "serialization") for model in answers),
+        *((model, "validation") for model in (asked, LibreTranslateRequest)),
+    ]
+    _, schemas = models_json_schema(models, ref_template=SCHEMAS + "{model}")  # type: ignore[arg-type]
     refusals = {
         400: "The request is not as described here, or too long for the model.",
         401: "The token is missing or wrong.",
-        403: "Another site's page asks, or Host is not this server's name.",
+        403: "Another site's page asks, Host is not this server's name, or api_key is wrong.",
         413: "The texts or the body are longer than a request's may be.",
-        415: "The body's Content-Type is not application/json.",
+        415: "The body's Content-Type is neither application/json nor that of a form's fields.",
         429: f"{limits.max_waiting} requests are waiting already.",
         503: f"There is no answer after {limits.max_seconds} seconds.",
     }
     token = [401] if needs_token else []
 
-    def content(model: type[BaseModel]) -> dict[str, Any]:
-        return {"content": {"application/json": {"schema": {"$ref": SCHEMAS + model.__name__}}}}
+    def reference(*models: type[BaseModel]) -> dict[str, Any]:
+        found = [{"$ref": SCHEMAS + model.__name__} for model in models]
+        return found[0] if len(found) == 1 else {"oneOf": found}
 
-    def operation(name: str, summary: str, answer: type[BaseModel], statuses: list[int]) -> dict[str, Any]:
-        responses = {str(status): {"description": refusals[status], **content(Refusal)} for status in statuses}
+    def content(schema: dict[str, Any], form: dict[str, Any] | None = None) -> dict[str, Any]:
+        forms = {"application/x-www-form-urlencoded": {"schema": form}} if form else {}
+        return {"content": {"application/json": {"schema": schema}, **forms}}
+
+    def operation(name: str, summary: str, answer: dict[str, Any], statuses: list[int]) -> dict[str, Any]:
+        refused = content(reference(Refusal))
+        responses = {str(status): {"description": refusals[status], **refused} for status in statuses}
         secured: dict[str, Any] = {"security": [{"token": []}]} if 401 in statuses else {}
         right = {"200": {"description": summary, **content(answer)}}
         return {"operationId": name, "summary": summary, "responses": {**right, **responses}, **secured}
 
-    translate = operation(
-        "translate", "Translate texts of a sentence or a few", Answer, [400, *token, 403, 413, 415, 429, 503]
-    )
-    translate["requestBody"] = {"required": True, **content(asked)}
+    both = "Translate texts: with the field texts by this server's own interface, with q by LibreTranslate's"
+    statuses = [400, *token, 403, 413, 415, 429, 503]
+    translate = operation("translate", both, reference(Answer, DocumentsAnswer, Translated), statuses)
+    form = reference(LibreTranslateRequest)
+    translate["requestBody"] = {"required": True, **content(reference(asked, LibreTranslateRequest), form)}
+    summary = "Which of the model's two languages a text is likelier in, by its sequences of letters (py3langid)"
+    detect = operation("detect", summary, {"type": "array", "items": reference(Detected)}, [400, 403, 413, 415])
+    text = {"type": "object", "required": ["q"], "properties": {"q": {"type": "string"}, "api_key": {"type": "string"}}}
+    detect["requestBody"] = {"required": True, **content(text, text)}
+    languages = {"type": "array", "items": reference(Language)}
+    settings = operation("settings", "LibreTranslate's settings of a page", {"type": "object"}, [403])
     summary = "Which earlier positions of a translation the decoder's matrices A read: the same for every text"
-    mixing = operation("mixing", summary, Mixing, [400, *token, 403])
+    mixing = operation("mixing", summary, reference(Mixing), [400, *token, 403])
     about = "Position t makes token t, counted from 0. It reads token t - 1; position 0 the start of the sentence."
     position = {"name": "position", "in": "query", "required": True, "description": about}
     mixing["parameters"] = [{**position, "schema": {"type": "integer", "minimum": 0}}]
-    health = operation("health", "Whether the server answers, and what it translates", Health, [403])
+    health = operation("health", "Whether the server answers, and what it translates", reference(Health), [403])
     schemes = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if needs_token else {}
     return {
         "openapi": "3.1.0",
         "info": {"title": "resmlp-mt serve", "version": __version__, "summary": "Translation without self-attention"},
-        "paths": {"/translate": {"post": translate}, "/mixing": {"get": mixing}, "/health": {"get": health}},
+        "paths": {
+            "/translate": {"post": translate},
+            "/detect": {"post": detect},
+            "/languages": {"get": operation("languages", "The model's two languages", languages, [403])},
+            "/frontend/settings": {"get": settings},
+            "/mixing": {"get": mixing},
+            "/health": {"get": health},
+        },
         "components": {"schemas": schemas["$defs"], **schemes},
     }

@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import hmac
 import importlib.resources
 import itertools
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -24,10 +23,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.serve.batching import Batcher, FullError
-from resmlp_mt.serve.protocol import Answer, Health, Hypothesis, Mixing, Request, Result, document, request_model
+from resmlp_mt.serve.batching import Batcher, FullError, Job
+from resmlp_mt.serve.documents import FORMATS
+from resmlp_mt.serve.libretranslate import LibreTranslate, fields_of, is_form
+from resmlp_mt.serve.protocol import Health, Mixing, document, request_model
 from resmlp_mt.serve.settings import Access, Limits
-from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translator
 
 PAGE = {"/": "html", "/page.css": "css", "/page.js": "javascript"}  # a file of page/ each, and its kind of text
@@ -65,6 +65,7 @@ class Service:
     def __init__(self, translator: Translator, limits: Limits, access: Access):
         self._translator, self._limits, self._access = translator, limits, access
         self._request = request_model(limits)
+        self._libretranslate = LibreTranslate(translator.tokenizer.settings, limits, access)
         self._batcher = Batcher(self._translated, limits)
         pages = importlib.resources.files("resmlp_mt.serve") / "page"
         self._pages = {path: pages.joinpath(path[1:] or "page.html").read_bytes() for path in PAGE}
@@ -76,7 +77,10 @@ class Service:
             Route("/translate", self._translate, methods=["POST"]),
             Route("/mixing", self._mixing, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
-            Route("/openapi.json", self._document, methods=["GET"]),
+            *(Route(path, self._document, methods=["GET"]) for path in ("/openapi.json", "/spec")),
+            Route("/languages", self._languages, methods=["GET"]),
+            Route("/detect", self._detect, methods=["POST"]),
+            Route("/frontend/settings", self._settings, methods=["GET"]),
         ]
         handlers: Any = {HTTPException: _told, UserError: _told, ValidationError: _told, Exception: _told}
         shared = Middleware(
@@ -103,6 +107,16 @@ class Service:
     async def _document(self, request: HTTPRequest) -> Response:
         return JSONResponse(document(self._limits, self._access.token is not None))
 
+    async def _languages(self, request: HTTPRequest) -> Response:
+        return JSONResponse(self._libretranslate.languages())
+
+    async def _settings(self, request: HTTPRequest) -> Response:
+        return JSONResponse(self._libretranslate.settings())
+
+    async def _detect(self, request: HTTPRequest) -> Response:
+        fields = fields_of(*await self._received(request))
+        return JSONResponse(self._libretranslate.detect({} if fields is None else fields))
+
     async def _health(self, request: HTTPRequest) -> Response:
         languages = self._translator.tokenizer.settings
         health = Health(
@@ -110,6 +124,7 @@ class Service:
             target_language=languages.target_language,
             longest_source=self._translator.model.encoder.limit - 1,
             waiting=self._batcher.waiting,
+            formats=list(FORMATS),
         )
         return JSONResponse(health.model_dump())
 
@@ -124,13 +139,10 @@ class Service:
         return JSONResponse(Mixing(position=position, layers=layers).model_dump())
 
     async def _translate(self, request: HTTPRequest) -> Response:
-        self._check_token(request)
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise HTTPException(415, "send the body as Content-Type: application/json")
         try:
             with anyio.fail_after(self._limits.max_seconds):
-                asked = await self._asked(request)
-                answer = await self._answer(asked, request.receive)
+                job = await self._job(request)
+                answer = await self._answer(job, request.receive)
         except TimeoutError:
             problem = f"no answer after {self._limits.max_seconds} seconds: send less, or try again later"
             raise HTTPException(503, problem, {"Retry-After": "1"}) from None
@@ -143,35 +155,47 @@ class Service:
 
     def _check_token(self, request: HTTPRequest) -> None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
-        wanted = self._access.token
-        right = wanted is None or (kind.lower() == "bearer" and hmac.compare_digest(token.encode(), wanted.encode()))
-        if not right:
+        if kind.lower() != "bearer":
+            token = ""
+        if not self._access.has_token(token):
             problem = "send the server's token: Authorization: Bearer TOKEN"
             raise HTTPException(401, problem, {"WWW-Authenticate": "Bearer"})
 
-    async def _asked(self, request: HTTPRequest) -> Request:
-        """What a client asks, read no further than it may be long."""
+    async def _received(self, request: HTTPRequest) -> tuple[bytes, str, Mapping[str, str]]:
+        """The body, read no further than it may be long, its type, and what stands in the address."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" and not is_form(kind):
+            raise HTTPException(415, "send the body as Content-Type: application/json")
         body = bytearray()
         async for piece in request.stream():
             body += piece
             if len(body) > self._limits.max_bytes:
                 raise HTTPException(413, f"the body has more than {self._limits.max_bytes:,} bytes: send several")
-        asked = self._request.model_validate_json(bytes(body))
-        most = self._limits.max_characters
-        if asked.characters > most:
-            problem = f"texts: {asked.characters:,} characters with a line end each, more than {most:,}: send several"
-            raise HTTPException(413, f"{problem} requests")
-        Options(**asked.options)  # refuses what does not go together
-        return asked
+        return bytes(body), kind, request.query_params
 
-    async def _answer(self, asked: Request, receive: Receive) -> bytes:
+    async def _job(self, request: HTTPRequest) -> Job:
+        """What a client asks, by our interface or by LibreTranslate's."""
+        body, kind, query = await self._received(request)
+        fields = fields_of(body, kind, query)
+        if fields is None:
+            self._check_token(request)
+            job = self._request.model_validate_json(body).job()
+        else:
+            job = self._libretranslate.job(fields)
+        most = self._limits.max_characters
+        if job.characters > most:
+            problem = f"{job.name}: {job.characters:,} characters with a line end each, more than {most:,}"
+            raise HTTPException(413, f"{problem}: send several requests")
+        return job
+
+    async def _answer(self, job: Job, receive: Receive) -> bytes:
         """Wait for an answer, as long as the client does."""
 
         async def gone() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        tasks = asyncio.ensure_future(self._batcher.answer(asked)), asyncio.ensure_future(gone())
+        tasks = asyncio.ensure_future(self._batcher.answer(job)), asyncio.ensure_future(gone())
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if not tasks[0].done():
@@ -181,25 +205,18 @@ class Service:
             for task in tasks:
                 task.cancel()
 
-    def _translated(self, requests: Sequence[Request]) -> list[bytes]:
-        """The answers to requests of the same options."""
-        options = requests[0].search
-        encoded = [[self._encode(number, text, options) for number, text in enumerate(r.texts)] for r in requests]
-        together = [text for texts in encoded for text in texts]
-        results = map(_result, self._translator.translate_encoded(together, options))
-        answers = [Answer(results=list(itertools.islice(results, len(texts)))) for texts in encoded]
-        return [answer.model_dump_json().encode() for answer in answers]
+    def _translated(self, jobs: Sequence[Job]) -> list[bytes]:
+        """The answers to jobs of the same options."""
+        encoded = [text for job in jobs for text in self._encoded(job)]
+        found = iter(self._translator.translate_encoded(encoded, jobs[0].options))
+        return [job.answer(list(itertools.islice(found, len(job.sentences)))) for job in jobs]
 
-    def _encode(self, number: int, text: str, options: Options) -> Any:
-        try:
-            return self._translator.encode(text, options.too_long)
-        except UserError as error:
-            raise UserError(f"texts[{number}]: {error}") from error
-
-
-def _result(translations: Sequence[Any]) -> Result:
-    hypotheses = [Hypothesis.model_validate(each, from_attributes=True) for each in translations]
-    return Result(source_tokens=translations[0].source_tokens, translations=hypotheses)
+    def _encoded(self, job: Job) -> Iterator[Any]:
+        for number, sentence in enumerate(job.sentences):
+            try:
+                yield self._translator.encode(sentence, job.options.too_long)
+            except UserError as error:
+                raise UserError(f"{job.name}[{number}]: {error}") from error
 
 
 def _refused(status: int, problem: str, headers: Any = None) -> JSONResponse:

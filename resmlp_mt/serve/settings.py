@@ -1,5 +1,6 @@
 """Who may ask a server and how much it takes on; imports no web framework, for the command's help."""
 
+import hmac
 import ipaddress
 import re
 import socket
@@ -43,6 +44,10 @@ class Access:
     hosts: frozenset[str] = frozenset(THIS_MACHINE)
     token: str | None = None  # to be sent with what needs the model; None: everybody may ask
     origins: tuple[str, ...] = ()  # other sites whose pages may ask, such as https://example.org
+
+    def has_token(self, token: str) -> bool:
+        """Whether who sends this may ask."""
+        return self.token is None or hmac.compare_digest(token.encode(), self.token.encode())
 
     def refusal(self, headers: Mapping[str, str]) -> str | None:
         """Why a request is refused, if it is."""

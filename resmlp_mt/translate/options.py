@@ -8,6 +8,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.options import Checked, option
 
 TOO_LONG = "error", "split", "truncate"
+ALIGNMENTS = "attention", "omission"
 PRECISIONS = "fp32", "bf16", "int8"
 ENGINES = "pytorch", "compiled", "onnx"
 
@@ -36,6 +37,12 @@ class Options(Checked):
         choices=TOO_LONG,
     )
     alignment: bool = option(False, "tell what each token of the translation attends to")
+    alignment_by: str = option(
+        "attention",
+        "what alignment tells: the cross-attention, or how much likelier a token is with each of the source's than "
+        "without it, which is surer and slower: a sentence is scored once for each of its tokens",
+        choices=ALIGNMENTS,
+    )
     shortlist: bool = option(True, "search among the target tokens that the folder's shortlist has, if it has one")
     prefix: str | None = option(None, "words with which every translation begins, as they stand", metavar="TEXT")
     glossary: tuple[tuple[str, ...], ...] = option(

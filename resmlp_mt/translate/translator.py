@@ -15,6 +15,7 @@ from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import END
+from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.compiled import compiled_model
 from resmlp_mt.translate.constraints import Constraints, Demand, Forms, Rules, rules_of
 from resmlp_mt.translate.entities import masked, placed, restored, spaced
@@ -36,7 +37,8 @@ class Translation:
     Attributes:
         score: by which translations are ranked, in natural logarithms; 0 for a text without a word
         alignment: T x S+1, for each token the weights of the source's tokens and, last, of ``</s>``: the last layer's
-            cross-attention, the mean of its heads. None if it was not asked for, or the model has none
+            cross-attention, the mean of its heads; or what ``omission`` tells. None if it was not asked for, or the
+            model has no attention
         token_scores: the log-probability of each token; what is missing to that of the whole is ``</s>``'s
         words: ``text.split()``, each with its log-probability, the sum of its tokens'
         word_links: of each word of the translation the one of ``source.split()`` to which it attends most, as
@@ -172,6 +174,14 @@ class Translator:
                     told = f"a text has only {len(hypotheses)} translations of so few tokens"
                     raise UserError(f"n_best {options.n_best}: {told}: give a smaller n_best or a larger max_len_b")
                 found[number] = hypotheses[: options.n_best]
+        if options.alignment and options.alignment_by == "omission":
+            found = [
+                [
+                    replace(each, attention=omission(self.model, numbers, each.tokens, options.batch_tokens))
+                    for each in hypotheses
+                ]
+                for numbers, hypotheses in zip(parts, found, strict=True)
+            ]
         left = iter(found)
         return [
             [self._joined(text, each, options) for each in zip(*(next(left) for _ in text.parts), strict=True)]

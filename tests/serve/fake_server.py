@@ -43,8 +43,12 @@ class FakeTranslator:
         return [[self.translation(words, rank, options.alignment) for rank in range(options.n_best)] for words in texts]
 
     def translation(self, words, rank, alignment):
+        turned, last = words[::-1], len(words) - 1
+        scores = [-float(len(word)) for word in turned]
         weights = torch.eye(len(words), len(words) + 1).flip(0).tolist() if alignment else None
-        return Translation(" ".join(words[::-1]), -0.5 * rank, words[::-1], words, weights)
+        links = [(last - at, at) for at in range(len(words))] if alignment else None
+        known = {"token_scores": scores, "words": list(zip(turned, scores, strict=True)), "word_links": links}
+        return Translation(" ".join(turned), -0.5 * rank, turned, words, weights, **known)
 
     def mixing_rows(self, positions):
         if positions > POSITIONS:

@@ -4,27 +4,27 @@ import asyncio
 
 import pytest
 
-from resmlp_mt.serve.batching import Batcher
-from resmlp_mt.serve.protocol import Request
+from resmlp_mt.serve.batching import Batcher, Job
 from resmlp_mt.serve.settings import Limits
+from resmlp_mt.translate.options import Options
 
 
 def batches(texts, limits, pause=False):
     """The texts that are answered together, of requests that are made at once, or the last one a little later."""
-    requests = [Request(texts=[text]) for text in texts]
+    jobs = [Job([text], Options(), lambda found: b"") for text in texts]
     found = []
 
     def work(batch):
-        found.append([request.texts[0] for request in batch])
-        return [request.texts[0].upper().encode() for request in batch]
+        found.append([job.sentences[0] for job in batch])
+        return [job.sentences[0].upper().encode() for job in batch]
 
     async def run():
         batcher = Batcher(work, limits)
         running = asyncio.create_task(batcher.run())
-        tasks = [asyncio.create_task(batcher.answer(request)) for request in requests[:-1]]
+        tasks = [asyncio.create_task(batcher.answer(job)) for job in jobs[:-1]]
         for _ in range(5 if pause else 0):  # turns of the loop, in which a batcher that does not wait begins
             await asyncio.sleep(0)
-        answers = await asyncio.gather(*tasks, batcher.answer(requests[-1]))
+        answers = await asyncio.gather(*tasks, batcher.answer(jobs[-1]))
         assert answers == [text.upper().encode() for text in texts]
         running.cancel()
 

@@ -54,15 +54,41 @@ def test_a_translation(client):
     assert answer.status == 200
     first, second = answer.values["results"]
     assert first["source_tokens"] == ["two", "dogs"]
-    nothing = {"token_scores": [], "words": [], "word_links": None}
-    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], "alignment": [[0, 1, 0], [1, 0, 0]], **nothing}
+    weights = {"alignment": [[0, 1, 0], [1, 0, 0]], "word_links": [[1, 0], [0, 1]]}
+    scores = {"token_scores": [-4, -3], "words": [["dogs", -4], ["two", -3]]}
+    best = {"text": "dogs two", "score": 0.0, "tokens": ["dogs", "two"], **weights, **scores}
     assert first["translations"] == [best, {**best, "score": -0.5}]
     assert [each["text"] for each in second["translations"]] == ["", ""]
     (result,) = client.ask(body={"texts": ["Grüße 🙂"]}).values["results"]
-    plain = {"text": "🙂 Grüße", "score": 0.0, "tokens": ["🙂", "Grüße"], "alignment": None, **nothing}
+    scores = {"token_scores": [-1, -5], "words": [["🙂", -1], ["Grüße", -5]]}
+    plain = {
+        "text": "🙂 Grüße",
+        "score": 0.0,
+        "tokens": ["🙂", "Grüße"],
+        "alignment": None,
+        "word_links": None,
+        **scores,
+    }
     assert result["translations"] == [plain]
     assert client.ask(body={"texts": []}).values == {"results": []}
     assert client.ask("/mixing?position=2").values == {"position": 2, "layers": [[[1, 1, 1], [-1, -1, -1]], None]}
+
+
+def test_a_document_keeps_its_lines(client):
+    options = {"n_best": 2}
+    (document,) = client.ask(body={"texts": ["two dogs\n\n run fast\n"], "format": "text", "options": options}).values[
+        "documents"
+    ]
+    assert document["text"] == "dogs two\n\nfast run\n"
+    sentences = document["sentences"]
+    assert [each["source"].split() for each in sentences] == [each["source_tokens"] for each in sentences]
+    assert [[each["text"] for each in sentence["translations"]] for sentence in sentences] == [
+        ["dogs two", "dogs two"],
+        ["fast run", "fast run"],
+    ]
+    assert client.ask(body={"texts": ["", "\n"], "format": "text"}).values == {
+        "documents": [{"text": "", "sentences": []}, {"text": "\n", "sentences": []}]
+    }
 
 
 def asking(values=None, **arguments):
@@ -79,6 +105,7 @@ BAD = [  # request, status, what the one line says
     ({"body": {"texts": ["a", 1]}}, 400, "texts.1: "),
     ({"body": {"texts": ["a"], "text": 1}}, 400, "text: "),
     ({"body": {"texts": ["a"], "options": []}}, 400, "options: "),
+    ({"body": {"texts": ["a"], "format": "pdf"}}, 400, "format: "),
     (asking({"batch_tokens": 1}), 400, "options.batch_tokens: "),
     *((asking({"beam": beam}), 400, "options.beam: ") for beam in (0, 6, True, None, 3.0, "3", 10**30)),
     (asking({"beam": 6}), 400, "options.beam: Input should be less than or equal to 5"),
@@ -245,8 +272,9 @@ def test_the_document_tells_what_is_asked_and_answered(client):
     assert whole["openapi"] == "3.1.0"
     schemas = whole["components"]["schemas"]
 
-    def schema(holder):
-        return schemas[holder["content"]["application/json"]["schema"]["$ref"].removeprefix("#/components/schemas/")]
+    def schema(holder, number=0):
+        found = holder["content"]["application/json"]["schema"]
+        return schemas[found.get("oneOf", [found])[number]["$ref"].removeprefix("#/components/schemas/")]
 
     assert whole["paths"]["/translate"]["post"]["responses"].keys() >= {"200", "400", "403", "413", "415", "429", "503"}
     answers = {"/translate": client.ask(body={"texts": ["a"]}), "/mixing": client.ask("/mixing?position=1")}
@@ -254,6 +282,7 @@ def test_the_document_tells_what_is_asked_and_answered(client):
         (operation,) = whole["paths"][path].values()
         assert schema(operation["responses"]["200"])["properties"].keys() == answer.values.keys()
         assert schema(operation["responses"]["403"])["properties"].keys() == {"error"}
+    assert schema(whole["paths"]["/translate"]["post"]["requestBody"], 1)["required"] == ["q", "source", "target"]
     request = schema(whole["paths"]["/translate"]["post"]["requestBody"])
     options = schemas[request["properties"]["options"]["$ref"].rpartition("/")[2]]
     assert request["required"] == ["texts"] and options["properties"]["beam"]["maximum"] == 5

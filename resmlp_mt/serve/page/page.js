@@ -3,6 +3,8 @@
 
 const PAUSE = 250; // milliseconds without a key, after which the text is translated
 const NAMED = 3; // positions that the words about a layer name
+const OPTIONS = { n_best: 3, too_long: "split", alignment: true };
+const KINDS = { text: "plain", html: "HTML", md: "Markdown", srt: "subtitles" };
 
 const byId = (id) => document.getElementById(id);
 
@@ -66,7 +68,7 @@ function tell(error) {
   byId("problem").textContent = error instanceof Problem ? error.message : `This page has a fault: ${error.message}`;
 }
 
-let health = { longest_source: Infinity, target_language: "" }; // what the server says about itself
+let health = { longest_source: Infinity, source_language: "", target_language: "" }; // what the server says about itself
 let asking = new AbortController();
 let timer;
 const newest = counter();
@@ -76,117 +78,170 @@ async function translate() {
   asking.abort(); // the server drops what nobody waits for
   asking = new AbortController();
   const isLast = newest();
-  const texts = byId("source").value.split("\n").filter((line) => line.trim());
-  if (!texts.length) {
+  const text = byId("source").value;
+  if (!text.trim()) {
     byId("status").textContent = byId("problem").textContent = "";
-    show([], []);
+    show({ text: "", sentences: [] });
     return;
   }
   byId("status").textContent = "Translating …";
   const begin = performance.now();
   try {
-    const { results } = await ask("translate", {
+    const { documents } = await ask("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ texts, options: { n_best: Number(byId("count").value), too_long: "split", alignment: true } }),
+      body: JSON.stringify({ texts: [text], format: byId("kind").value || "text", options: OPTIONS }),
       signal: asking.signal,
     });
     if (!isLast()) return;
     byId("problem").textContent = "";
-    const many = texts.length === 1 ? "one sentence" : `${texts.length} sentences`;
+    const { length } = documents[0].sentences;
+    const many = length === 1 ? "one sentence" : `${length} sentences`;
     byId("status").textContent = `Translated ${many} in ${Math.round(performance.now() - begin)} ms.`;
-    show(texts, results);
+    show(documents[0]);
   } catch (error) {
     if (isLast()) tell(error);
   }
 }
 
-let opened = [0, 0]; // the sentence and the translation that are looked into
+let shown = { text: "", sentences: [] }; // a document; each sentence has the rank of the translation that is shown
+let current = 0; // the sentence that is looked into
 
-function show(texts, results) {
-  const inside = byId("inside");
-  inside.hidden = true;
-  document.querySelector("main").append(inside); // out of the list, which is made anew
-  const list = byId("results");
-  list.replaceChildren();
-  const buttons = results.map((result, sentence) => {
-    const item = element("li");
-    if (texts.length > 1) {
-      const source = element("p", texts[sentence], "source");
-      source.dir = "auto";
-      item.append(source);
-    }
-    const translations = element("ol", "", "translations");
-    item.append(translations);
-    list.append(item);
-    return result.translations.map((translation, rank) => {
-      const button = element("button", "", "translation");
-      button.type = "button";
-      button.setAttribute("aria-pressed", "false");
-      const text = element("span", translation.text);
-      text.dir = "auto";
-      text.lang = health.target_language;
-      const score = element("span", "", "score");
-      score.append(element("span", "score ", "unseen"), signed(translation.score));
-      score.title = "score: the log-probability of a token, on average";
-      button.append(text, score);
-      button.addEventListener("click", () => {
-        opened = [sentence, rank];
-        open(button, result, translation);
-      });
-      const line = element("li");
-      line.append(button);
-      translations.append(line);
-      return button;
-    });
+/** The translation as it is read: best translations, or those that were chosen instead. */
+function show(document, keep = 0) {
+  shown = document;
+  let text = document.text;
+  const pane = byId("translation");
+  pane.replaceChildren();
+  document.sentences.forEach((sentence, number) => {
+    const best = sentence.translations[0].text;
+    const at = best ? text.indexOf(best) : -1;
+    if (at < 0) return; // within markup
+    const line = element("span", "", "sentence");
+    line.append(...spans(sentence.translations[sentence.rank ?? 0], (word) => look(number, word)));
+    line.addEventListener("click", () => look(number));
+    pane.append(text.slice(0, at), line);
+    text = text.slice(at + best.length);
   });
-  const button = (buttons[opened[0]] || buttons[0] || [])[opened[1]] || (buttons[0] || [])[0];
-  if (button) button.click();
+  pane.append(text);
+  for (const each of ["copy", "save"]) byId(each).disabled = !document.text;
+  byId("closer").hidden = !document.sentences.length;
+  if (document.sentences.length) look(Math.min(keep || current, document.sentences.length - 1));
 }
 
-/** Shows what is inside a translation, below its button. */
-function open(button, result, translation) {
-  for (const each of document.querySelectorAll(".translation")) each.setAttribute("aria-pressed", String(each === button));
-  const inside = byId("inside");
-  button.parentElement.append(inside);
-  inside.hidden = !translation.tokens.length;
-  if (inside.hidden) return;
-  const targets = parts(translation.tokens);
-  const options = targets.map((part, at) => {
+/** A translation's words, shaded where the model is not sure, with what is between them. */
+function spans({ text, words }, choose) {
+  const found = [];
+  let rest = text;
+  words.forEach(([word, score], number) => {
+    const at = rest.indexOf(word);
+    const span = element("span", word, "word");
+    span.style.backgroundColor = doubt(score);
+    span.addEventListener("pointerenter", () => choose(number));
+    found.push(rest.slice(0, at), span);
+    rest = rest.slice(at + word.length);
+  });
+  return [...found, rest];
+}
+
+const doubt = (score) => shade("minus", `calc(var(--strongest) * ${(1 - Math.exp(score)).toFixed(3)})`);
+
+/** Shows a sentence's words, those that the chosen one was made from, and other translations. */
+function look(number, word) {
+  const sentence = shown.sentences[number];
+  const translation = sentence.translations[sentence.rank ?? 0];
+  if (number === current && word !== undefined && byId("words").childElementCount) {
+    byId("words").children[word].choose();
+    return;
+  }
+  current = number;
+  document.querySelectorAll(".sentence").forEach((each, at) => each.classList.toggle("current", at === number));
+  byId("which").textContent = `sentence ${number + 1} of ${shown.sentences.length}`;
+  byId("previous").disabled = number === 0;
+  byId("next").disabled = number === shown.sentences.length - 1;
+  const sources = sentence.source.split(/\s+/).filter(Boolean).map((text) => {
+    const made = token({ text });
+    made.setAttribute("role", "listitem");
+    return made;
+  });
+  byId("from").replaceChildren(...sources);
+  listbox("words", translation.words.map(([text]) => ({ text })), (at) => {
+    const [text, score] = translation.words[at];
+    const from = (translation.word_links || []).filter(([, target]) => target === at).map(([source]) => source);
+    sources.forEach((each, source) => {
+      each.style.backgroundColor = from.includes(source) ? shade("plus", "var(--strongest)") : "";
+    });
+    const names = from.map((source) => `“${sources[source].textContent}”`);
+    const made = names.length ? `made from ${names.join(" and ")}` : "made from no word alone";
+    byId("word").textContent = `“${text}”: ${made}; the model is ${percent(Math.exp(score))} sure.`;
+  }, word);
+  translation.words.forEach(([, score], at) => (byId("words").children[at].style.backgroundColor = doubt(score)));
+  byId("others").replaceChildren(...sentence.translations.map((each, rank) => {
+    const button = element("button", "", "translation");
+    button.type = "button";
+    button.setAttribute("aria-pressed", String(each === translation));
+    const text = element("span", each.text);
+    text.dir = "auto";
+    text.lang = health.target_language;
+    const score = element("span", "", "score");
+    score.append(element("span", "score ", "unseen"), signed(each.score));
+    score.title = "score: the log-probability of a token, on average";
+    button.append(text, score);
+    button.addEventListener("click", () => {
+      sentence.rank = rank;
+      show(shown, number);
+      byId("others").children[rank].firstChild.focus();
+    });
+    const line = element("li");
+    line.append(button);
+    return line;
+  }));
+  if (byId("how").open) explain(sentence, translation);
+}
+
+/** Fills a listbox with parts of which one is chosen, by pointing or by arrow keys. */
+function listbox(id, items, chosen, first = items.length - 1) {
+  let last = -1;
+  const options = items.map((part, at) => {
     const option = token(part);
     option.setAttribute("role", "option");
-    option.addEventListener("pointerenter", () => choose(at));
-    option.addEventListener("click", () => choose(at, true));
-    option.addEventListener("focus", () => choose(at));
+    option.choose = () => {
+      if (at === last) return;
+      last = at;
+      options.forEach((each, number) => {
+        each.setAttribute("aria-selected", String(number === at));
+        each.tabIndex = number === at ? 0 : -1;
+      });
+      chosen(at, () => last === at && option.isConnected);
+    };
+    option.addEventListener("pointerenter", option.choose);
+    option.addEventListener("click", () => option.focus());
+    option.addEventListener("focus", option.choose);
     option.addEventListener("keydown", (event) => {
-      const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: targets.length - 1 }[event.key];
+      const next = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
       if (next === undefined) return;
       event.preventDefault();
       (options[next] || option).focus();
     });
     return option;
   });
-  byId("target").replaceChildren(...options);
-  byId("target").lang = health.target_language;
-  const sources = [...parts(result.source_tokens), { text: "end", joined: false }];
-  const split = result.source_tokens.length > health.longest_source;
+  byId(id).replaceChildren(...options);
+  byId(id).lang = health.target_language;
+  if (options.length) options[first].choose();
+}
+
+/** Shows what makes each subword of a translation. */
+function explain(sentence, translation) {
+  const targets = parts(translation.tokens);
+  const sources = [...parts(sentence.source_tokens), { text: "end", joined: false }];
+  const split = sentence.source_tokens.length > health.longest_source;
   byId("mixing").hidden = split; // positions are then those of parts
   byId("layers").replaceChildren();
-
-  let chosen = -1;
-  function choose(at, focus = false) {
-    if (focus) options[at].focus();
-    if (at === chosen) return;
-    chosen = at;
-    options.forEach((option, number) => {
-      option.setAttribute("aria-selected", String(number === at));
-      option.tabIndex = number === at ? 0 : -1;
-    });
+  listbox("target", targets, (at, isChosen) => {
     const told = [`${targets[at].text}:`, attend(sources, translation.alignment && translation.alignment[at])];
     byId("told").textContent = told.join(" ");
-    if (!split) mix(targets, at, () => chosen === at && inside.contains(options[at]), told);
-  }
-  choose(targets.length - 1);
+    if (!split) mix(targets, at, isChosen, told);
+  });
 }
 
 function token({ text, joined }) {
@@ -288,32 +343,91 @@ function figure(heads, number, names, largest) {
   return made;
 }
 
+/** Takes a file's text, and its kind by the end of its name. */
+async function take(file) {
+  const end = file.name.split(".").pop().toLowerCase().replace("htm", "html").replace("htmll", "html");
+  name = file.name.replace(/\.[^.]*$/, "");
+  byId("kind").value = end in KINDS && health.formats.includes(end) ? end : "text";
+  byId("source").value = await file.text();
+  translate();
+}
+
+let name = "translation";
+const written = () => byId("translation").textContent;
+
+async function copy() {
+  if (navigator.clipboard) await navigator.clipboard.writeText(written());
+  else {
+    getSelection().selectAllChildren(byId("translation")); // where the page came by plain HTTP
+    document.execCommand("copy");
+  }
+  byId("status").textContent = "Copied.";
+}
+
+function save() {
+  const link = element("a");
+  const kind = byId("kind").value;
+  link.href = URL.createObjectURL(new Blob([written()], { type: "text/plain" }));
+  link.download = `${name}.${health.target_language}.${kind === "text" ? "txt" : kind}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+function language(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
+}
+
 async function start() {
-  byId("source").addEventListener("input", (event) => {
+  const on = (id, event, job) => byId(id).addEventListener(event, job);
+  on("source", "input", (event) => {
     clearTimeout(timer);
     if (!event.isComposing) timer = setTimeout(translate, PAUSE);
   });
-  byId("source").addEventListener("compositionend", () => {
+  on("source", "compositionend", () => {
     timer = setTimeout(translate, PAUSE);
   });
-  byId("source").addEventListener("keydown", (event) => {
+  on("source", "keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
   });
-  byId("count").addEventListener("change", translate);
-  byId("asking").addEventListener("submit", (event) => {
+  on("kind", "change", translate);
+  on("asking", "submit", (event) => {
     event.preventDefault();
     translate();
   });
-  byId("login").addEventListener("submit", (event) => {
+  on("login", "submit", (event) => {
     event.preventDefault();
     sessionStorage.setItem("token", byId("token").value);
     byId("login").hidden = true;
     translate();
   });
+  on("choose-file", "click", () => byId("file").click());
+  on("file", "change", () => {
+    if (byId("file").files.length) take(byId("file").files[0]);
+    byId("file").value = "";
+  });
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    take(event.dataTransfer.files[0]);
+  });
+  on("copy", "click", () => copy().catch(tell));
+  on("save", "click", save);
+  on("previous", "click", () => look(current - 1));
+  on("next", "click", () => look(current + 1));
+  on("how", "toggle", () => shown.sentences.length && look(current));
   try {
     health = await ask("health");
-    byId("languages").textContent = ` (${health.source_language} → ${health.target_language})`;
+    byId("source-language").textContent = ` in ${language(health.source_language)}`;
+    byId("target-language").textContent = ` in ${language(health.target_language)}`;
     byId("source").lang = health.source_language;
+    byId("translation").lang = health.target_language;
+    byId("kind").replaceChildren(...health.formats.map((each) => new Option(KINDS[each], each)));
+    byId("file").accept = health.formats.map((each) => (each === "text" ? ".txt" : `.${each}`)).join();
   } catch (error) {
     tell(error);
   }
