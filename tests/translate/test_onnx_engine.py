@@ -15,7 +15,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 
-@pytest.fixture(scope="module", params=[{}, GATED], ids=["linear", "gated"])
+@pytest.fixture(scope="module", params=[{}, GATED, {**GATED, "token_mixing": "ema"}], ids=["linear", "gated", "ema"])
 def folder(request, tmp_path_factory):
     made = make(tmp_path_factory.mktemp("model") / "folder", **request.param)
     assert add_graphs(made) < 1e-4
