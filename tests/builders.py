@@ -38,6 +38,7 @@ OPTIONS = {
     },
     "dynamic": {"token_mixing": "dynamic"},
     "dynamic beyond the sentence": {"token_mixing": "dynamic", "mixing_heads": 4, "mixing_kernel": 7},
+    "ssru": {"token_mixing": "ssru"},
     "layernorm": {"norm": "layernorm"},
     "layernorm with heads": {"norm": "layernorm", "mixing_heads": 4},
     "layernorm with convolutions": {"norm": "layernorm", "token_mixing": "separable"},

@@ -119,6 +119,20 @@ def dynamic(own, x, causal):
     return out
 
 
+def ssru(own, x, causal):
+    """ReLU(c_t), c_t = f_t c_{t-1} + (1 - f_t) v_t; unless causal plus the same from the end, by weights of its own."""
+    size, sides = len(x[0]), 1 if causal else 2
+    both = [linear(own, "value_forget", each).view(2, sides, size) for each in x]
+    sums = [torch.zeros_like(each) for each in x]
+    for side, order in enumerate([range(len(x)), reversed(range(len(x)))][:sides]):
+        state = torch.zeros_like(x[0])
+        for t in order:
+            forget = 1 / (1 + torch.exp(-both[t][1, side]))
+            state = forget * state + (1 - forget) * both[t][0, side]
+            sums[t] = sums[t] + state
+    return [each.clamp(min=0) for each in sums]
+
+
 def mlp_mixing(own, x, causal):
     """Hidden units e of position t: GELU( sum_s U[e,t,s] x_s + c[e,t] ); then sum_e,s V[e,t,s] hidden_e,s + b[t]."""
     length = len(x)
@@ -158,6 +172,7 @@ EQUATIONS = {
     "gated": gated_mixing,
     "ema": averages,
     "dynamic": dynamic,
+    "ssru": ssru,
     "mlp": mlp_mixing,
     **dict.fromkeys(("conv", "depthwise", "separable"), convolution),
 }

@@ -56,6 +56,7 @@ class LayerConfig:
         "what stands where a Transformer has self-attention, over positions: a linear layer (the paper), gated (the "
         "same between two projections, times a gate of each position), ema (gated, its A made of moving averages with "
         "learned decays), dynamic (DynamicConv: a softmax of weights that each position predicts for those around it), "
+        "ssru (a recurrence that forgets by each position's input; in the encoder from both ends), "
         "none (a bag of words), mlp (MLP-Mixer's: two linear layers), or a convolution, conv (of all channels), "
         "depthwise or separable (depthwise, then a linear layer over channels)",
         choices=TOKEN_MIXINGS,

@@ -11,6 +11,7 @@ from .content_mixing import DynamicConvolution
 from .gated_mixing import GatedAverages, GatedTokenMixing
 from .memory import Memory
 from .positions import zero_padding
+from .recurrent_mixing import SimpleRecurrence
 from .token_mixing import Mixing, TokenMixing
 
 
@@ -109,6 +110,7 @@ TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
     "gated": lambda cfg: GatedTokenMixing(cfg.dim, cfg.positions, cfg.mixing_band, **of_a_matrix(cfg)),
     "ema": lambda cfg: GatedAverages(cfg.dim, cfg.positions, cfg.mixing_band, cfg.mixing_expansion, **of_heads(cfg)),
     "dynamic": lambda cfg: DynamicConvolution(cfg.dim, size=cfg.mixing_kernel, **of_heads(cfg)),
+    "ssru": lambda cfg: SimpleRecurrence(cfg.dim, cfg.positions, cfg.causal),
     "none": lambda cfg: None,
     "mlp": lambda cfg: MLPTokenMixing(cfg.positions, cfg.mixing_expansion, cfg.causal),
     "conv": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal),
