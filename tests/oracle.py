@@ -42,7 +42,9 @@ def token_mixing(p, name, x, causal, options):
     kind = options["token_mixing"]
     if kind == "none":
         return x
-    own = {each.removeprefix(f"{name}.mixing."): value for each, value in p.items()}
+    own = {"heads": options["mixing_heads"]} | {
+        each.removeprefix(f"{name}.mixing."): value for each, value in p.items()
+    }
     mixed = EQUATIONS[kind](own, [norm(p, f"{name}.pre_affine", each) for each in x], causal)
     return [each + aff(p, f"{name}.post_affine", other) for each, other in zip(x, mixed, strict=True)]
 
@@ -50,7 +52,7 @@ def token_mixing(p, name, x, causal, options):
 def linear_mixing(own, x, causal):
     """sum_s (A[t,s] + r[s-t]) x_s + b[t], for each group of channels with its own A, r and b."""
     positions, length = own["weight"].shape[-1], len(x)
-    matrices, biases = own["weight"].view(-1, positions, positions), own["bias"].view(-1, positions)
+    matrices, biases = own["weight"].view(-1, positions, positions), own["bias"].view(own["heads"], -1)
     # once: the gradient of each entry taken is as large as what it is taken of
     matrices = matrices[:, :length, :length]
     heads = len(matrices)
@@ -75,7 +77,7 @@ def gated_mixing(own, x, causal):
     values, gates = ([each.chunk(2)[part] for each in both] for part in (0, 1))
     mixed = linear_mixing(own, values, causal)
     if "band.predict.weight" in own:
-        heads = own["weight"].shape[0] if own["weight"].dim() == 3 else 1
+        heads = own["heads"]
         mixed = [y + banded(linear(own, "band.predict", x[t]), values, t, heads, causal) for t, y in enumerate(mixed)]
     return [linear(own, "out_proj", y / (1 + torch.exp(-gate))) for gate, y in zip(gates, mixed, strict=True)]
 
@@ -91,6 +93,44 @@ def banded(weights, values, t, heads, causal):
             if 0 <= t + j - before < len(values):
                 groups[head] = groups[head] + weights[head, j] * values[t + j - before].chunk(heads)[head]
     return torch.cat(groups)
+
+
+def averages(own, x, causal):
+    """The gated mixing whose A[t,s] is sum_e p_e (1 - d_e) d_e^|t-s|, with other p and d for later positions."""
+    heads, length, sides = own["heads"], len(x), 1 if causal else 2
+    share, decay = (own[name].view(sides, heads, -1) for name in ("share", "decay"))
+    d = 1 / (1 + torch.exp(-decay))
+    matrices = torch.zeros(heads, length, length, dtype=torch.double)
+    for t in range(length):
+        for s in range(t + 1 if causal else length):
+            side = 0 if s <= t else 1
+            matrices[:, t, s] = (share[side] * (1 - d[side]) * d[side] ** abs(t - s)).sum(-1)
+    return gated_mixing({**own, "weight": matrices}, x, causal)
+
+
+def dynamic(own, x, causal):
+    """W_out ( sum_s w[head, s - t] v_s ), where v = GLU(W_in x), and w is the softmax of a prediction from v_t."""
+    values = [a / (1 + torch.exp(-b)) for a, b in (linear(own, "in_proj", each).chunk(2) for each in x)]
+    heads = own["heads"]
+    out = []
+    for t, value in enumerate(values):
+        weights = torch.softmax(linear(own, "band.predict", value).view(heads, -1), -1)
+        out.append(linear(own, "out_proj", banded(weights, values, t, heads, causal)))
+    return out
+
+
+def ssru(own, x, causal):
+    """ReLU(c_t), c_t = f_t c_{t-1} + (1 - f_t) v_t; unless causal plus the same from the end, by weights of its own."""
+    size, sides = len(x[0]), 1 if causal else 2
+    both = [linear(own, "value_forget", each).view(2, sides, size) for each in x]
+    sums = [torch.zeros_like(each) for each in x]
+    for side, order in enumerate([range(len(x)), reversed(range(len(x)))][:sides]):
+        state = torch.zeros_like(x[0])
+        for t in order:
+            forget = 1 / (1 + torch.exp(-both[t][1, side]))
+            state = forget * state + (1 - forget) * both[t][0, side]
+            sums[t] = sums[t] + state
+    return [each.clamp(min=0) for each in sums]
 
 
 def mlp_mixing(own, x, causal):
@@ -130,6 +170,9 @@ EQUATIONS = {
     "none": None,
     "linear": linear_mixing,
     "gated": gated_mixing,
+    "ema": averages,
+    "dynamic": dynamic,
+    "ssru": ssru,
     "mlp": mlp_mixing,
     **dict.fromkeys(("conv", "depthwise", "separable"), convolution),
 }

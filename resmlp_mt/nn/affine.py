@@ -37,8 +37,10 @@ def split(norm: nn.Module) -> tuple[nn.Module, Aff]:
 
 
 @torch.no_grad()
-def fold_around_(pre: nn.Module, first: Iterable[nn.Linear], last: nn.Linear, post: Aff) -> tuple[nn.Module, nn.Module]:
-    """Fold a norm into the linear layers behind it, and an Aff into the one before it; returns what is left of both.
+def fold_around_(
+    pre: nn.Module, first: Iterable[nn.Linear], last: nn.Linear | None, post: Aff
+) -> tuple[nn.Module, nn.Module]:
+    """Fold a norm into the linear layers behind it, an Aff into the one before it, if any; returns what is left.
 
     ``W Aff(x) + b = (W diag(alpha)) x + (W beta + b)``; ``Aff(W x + b) = (diag(alpha) W) x + (alpha b + beta)``.
     """
@@ -47,6 +49,8 @@ def fold_around_(pre: nn.Module, first: Iterable[nn.Linear], last: nn.Linear, po
         weight = linear.weight.double()
         linear.bias.copy_(linear.bias.double() + weight @ affine.beta.double())
         linear.weight.copy_(weight * affine.alpha.double())
+    if last is None:
+        return left, post
     alpha, beta = post.alpha.double(), post.beta.double()
     last.weight.copy_(last.weight.double() * alpha.unsqueeze(1))
     last.bias.copy_(last.bias.double() * alpha + beta)

@@ -1,6 +1,6 @@
 """The options of a model: a field each, with range and help, from which command lines and checks are made."""
 
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, get_origin
 
 from .affine import NORMS
@@ -8,7 +8,9 @@ from .elementwise import ACTIVATIONS
 from .mixing_kinds import TOKEN_MIXINGS
 
 LARGEST = 1 << 28  # no number of a configuration comes near
+WIDEST = 31  # of the kernels that DynamicConv's layers grow to (Wu et al. 2019, section 5)
 OF_A = "linear", "gated"
+OF_HEADS = *OF_A, "ema", "dynamic"
 BUILT_IN = frozenset(TOKEN_MIXINGS)
 PROBABILITY: dict[str, Any] = {"fits": lambda value: 0 <= value < 1, "expected": "a number from 0 to below 1"}
 FROM_1: dict[str, Any] = {"fits": lambda value: value >= 1, "expected": "1 or more"}
@@ -52,35 +54,47 @@ class LayerConfig:
     token_mixing: str = option(
         "linear",
         "what stands where a Transformer has self-attention, over positions: a linear layer (the paper), gated (the "
-        "same between two projections, times a gate of each position), none (a bag of words), mlp (MLP-Mixer's: two "
-        "linear layers), or a convolution, conv (of all channels), depthwise or separable (depthwise, then a linear "
-        "layer over channels)",
+        "same between two projections, times a gate of each position), ema (gated, its A made of moving averages with "
+        "learned decays), dynamic (DynamicConv: a softmax of weights that each position predicts for those around it), "
+        "ssru (a recurrence that forgets by each position's input; in the encoder from both ends), "
+        "none (a bag of words), mlp (MLP-Mixer's: two linear layers), or a convolution, conv (of all channels), "
+        "depthwise or separable (depthwise, then a linear layer over channels)",
         choices=TOKEN_MIXINGS,
     )
     mixing_heads: int = option(
-        1, "groups of channels, each with an A of its own (the paper: 1)", mixings=OF_A, **FROM_1
+        1, "groups of channels, each with an A of its own (the paper: 1)", mixings=OF_HEADS, **FROM_1
     )
     mixing_relative: bool = option(False, "add to A a learned term that depends on the distance alone", mixings=OF_A)
     mixing_dropout: float = option(
         0.0,
         "probability that an entry of A, or a band's weight, is left out in a training step",
-        mixings=OF_A,
+        mixings=OF_HEADS,
         **PROBABILITY,
     )
     mixing_band: int = option(
         0,
         "beside A each position reads so many positions before it, in the encoder also behind it, by weights that it "
         "predicts from its own content; 0: none",
-        mixings=("gated",),
+        mixings=("gated", "ema"),
         **FROM_0,
     )
-    mixing_expansion: int = option(4, "hidden units for each position of the mlp mixing", **FROM_1)
+    mixing_expansion: int = option(
+        4, "hidden units for each position of the mlp mixing, or moving averages for each head of ema", **FROM_1
+    )
     mixing_kernel: int = option(
         3,
-        "positions that an output of a convolution reads; in the decoder none is later",
+        "positions that an output of a convolution reads; in the decoder none is later; of dynamic in the first layer, "
+        "in each next one twice as many and one, up to 31",
         fits=lambda value: value >= 1 and value % 2 == 1,
         expected="an odd number from 1",
     )
+
+    def of_layer(self, number: int) -> "LayerConfig":
+        """Those of one layer of a stack, counted from 0: DynamicConv's kernels are 3, 7, 15, 31, 31, ... wide."""
+        if self.token_mixing != "dynamic":
+            return self
+        widened = (self.mixing_kernel + 1) * 2**number - 1
+        return replace(self, mixing_kernel=min(widened, max(WIDEST, self.mixing_kernel)))
 
 
 # The fields that a user sets, by their names on the command line.

@@ -126,7 +126,7 @@ class Encoder(Stack):
     def __init__(self, cfg: ModelConfig, embed_tokens: nn.Embedding | None = None):
         layer = cfg.encoder
         super().__init__(cfg, layer, cfg.source_symbols, layer.dim, cfg.encoder_positions, embed_tokens)
-        self.layers.extend(EncoderLayer(layer) for _ in range(cfg.encoder_layers))
+        self.layers.extend(EncoderLayer(layer.of_layer(number)) for number in range(cfg.encoder_layers))
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """``B x S``, padded on either side, to the encoding, S' x B x C, and its padding, which is behind, B x S'."""
@@ -152,7 +152,7 @@ class Decoder(Stack):
     def __init__(self, cfg: ModelConfig, embed_tokens: nn.Embedding | None = None):
         layer, symbols, out = cfg.decoder, cfg.target_symbols, cfg.decoder_output_dim
         super().__init__(cfg, layer, symbols, cfg.decoder_input_dim, cfg.decoder_positions, embed_tokens)
-        self.layers.extend(DecoderLayer(layer) for _ in range(cfg.decoder_layers))
+        self.layers.extend(DecoderLayer(layer.of_layer(number)) for number in range(cfg.decoder_layers))
         self.project_out_dim = linear(layer.dim, out) if out != layer.dim else None
         self.adaptive_softmax: Any = None
         if cfg.adaptive_cutoffs:

@@ -14,18 +14,19 @@ from .affine import Aff, fold_around_
 from .elementwise import Dropout
 from .memory import Memory
 from .positions import zero_padding
-from .token_mixing import TokenMixing
+from .token_mixing import TokenMixing, by_distance
 
 
 class Band(nn.Module):
     """For each head of a position, weights of the positions around it, ``W x_t + c``, all zero at first.
 
-    They are for the ``reach`` positions before, the position itself and, unless causal, as many behind.
+    They are for the ``reach`` positions before, the position itself and, unless causal, as many behind. With
+    ``softmax`` their sum is 1, of which those for positions beyond the sentence are a part.
     """
 
-    def __init__(self, dim: int, heads: int, reach: int, causal: bool, dropout: float = 0.0):
+    def __init__(self, dim: int, heads: int, reach: int, causal: bool, dropout: float = 0.0, softmax: bool = False):
         super().__init__()
-        self.dropout = Dropout(dropout)
+        self.dropout, self.softmax = Dropout(dropout), softmax
         self.heads, self.before, self.window = heads, reach, reach + 1 if causal else 2 * reach + 1
         self.predict = nn.Linear(dim, heads * self.window)
         nn.init.zeros_(self.predict.weight)  # a training starts without the band
@@ -34,7 +35,8 @@ class Band(nn.Module):
     def rows(self, x: Tensor, length: int) -> Tensor:
         """Rows of the band's matrix for the last S of T positions (``length``): ``S x B x C -> B x H x S x T``."""
         steps = x.size(0)
-        weights = self.dropout(self.predict(x)).unflatten(-1, (self.heads, self.window)).permute(1, 2, 0, 3)
+        weights = self.predict(x).unflatten(-1, (self.heads, self.window))
+        weights = self.dropout(torch.softmax(weights, -1) if self.softmax else weights).permute(1, 2, 0, 3)
         # Row after row is one place longer than the matrix is wide: so each one's weights are a place further right.
         width = length + self.window - 1
         weights = F.pad(weights, [length - steps, steps]).flatten(-2)[..., : steps * width]
@@ -73,3 +75,41 @@ class GatedTokenMixing(TokenMixing):
         self.absorb_relative_()
         first = [self.value_gate] if self.band is None else [self.value_gate, self.band.predict]
         return fold_around_(pre, first, self.out_proj, post)
+
+
+class GatedAverages(GatedTokenMixing):
+    """The gated mixing with an A of moving averages, ``A[i,j] = sum over e of p_e (1 - d_e) d_e^|i-j|``.
+
+    Each group of channels has its ``averages``, with decays d from 0 to 1 and weights p of any sign; those of later
+    positions, unless causal, are others than those of earlier ones (as in Ma et al. 2022, section 3.1).
+    """
+
+    decay: nn.Parameter | None
+
+    def __init__(self, dim: int, max_positions: int, band: int, averages: int, **matrix: Any):
+        super().__init__(dim, max_positions, band, **matrix)
+        sizes = (1 if self.causal else 2, *self.weight.shape[:-2], averages)
+        del self.weight
+        self.register_parameter("weight", None)  # there is a matrix when it is folded
+        self.decay = nn.Parameter(torch.empty(sizes).uniform_(-2, 4))  # a reach of 1 to 50 positions at first
+        self.share = nn.Parameter(torch.randn(sizes) * averages**-0.5)
+
+    def rows(self, start: int, end: int) -> Tensor:
+        """Rows ``start`` to ``end`` of ``A[:end,:end]``: S x T, with heads H x S x T."""
+        return super().rows(start, end) if self.decay is None else self.dropout(self.averages(start, end))
+
+    def averages(self, start: int, end: int) -> Tensor:
+        """The same without dropout."""
+        assert self.decay is not None
+        distances = torch.arange(self.max_positions, device=self.decay.device)
+        powers = torch.exp(distances * F.logsigmoid(self.decay).unsqueeze(-1))
+        before, *behind = ((self.share * torch.sigmoid(-self.decay)).unsqueeze(-1) * powers).sum(-2)  # N; H x N
+        relative = torch.cat([before.flip(-1), *(each[..., 1:] for each in behind)], -1)
+        return by_distance(relative, self.max_positions, start, end)
+
+    @torch.no_grad()
+    def absorb_relative_(self) -> None:
+        """Make A once and for all."""
+        if self.decay is not None:
+            self.weight = nn.Parameter(self.averages(0, self.max_positions).contiguous())
+            self.decay = None

@@ -25,6 +25,10 @@ class Memory:
         assert self.kept is not None
         return self.kept
 
+    def last(self, like: Tensor) -> Tensor:
+        """The last position, 1 x B x C; zeros of the shape of ``like`` (S x B x C) where there is none yet."""
+        return like.new_zeros(1, *like.shape[1:]) if self.kept is None else F.pad(self.kept, [0, 0, 0, 0, 1, 0])[-1:]
+
     def mixed(self, rows: Tensor) -> Tensor:
         """``product`` of rows of a matrix and all positions, S x B x C."""
         return product(rows, self.all())
@@ -98,6 +102,12 @@ class PagedMemory(Memory):
     def all(self) -> Tensor:
         buffer, rows = self.tensors
         return F.embedding(rows, buffer.view(-1, buffer.size(2))).transpose(0, 1)
+
+    def last(self, like: Tensor) -> Tensor:
+        if not self.tensors:
+            return like.new_zeros(1, *like.shape[1:])
+        buffer, rows = self.tensors
+        return F.embedding(rows[:, -1:], buffer.view(-1, buffer.size(2))).transpose(0, 1)
 
     def mixed(self, rows: Tensor) -> Tensor:
         if rows.size(-2) > 1:

@@ -7,9 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .gated_mixing import GatedTokenMixing
+from .content_mixing import DynamicConvolution
+from .gated_mixing import GatedAverages, GatedTokenMixing
 from .memory import Memory
 from .positions import zero_padding
+from .recurrent_mixing import SimpleRecurrence
 from .token_mixing import Mixing, TokenMixing
 
 
@@ -93,15 +95,22 @@ class Convolution(Mixing):
         return self.pointwise(y)
 
 
+def of_heads(cfg: Any) -> dict[str, Any]:
+    """The arguments of a mixing that has heads."""
+    return {"heads": cfg.mixing_heads, "dropout": cfg.mixing_dropout, "causal": cfg.causal}
+
+
 def of_a_matrix(cfg: Any) -> dict[str, Any]:
     """The arguments of a ``TokenMixing`` but for its positions."""
-    names = {"heads": cfg.mixing_heads, "relative": cfg.mixing_relative, "dropout": cfg.mixing_dropout}
-    return {**names, "causal": cfg.causal}
+    return {**of_heads(cfg), "relative": cfg.mixing_relative}
 
 
 TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
     "linear": lambda cfg: TokenMixing(cfg.positions, **of_a_matrix(cfg)),
     "gated": lambda cfg: GatedTokenMixing(cfg.dim, cfg.positions, cfg.mixing_band, **of_a_matrix(cfg)),
+    "ema": lambda cfg: GatedAverages(cfg.dim, cfg.positions, cfg.mixing_band, cfg.mixing_expansion, **of_heads(cfg)),
+    "dynamic": lambda cfg: DynamicConvolution(cfg.dim, size=cfg.mixing_kernel, **of_heads(cfg)),
+    "ssru": lambda cfg: SimpleRecurrence(cfg.dim, cfg.positions, cfg.causal),
     "none": lambda cfg: None,
     "mlp": lambda cfg: MLPTokenMixing(cfg.positions, cfg.mixing_expansion, cfg.causal),
     "conv": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal),

@@ -57,10 +57,10 @@ def test_the_command_line_wins_and_none_means_missing():
     [
         ({"mixing_heads": 3}, "--encoder-embed-dim 64 is not a multiple of --mixing-heads 3"),
         ({"decoder_attention_heads": 3}, "--decoder-embed-dim 64 is not a multiple of --decoder-attention-heads 3"),
-        ({"mixing_heads": 2, "token_mixing": "conv"}, "--mixing-heads 2 is for --token-mixing linear or gated, not"),
+        ({"mixing_heads": 2, "token_mixing": "conv"}, "--mixing-heads 2 is for --token-mixing linear or gated or "),
         ({"decoder_ffn_embed_dim": "wide"}, "--decoder-ffn-embed-dim is 'wide': give something like 2048"),
         ({"dropout": 1.0}, "--dropout is 1.0: give a number from 0 to below 1"),
-        ({"token_mixing": "attention"}, "--token-mixing is 'attention': give one of linear, gated, none"),
+        ({"token_mixing": "atention"}, "--token-mixing is 'atention': give one of linear, gated, ema,"),
         ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
         ({"share_all_embeddings": True, "decoder_output_dim": 8}, "shared embeddings need --decoder-output-dim 8 to"),
         ({"adaptive_softmax_cutoff": [9, 99]}, r"--adaptive-softmax-cutoff is \[9, 99\]: .* end below 44"),

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from fairseq.modules.dynamic_convolution import DynamicConv1dTBC
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -13,8 +14,8 @@ from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.nn.positions import zero_padding
 
 KINDS = [*(kind for kind in TOKEN_MIXINGS if kind != "none"), "linear with a head", "gated with a band"]
-OF_ALL_POSITIONS = "linear", "linear with a head", "gated", "gated with a band", "mlp"
-CONVOLUTIONS = "conv", "depthwise", "separable"
+OF_ALL_POSITIONS = "linear", "linear with a head", "gated", "gated with a band", "mlp", "ema", "ssru"
+CONVOLUTIONS = "dynamic", "conv", "depthwise", "separable"
 DIM = 4
 
 
@@ -78,7 +79,8 @@ def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
     left = mixing.fold_(pre, post)
     folded = left[1](mixing(zero_padding(left[0](x), padding), padding))
     assert torch.allclose(zero_padding(folded, padding), expected)  # what stands at padding is never read
-    assert (left[0] is pre) == (left[1] is post) == (type(mixing).fold_ is Mixing.fold_)
+    assert (left[0] is pre) == (type(mixing).fold_ is Mixing.fold_)
+    assert (left[1] is post) == (left[0] is pre or kind == "ssru")  # behind a ReLU
 
 
 def test_a_kind_of_its_own_needs_no_more_than_forward():
@@ -181,3 +183,30 @@ def test_each_beam_sums_its_own_past(kind, heads):
     else:
         found = memory.mixed(weights)
     torch.testing.assert_close(found, expected)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("causal", [False, True])
+def test_dynamic_convolution_is_fairseq_s(causal):
+    mixing, x, padding = made("dynamic", causal, kernel=5), random(7, 2), torch.zeros(7, 2, dtype=torch.bool)
+    before = 4 if causal else 2
+    theirs = DynamicConv1dTBC(DIM, 5, before, num_heads=2, weight_softmax=True, bias=True).double()
+    theirs.weight_linear.load_state_dict(mixing.band.predict.state_dict())
+    padding[4:, 0] = not causal
+    values = zero_padding(nn.functional.glu(mixing.in_proj(x)), padding)
+    torch.testing.assert_close(mixing(x, padding), mixing.out_proj(theirs(values)))
+
+
+@torch.no_grad()
+def test_averages_are_those_of_a_recurrence():
+    """``c_t = d c_{t-1} + (1 - d) x_t``, from both ends: the position itself is the first direction's."""
+    mixing, x = made("ema", False), random(6, 1)
+    state, found = torch.zeros(2, 2, 2, 1, DIM // 2, dtype=torch.double), torch.zeros_like(x)
+    decay, share = mixing.decay.sigmoid()[..., None, None], mixing.share[..., None, None]
+    for side, order in enumerate([range(6), range(5, -1, -1)]):
+        for t in order:
+            new = (1 - decay[side]) * x[t].view(2, 1, 1, DIM // 2)
+            read = state[side] * decay[side] + (new if side == 0 else 0)
+            state[side] = decay[side] * state[side] + new
+            found[t] += (share[side] * read).sum(1).view(1, DIM)
+    torch.testing.assert_close(product(mixing.rows(0, 6), x), found)

@@ -15,7 +15,15 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 
-@pytest.fixture(scope="module", params=[{}, GATED], ids=["linear", "gated"])
+KINDS = {
+    "linear": {},
+    "gated": GATED,
+    "ema": {"token_mixing": "ema", "layerscale_init": 0.5},
+    "ssru": {"token_mixing": "ssru"},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
 def folder(request, tmp_path_factory):
     made = make(tmp_path_factory.mktemp("model") / "folder", **request.param)
     assert add_graphs(made) < 1e-4

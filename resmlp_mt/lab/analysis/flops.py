@@ -15,7 +15,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import markdown_table, text_table
+from resmlp_mt.fairseq_plugin.options import ResMLPTransformerConfig, model_config
 from resmlp_mt.lab.models import training_args
+from resmlp_mt.nn import LayerConfig
 
 TRAINING = 3  # a forward and a backward pass over a forward pass alone
 
@@ -67,24 +69,35 @@ Mixing = tuple[int, int]
 """What connects the positions of one sentence: FLOPs for each position, and for each pair of positions."""
 
 
-def token_mixing(args: Any, window: int) -> Mixing:
-    """That of ``--token-mixing``, with a band that reaches so many positions.
+def token_mixing(cfg: LayerConfig) -> Mixing:
+    """That of a layer.
 
     What is weighted element by element is no product: a depthwise convolution, and what a band's weights weigh.
     """
-    d = args.encoder_embed_dim
+    d = cfg.dim
     over_channels = 2 * d * d
-    band = 2 * d * args.mixing_heads * window if args.mixing_band else 0
+    reach = cfg.mixing_band
+    band = 2 * d * cfg.mixing_heads * (reach + 1 if cfg.causal else 2 * reach + 1) if reach else 0
+    kernel = 2 * d * cfg.mixing_heads * cfg.mixing_kernel
     kinds: dict[str, Mixing] = {
         "linear": (0, 2 * d),  # A X, whether of one A or of heads
         "gated": (3 * over_channels + band, 2 * d),  # values, gates, output
+        "ema": (3 * over_channels + band, 2 * d),
+        "dynamic": (3 * over_channels + kernel, 2 * d),
+        "ssru": ((2 if cfg.causal else 4) * over_channels, 0),
         "none": (0, 0),
-        "mlp": (0, 4 * d * args.mixing_expansion),
-        "conv": (over_channels * args.mixing_kernel, 0),
+        "mlp": (0, 4 * d * cfg.mixing_expansion),
+        "conv": (over_channels * cfg.mixing_kernel, 0),
         "depthwise": (0, 0),
         "separable": (over_channels, 0),
     }
-    return kinds[args.token_mixing]
+    return kinds[cfg.token_mixing]
+
+
+def of_layers(layers: Iterable[Mixing]) -> Mixing:
+    """That of all layers of a stack."""
+    positions, pairs = zip(*layers, strict=True)
+    return sum(positions), sum(pairs)
 
 
 def resmlp(args: Any, vocabulary: int) -> TranslationModel:
@@ -96,16 +109,18 @@ def resmlp(args: Any, vocabulary: int) -> TranslationModel:
     if (d, mlp) != (args.decoder_embed_dim, args.decoder_ffn_embed_dim):
         raise UserError(f"{args.arch}: encoder and decoder of unequal width are not counted: make them equal")
     attends = ARCH_MODEL_NAME_REGISTRY[args.arch] == "transformer"
-    if attends:
-        encoder = decoder = 8 * d * d, 4 * d
-    else:
-        encoder, decoder = token_mixing(args, 2 * args.mixing_band + 1), token_mixing(args, args.mixing_band + 1)
     layers = args.decoder_layers
+    if attends:
+        encoder, decoder = (of_layers([(8 * d * d, 4 * d)] * number) for number in (args.encoder_layers, layers))
+    else:
+        sizes = model_config(ResMLPTransformerConfig.from_namespace(args), 0, vocabulary)
+        encoder = of_layers(token_mixing(sizes.encoder.of_layer(number)) for number in range(sizes.encoder_layers))
+        decoder = of_layers(token_mixing(sizes.decoder.of_layer(number)) for number in range(layers))
     return TranslationModel(
-        encoder_position=args.encoder_layers * (encoder[0] + 4 * d * mlp),
-        encoder_pair=args.encoder_layers * encoder[1],
-        decoder_position=layers * (decoder[0] + 4 * d * mlp + 4 * d * d) + 2 * d * vocabulary,
-        decoder_pair=layers * decoder[1],
+        encoder_position=encoder[0] + args.encoder_layers * 4 * d * mlp,
+        encoder_pair=encoder[1],
+        decoder_position=decoder[0] + layers * (4 * d * mlp + 4 * d * d) + 2 * d * vocabulary,
+        decoder_pair=decoder[1],
         cross=layers * 4 * d,
         keys_and_values=layers * 4 * d * d,
         beams_share=not attends,

@@ -1,0 +1,57 @@
+"""A recurrence without a product in its loop: what a position keeps of the state before depends on its input alone."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .affine import Aff, fold_around_
+from .memory import Memory
+from .positions import zero_padding
+from .token_mixing import Mixing
+
+
+class SimpleRecurrence(Mixing):
+    """SSRU (Kim et al. 2019, section 3.1): ``ReLU(c_t)``, ``c_t = f_t c_{t-1} + (1 - f_t) v_t``, f_t a sigmoid.
+
+    ``v_t = W x_t`` and ``f_t = sigmoid(W_f x_t + b_f)``. An encoder adds the state of a second recurrence, from the
+    end to the beginning, before the ReLU. W has an offset, too, for what folding puts there.
+    """
+
+    def __init__(self, dim: int, max_positions: int, causal: bool):
+        super().__init__()
+        self.max_positions, self.directions = max_positions, 1 if causal else 2
+        self.value_forget = nn.Linear(dim, 2 * self.directions * dim)
+        nn.init.xavier_uniform_(self.value_forget.weight)
+        nn.init.zeros_(self.value_forget.bias)
+
+    def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
+        """``S x B x C -> S x B x C``; the states are remembered, and the last one read. ``padding`` is T x B."""
+        values, forget = self.value_forget(x).unflatten(-1, (2, self.directions, -1)).unbind(2)
+        forget = torch.sigmoid(forget)
+        new = (1 - forget) * zero_padding(values, None if padding is None else padding.unsqueeze(-1))
+        states = self.scan(forget[:, :, 0], new[:, :, 0], memory.last(x))
+        memory.remember(states)
+        if self.directions == 2:
+            states = states + self.scan(forget[:, :, 1].flip(0), new[:, :, 1].flip(0), torch.zeros_like(x[:1])).flip(0)
+        return torch.relu(states)
+
+    def scan(self, forget: Tensor, new: Tensor, state: Tensor) -> Tensor:
+        """The states ``c_t = forget_t c_{t-1} + new_t`` behind one, ``S x B x C``.
+
+        Each pass joins to what stands for the last 1, 2, 4, ... positions what stands for as many before them: factors
+        from 0 to 1 are multiplied, and nothing is divided. A graph, whose number of positions is free, has the passes
+        for as many as can be.
+        """
+        states, length = torch.cat([state, new]), new.size(0)
+        factors = F.pad(forget, [0, 0, 0, 0, 1, 0])
+        reach = 1
+        while reach <= (length if isinstance(length, int) else self.max_positions):
+            shifted = F.pad(states, [0, 0, 0, 0, reach, 0])[: states.size(0)]
+            states = torch.addcmul(states, factors, shifted)
+            factors = factors * F.pad(factors, [0, 0, 0, 0, reach, 0])[: states.size(0)]
+            reach *= 2
+        return states[1:]
+
+    def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
+        """Take in the norm before; the Aff behind stands behind a ReLU."""
+        return fold_around_(pre, [self.value_forget], None, post)
