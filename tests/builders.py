@@ -39,6 +39,8 @@ OPTIONS = {
     "dynamic": {"token_mixing": "dynamic"},
     "dynamic beyond the sentence": {"token_mixing": "dynamic", "mixing_heads": 4, "mixing_kernel": 7},
     "ssru": {"token_mixing": "ssru"},
+    "synthesizer": {"token_mixing": "synthesizer", "mixing_heads": 4},
+    "attention": {"token_mixing": "attention", "mixing_heads": 4},
     "layernorm": {"norm": "layernorm"},
     "layernorm with heads": {"norm": "layernorm", "mixing_heads": 4},
     "layernorm with convolutions": {"norm": "layernorm", "token_mixing": "separable"},

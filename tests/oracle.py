@@ -133,6 +133,42 @@ def ssru(own, x, causal):
     return [each.clamp(min=0) for each in sums]
 
 
+def softmax_mixing(own, x, causal, parts, score):
+    """W_out ( sum_s softmax_s(score(head, t, s)) v_s ) for each head; v_s is the last part of W_in x_s."""
+    projected = [linear(own, "in_proj", each).view(parts, own["heads"], -1) for each in x]
+    out = []
+    for t in range(len(x)):
+        groups = []
+        for head in range(own["heads"]):
+            read = range(t + 1 if causal else len(x))
+            weights = torch.softmax(torch.stack([score(projected, head, t, s) for s in read]), 0)
+            groups.append(sum(w * projected[s][-1, head] for w, s in zip(weights, read, strict=True)))
+        out.append(linear(own, "out_proj", torch.cat(groups)))
+    return out
+
+
+def synthesizer(own, x, causal):
+    """a R[t,s] + (1 - a) (W_2 ReLU(W_1 x_t + b))[s] is the score, of each head."""
+    length = len(x)
+    learned, columns = own["weight"][:, :length, :length], own["dense"][:, :, :length]
+    share = 1 / (1 + torch.exp(-own["share"].view(-1)))
+
+    def score(projected, head, t, s):
+        dense = projected[t][0, head].clamp(min=0) @ columns[head, :, s]
+        return share[head] * learned[head, t, s] + (1 - share[head]) * dense
+
+    return softmax_mixing(own, x, causal, 2, score)
+
+
+def attention(own, x, causal):
+    """q_t k_s / sqrt(channels of a head) is the score."""
+
+    def score(projected, head, t, s):
+        return projected[t][0, head] @ projected[s][1, head] / math.sqrt(len(projected[t][0, head]))
+
+    return softmax_mixing(own, x, causal, 3, score)
+
+
 def mlp_mixing(own, x, causal):
     """Hidden units e of position t: GELU( sum_s U[e,t,s] x_s + c[e,t] ); then sum_e,s V[e,t,s] hidden_e,s + b[t]."""
     length = len(x)
@@ -173,6 +209,8 @@ EQUATIONS = {
     "ema": averages,
     "dynamic": dynamic,
     "ssru": ssru,
+    "synthesizer": synthesizer,
+    "attention": attention,
     "mlp": mlp_mixing,
     **dict.fromkeys(("conv", "depthwise", "separable"), convolution),
 }

@@ -10,7 +10,7 @@ from .mixing_kinds import TOKEN_MIXINGS
 LARGEST = 1 << 28  # no number of a configuration comes near
 WIDEST = 31  # of the kernels that DynamicConv's layers grow to (Wu et al. 2019, section 5)
 OF_A = "linear", "gated"
-OF_HEADS = *OF_A, "ema", "dynamic"
+OF_HEADS = *OF_A, "ema", "dynamic", "synthesizer", "attention"
 BUILT_IN = frozenset(TOKEN_MIXINGS)
 PROBABILITY: dict[str, Any] = {"fits": lambda value: 0 <= value < 1, "expected": "a number from 0 to below 1"}
 FROM_1: dict[str, Any] = {"fits": lambda value: value >= 1, "expected": "1 or more"}
@@ -57,8 +57,9 @@ class LayerConfig:
         "same between two projections, times a gate of each position), ema (gated, its A made of moving averages with "
         "learned decays), dynamic (DynamicConv: a softmax of weights that each position predicts for those around it), "
         "ssru (a recurrence that forgets by each position's input; in the encoder from both ends), "
-        "none (a bag of words), mlp (MLP-Mixer's: two linear layers), or a convolution, conv (of all channels), "
-        "depthwise or separable (depthwise, then a linear layer over channels)",
+        "synthesizer (a softmax of a learned matrix and of rows that each position predicts), "
+        "attention (a Transformer's self-attention), none (a bag of words), mlp (MLP-Mixer's: two linear layers), or a "
+        "convolution, conv (of all channels), depthwise or separable (depthwise, then a linear layer over channels)",
         choices=TOKEN_MIXINGS,
     )
     mixing_heads: int = option(

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .content_mixing import DynamicConvolution
+from .content_mixing import DynamicConvolution, SelfAttention, Synthesizer
 from .gated_mixing import GatedAverages, GatedTokenMixing
 from .memory import Memory
 from .positions import zero_padding
@@ -111,6 +111,8 @@ TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
     "ema": lambda cfg: GatedAverages(cfg.dim, cfg.positions, cfg.mixing_band, cfg.mixing_expansion, **of_heads(cfg)),
     "dynamic": lambda cfg: DynamicConvolution(cfg.dim, size=cfg.mixing_kernel, **of_heads(cfg)),
     "ssru": lambda cfg: SimpleRecurrence(cfg.dim, cfg.positions, cfg.causal),
+    "synthesizer": lambda cfg: Synthesizer(cfg.dim, cfg.positions, **of_heads(cfg)),
+    "attention": lambda cfg: SelfAttention(cfg.dim, **of_heads(cfg)),
     "none": lambda cfg: None,
     "mlp": lambda cfg: MLPTokenMixing(cfg.positions, cfg.mixing_expansion, cfg.causal),
     "conv": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal),

@@ -14,7 +14,8 @@ from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.nn.positions import zero_padding
 
 KINDS = [*(kind for kind in TOKEN_MIXINGS if kind != "none"), "linear with a head", "gated with a band"]
-OF_ALL_POSITIONS = "linear", "linear with a head", "gated", "gated with a band", "mlp", "ema", "ssru"
+CONTENT = "ema", "ssru", "synthesizer", "attention"
+OF_ALL_POSITIONS = "linear", "linear with a head", "gated", "gated with a band", "mlp", *CONTENT
 CONVOLUTIONS = "dynamic", "conv", "depthwise", "separable"
 DIM = 4
 

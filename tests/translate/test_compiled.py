@@ -22,7 +22,10 @@ KINDS = [
     {"mixing_relative": True, "mixing_heads": 1},
     {"decoder_positions": "learned"},
     GATED,
-    *({"token_mixing": kind, "layerscale_init": 0.5} for kind in ("ema", "dynamic", "ssru")),
+    *(
+        {"token_mixing": kind, "layerscale_init": 0.5}
+        for kind in ("ema", "dynamic", "ssru", "synthesizer", "attention")
+    ),
     *({"token_mixing": kind, "mixing_heads": 1} for kind in ("none", "mlp", "conv", "depthwise", "separable")),
 ]
 

@@ -19,6 +19,7 @@ KINDS = {
     "linear": {},
     "gated": GATED,
     "ema": {"token_mixing": "ema", "layerscale_init": 0.5},
+    "attention": {"token_mixing": "attention"},
     "ssru": {"token_mixing": "ssru"},
 }
 

@@ -85,6 +85,8 @@ def token_mixing(cfg: LayerConfig) -> Mixing:
         "ema": (3 * over_channels + band, 2 * d),
         "dynamic": (3 * over_channels + kernel, 2 * d),
         "ssru": ((2 if cfg.causal else 4) * over_channels, 0),
+        "synthesizer": (3 * over_channels, 4 * d),
+        "attention": (4 * over_channels, 4 * d),
         "none": (0, 0),
         "mlp": (0, 4 * d * cfg.mixing_expansion),
         "conv": (over_channels * cfg.mixing_kernel, 0),

@@ -18,7 +18,19 @@ from scripts import SCRIPTS, printed
 VOCABULARY = 52
 SIZES = ("--encoder-embed-dim", "24", "--encoder-ffn-embed-dim", "40", "--decoder-attention-heads", "2")
 RESMLP = ("resmlp_transformer_12_wmt_en_de", *SIZES, "--encoder-layers", "3", "--decoder-layers", "2")
-MIXINGS = ("gated", "ema", "dynamic", "ssru", "none", "mlp", "conv", "depthwise", "separable")
+MIXINGS = (
+    "gated",
+    "ema",
+    "dynamic",
+    "ssru",
+    "synthesizer",
+    "attention",
+    "none",
+    "mlp",
+    "conv",
+    "depthwise",
+    "separable",
+)
 MODELS = {
     "resmlp": RESMLP,
     **{mixing: (*RESMLP, "--token-mixing", mixing) for mixing in MIXINGS},
