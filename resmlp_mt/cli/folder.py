@@ -148,6 +148,9 @@ def serve() -> argparse.ArgumentParser:
     who.add_argument("--token", help=f"{needed}other users see a command's arguments")
     add_repeated(who, "--allow-host", "NAME", ALLOW_HOST)
     add_repeated(who, "--allow-origin", "ORIGIN", "another site whose pages may ask, such as https://example.org")
+    add_path(
+        parser, "--glossary", "FILE", "for requests without one: a line each, a source term, a tab, its translation"
+    )
     add_options(parser.add_argument_group("limits"), Limits)
     add_options(parser.add_argument_group("speed"), EngineOptions)
     return parser
@@ -160,10 +163,12 @@ def _serve(args: argparse.Namespace) -> None:
     if not all(map(importlib.util.find_spec, ("pydantic", "starlette", "uvicorn"))):
         raise UserError("serve needs pydantic, starlette and uvicorn: pip install pydantic starlette uvicorn")
     from resmlp_mt.serve.server import server_of
+    from resmlp_mt.translate.constraints import read_glossary
     from resmlp_mt.translate.translator import Translator
 
+    glossary = read_glossary(args.glossary) if args.glossary else ()
     with listening(args.host, args.port) as listener:
         translator = Translator(args.folder, **asdict(engine))
-        server = server_of(translator, limits, allowed)
+        server = server_of(translator, limits, allowed, glossary)
         print(f"http://{bracketed(args.host)}:{listener.getsockname()[1]}  (Ctrl-C ends it)", flush=True)
         server.run(sockets=[listener])

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from resmlp_mt.serve.settings import Limits
+from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translation
 
@@ -26,6 +28,20 @@ class Job:
     @property
     def characters(self) -> int:
         return sum(len(sentence) + 1 for sentence in self.sentences)
+
+
+def job_of(
+    documents: Sequence[Parts], options: Options, answer: Callable[[list[list[list[Translation]]]], bytes]
+) -> Job:
+    """A job of texts in sentences; its answer is made of the translations of each text's sentences."""
+    if any(each for document in documents for each in document.marked):
+        options = replace(options, alignment=True, alignment_by="omission")  # what marks are put back by
+
+    def whole(found: list[list[Translation]]) -> bytes:
+        left = iter(found)
+        return answer([list(islice(left, len(document.sentences))) for document in documents])
+
+    return Job([sentence for document in documents for sentence in document.sentences], options, whole)
 
 
 @dataclass(eq=False)

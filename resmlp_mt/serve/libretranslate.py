@@ -10,10 +10,11 @@ from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.serve.batching import Job
-from resmlp_mt.serve.documents import Document, Unchanged, document_of, shares
+from resmlp_mt.serve.batching import Job, job_of
 from resmlp_mt.serve.settings import Access, Limits
 from resmlp_mt.text.tokenizer import TextSettings
+from resmlp_mt.translate.documents import document_of
+from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translation
 
@@ -33,6 +34,9 @@ class LibreTranslateRequest(BaseModel):
     target: str = Field(description="The model's target language.")
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, description="How many other translations to give.")
+    prefix: str | None = Field(None, description="As in options, as the next two; LibreTranslate has none of them.")
+    glossary: dict[str, str | list[str]] = {}
+    avoid: list[str] = []
     api_key: str | None = Field(None, description="The server's token.")
 
 
@@ -119,28 +123,34 @@ class LibreTranslate:
         detected = [self._detected(text)[0] for text in texts] if asked.source == AUTO else None
         sources = [each.language for each in detected] if detected else len(texts) * [asked.source]
         documents = [self._document(text, source, asked) for text, source in zip(texts, sources, strict=True)]
-        options = Options(n_best=1 + asked.alternatives, too_long="split", alignment=asked.format == "html")
+        more: dict[str, Any] = {"prefix": asked.prefix, "glossary": asked.glossary, "avoid": asked.avoid}
+        options = Options(n_best=1 + asked.alternatives, too_long="split", **more)
 
-        def answer(found: list[list[Translation]]) -> bytes:
-            best, others = [], []
-            for document, sentences in zip(documents, shares(documents, found), strict=True):
-                first, *rest = (document.joined([each[rank] for each in sentences]) for rank in range(options.n_best))
-                best.append(first)
-                others.append(rest)
-            answers = {"translatedText": best, "alternatives": others if asked.alternatives else None}
-            whole: dict[str, Any] = {**answers, "detectedLanguage": detected}
+        def answer(found: list[list[list[Translation]]]) -> bytes:
+            ranked = [
+                [document.joined([each[rank] for each in sentences]) for rank in range(options.n_best)]
+                for document, sentences in zip(documents, found, strict=True)
+            ]
+            others = [rest for _, *rest in ranked] if asked.alternatives else None
+            whole: dict[str, Any] = {
+                "translatedText": [best for best, *_ in ranked],
+                "alternatives": others,
+                "detectedLanguage": detected,
+            }
             if isinstance(asked.q, str):
                 whole = {name: values and values[0] for name, values in whole.items()}
             return Translated(**whole).model_dump_json(exclude_none=True).encode()
 
-        return Job([sentence for each in documents for sentence in each.sentences], options, answer)
+        return job_of(documents, options, answer)
 
-    def _document(self, text: str, source: str, asked: LibreTranslateRequest) -> Document:
+    def _document(self, text: str, source: str, asked: LibreTranslateRequest) -> Parts:
         if source == asked.target:
-            return Unchanged(text)
+            same = Parts()
+            same.parts.append(text)  # needs no translation
+            return same
         if (source, asked.target) != (self._source, self._target):
             raise HTTPException(400, f"{asked.target} is not available as a target language from {source}")
-        return document_of(text, asked.format)
+        return document_of(text, asked.format, source)
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import Field as DataclassField
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
@@ -10,14 +10,16 @@ from pydantic.json_schema import models_json_schema
 from typing_extensions import TypedDict
 
 from resmlp_mt import __version__
-from resmlp_mt.serve.batching import Job
-from resmlp_mt.serve.documents import FORMATS, document_of, shares
+from resmlp_mt.serve.batching import Job, job_of
 from resmlp_mt.serve.libretranslate import Detected, LibreTranslateRequest, Translated
 from resmlp_mt.serve.settings import Limits
+from resmlp_mt.translate.documents import FORMATS, document_of
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translation
 
 CLOSED = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+OPTIONS = "too_long", "alignment", "alignment_by", "prefix", "glossary", "avoid"
+Glossary = dict[str, str | list[str]]
 SCHEMAS = "#/components/schemas/"
 Weight = Annotated[float, AfterValidator(lambda weight: round(weight, 4))]
 
@@ -28,27 +30,27 @@ class Request(BaseModel):
     model_config = CLOSED
     texts: list[str]
     options: dict[str, Any] = {}
-
-    format: Literal[FORMATS] | None = Field(  # type: ignore[valid-type]
+    format: Literal[tuple(FORMATS)] | None = Field(  # type: ignore[valid-type]
         None, description="Each text is a document of this kind, of any number of sentences, which keeps its layout."
     )
 
-    def job(self) -> Job:
+    def job(self, language: str) -> Job:
+        """What it comes to, with the language of the texts."""
         options = Options(**self.options)
         if self.format is None:
             return Job(self.texts, options, lambda found: _body(Answer(results=list(map(_result, found)))), "texts")
-        documents = [document_of(text, self.format) for text in self.texts]
-        options = replace(options, alignment=options.alignment or self.format == "html")
+        documents = [document_of(text, self.format, language) for text in self.texts]
 
-        def answer(found: list[list[Translation]]) -> bytes:
+        def answer(found: list[list[list[Translation]]]) -> bytes:
             told = []
-            for document, share in zip(documents, shares(documents, found), strict=True):
-                pairs = zip(document.sentences, share, strict=True)
-                sentences = [Sentence(source=source, **dict(_result(each))) for source, each in pairs]
-                told.append(TranslatedDocument(text=document.joined([best for best, *_ in share]), sentences=sentences))
+            for document, sentences in zip(documents, found, strict=True):
+                text = document.joined([best for best, *_ in sentences])
+                pairs = zip(document.sentences, sentences, strict=True)
+                results = [Sentence(source=source, **dict(_result(each))) for source, each in pairs]
+                told.append(TranslatedDocument(text=text, sentences=results))
             return _body(DocumentsAnswer(documents=told))
 
-        return Job([sentence for each in documents for sentence in each.sentences], options, answer)
+        return job_of(documents, options, answer)
 
 
 def _body(answer: BaseModel) -> bytes:
@@ -61,7 +63,7 @@ def request_model(limits: Limits) -> type[Request]:
     options = {
         each.name: _option_type(each, *ranges.get(each.name, (None, None)))
         for each in fields(Options)
-        if each.name in (*ranges, "too_long", "alignment")
+        if each.name in (*ranges, *OPTIONS)
     }
     names = TypedDict("RequestOptions", options, total=False)  # type: ignore[misc]
     names.__pydantic_config__ = CLOSED  # type: ignore[attr-defined]
@@ -73,7 +75,10 @@ def request_model(limits: Limits) -> type[Request]:
 def _option_type(option: "DataclassField[Any]", least: float | None, most: float | None) -> Any:
     """The type of an option of translating, with its range and description."""
     about = option.metadata
-    kind = Literal[about["choices"]] if "choices" in about else (get_args(option.type) or (option.type,))[0]
+    kinds = {"glossary": Glossary, "avoid": list[str]}
+    kind = kinds.get(option.name) or (get_args(option.type) or (option.type,))[0]
+    if "choices" in about:
+        kind = Literal[about["choices"]]
     default = "" if option.default is None else f" (default: {json.dumps(option.default)})"
     return Annotated[kind, Field(ge=least, le=most, description=about["help"] + default)]
 
@@ -136,7 +141,6 @@ class Health(BaseModel):
     target_language: str
     longest_source: int = Field(description="Tokens that the model takes at once.")
     waiting: int = Field(description="Requests.")
-    formats: list[str] = Field(description="Kinds of documents.")
 
 
 class Refusal(BaseModel):

@@ -6,9 +6,10 @@ import importlib.resources
 import itertools
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import anyio
+import anyio.to_thread
 import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -24,7 +25,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.batching import Batcher, FullError, Job
-from resmlp_mt.serve.documents import FORMATS
 from resmlp_mt.serve.libretranslate import LibreTranslate, fields_of, is_form
 from resmlp_mt.serve.protocol import Health, Mixing, document, request_model
 from resmlp_mt.serve.settings import Access, Limits
@@ -62,7 +62,8 @@ class Guard:
 class Service:
     """What is behind the addresses. One thread alone uses the translator, but for its ``mixing_rows``."""
 
-    def __init__(self, translator: Translator, limits: Limits, access: Access):
+    def __init__(self, translator: Translator, limits: Limits, access: Access, glossary: Any):
+        self._glossary = glossary
         self._translator, self._limits, self._access = translator, limits, access
         self._request = request_model(limits)
         self._libretranslate = LibreTranslate(translator.tokenizer.settings, limits, access)
@@ -124,7 +125,6 @@ class Service:
             target_language=languages.target_language,
             longest_source=self._translator.model.encoder.limit - 1,
             waiting=self._batcher.waiting,
-            formats=list(FORMATS),
         )
         return JSONResponse(health.model_dump())
 
@@ -176,12 +176,18 @@ class Service:
     async def _job(self, request: HTTPRequest) -> Job:
         """What a client asks, by our interface or by LibreTranslate's."""
         body, kind, query = await self._received(request)
-        fields = fields_of(body, kind, query)
-        if fields is None:
+
+        def made() -> Job:
+            fields = fields_of(body, kind, query)
+            if fields is not None:
+                return self._libretranslate.job(fields)
             self._check_token(request)
-            job = self._request.model_validate_json(body).job()
-        else:
-            job = self._libretranslate.job(fields)
+            return self._request.model_validate_json(body).job(self._translator.tokenizer.settings.source_language)
+
+        # in a thread, as finding the sentences of a document may take a while
+        job = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
+        if not job.options.glossary:
+            job = replace(job, options=replace(job.options, glossary=self._glossary))
         most = self._limits.max_characters
         if job.characters > most:
             problem = f"{job.name}: {job.characters:,} characters with a line end each, more than {most:,}"
@@ -236,10 +242,13 @@ async def _told(request: HTTPRequest, error: Exception) -> Response:
     return _refused(500, "something went wrong in the server: its log tells what")
 
 
-def server_of(translator: Translator, limits: Limits, access: Access) -> uvicorn.Server:
-    """A server; its ``run(sockets=[...])`` serves until SIGINT or SIGTERM, and then ends what it has begun."""
+def server_of(translator: Translator, limits: Limits, access: Access, glossary: Any = ()) -> uvicorn.Server:
+    """A server; its ``run(sockets=[...])`` serves until SIGINT or SIGTERM, and then ends what it has begun.
+
+    ``glossary``, as that of ``Options``, is for requests without one.
+    """
     config = uvicorn.Config(
-        Service(translator, limits, access).app(),
+        Service(translator, limits, access, glossary).app(),
         http="h11",
         ws="none",
         lifespan="on",

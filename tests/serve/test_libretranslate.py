@@ -68,8 +68,8 @@ def test_a_list_alternatives_and_a_language_to_be_told(client):
     answer = client.ask(body=asking(q=["a b\n\n c d", GERMAN, ENGLISH], source="auto", alternatives=1, other=None))
     detected = answer.values.pop("detectedLanguage")
     assert answer.values == {
-        "translatedText": ["b a\n\nd c", GERMAN, TURNED],
-        "alternatives": [["b a\n\nd c"], [GERMAN], [TURNED]],
+        "translatedText": ["b a\n\n d c", GERMAN, TURNED],
+        "alternatives": [["b a\n\n d c"], [GERMAN], [TURNED]],
     }
     assert [each["language"] for each in detected[1:]] == ["de", "en"]
     assert all(50 <= each["confidence"] <= 100 for each in detected)
@@ -77,6 +77,8 @@ def test_a_list_alternatives_and_a_language_to_be_told(client):
     assert (one["translatedText"], one["alternatives"]) == (GERMAN, [GERMAN])
     assert one["detectedLanguage"]["language"] == "de" and one["detectedLanguage"]["confidence"] > 90
     assert client.ask(body=asking(format="text")).values == {"translatedText": "b a"}
+    marked = client.ask(body=asking(q='a <a href="x">b</a> &amp; c<br>', format="html")).values["translatedText"]
+    assert marked == 'c &amp; <a href="x">b</a> a<br>'
 
 
 def test_a_form(client):

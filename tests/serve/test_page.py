@@ -74,7 +74,7 @@ def shades(page, selector):
 def test_typing_translates_and_pointing_shades(page):
     expect(page.get_by_text("Text in English")).to_be_visible()
     text(page).press_sequentially("two dogs\n\n  run")
-    expect(translation(page)).to_have_text("dogs two\n\nrun", use_inner_text=True)
+    expect(translation(page)).to_have_text("dogs two\n\n  run", use_inner_text=True)
     expect(page.locator("#which")).to_have_text("sentence 1 of 2")
     for at, (word, source) in enumerate([("dogs", "dogs"), ("two", "two")]):
         page.locator("#translation .word").nth(at).hover()
@@ -159,23 +159,33 @@ def dropped(page, name, content):
     page.dispatch_event("#source", "drop", {"dataTransfer": page.evaluate_handle(made, [name, content])})
 
 
-@pytest.mark.parametrize(("name", "kind"), [("a.b.html", "html"), ("A.HTM", "html"), ("x.txt", "text"), ("y", "text")])
-def test_a_file_is_dropped_translated_copied_and_saved(page, browser, name, kind):
+@pytest.mark.parametrize(
+    ("name", "kind", "content"),
+    [
+        ("a.b.html", "html", '<p class="a">one <b>two</b></p>\n<p>three a</p>'),
+        ("A.MD", "markdown", "# one two\n\n* three a\n"),
+        ("x.srt", "srt", "1\n00:00:01,000 --> 00:00:02,000\none two\n\n2\n00:00:03,000 --> 00:00:04,000\nthree a\n"),
+        ("y", "text", "one two\n\nthree a\n"),
+    ],
+)
+def test_a_file_is_dropped_translated_copied_and_saved(page, name, kind, content):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     asked = []
     page.on("request", lambda request: asked.append(request.post_data_json) if request.method == "POST" else None)
-    dropped(page, name, "one two\n\nthree four\n")
-    expect(text(page)).to_have_value("one two\n\nthree four\n")
-    expect(page.locator("#translation .word")).to_have_text(["two", "one", "four", "three"])
+    dropped(page, name, content)
+    expect(text(page)).to_have_value(content)
+    expect(page.locator("#translation .word")).to_have_text(["two", "one", "a", "three"])
     assert asked[-1]["format"] == kind
+    turned = content.replace("one two", "two one").replace("three a", "a three")
+    turned = turned.replace("one <b>two</b>", "<b>two</b> one")
     page.get_by_role("button", name="Copy").click()
     expect(page.get_by_role("status").first).to_have_text("Copied.")
-    assert page.evaluate("navigator.clipboard.readText()") == "two one\n\nfour three\n"
+    assert page.evaluate("navigator.clipboard.readText()") == turned
     with page.expect_download() as download:
         page.get_by_role("button", name="Save").click()
-    stem, end = (name.rpartition(".")[0] or name), {"text": "txt"}.get(kind, kind)
-    assert download.value.suggested_filename == f"{stem}.de.{end}"
-    assert download.value.path().read_text() == "two one\n\nfour three\n"
+    stem, dot, end = name.rpartition(".")
+    assert download.value.suggested_filename == (f"{stem}.de.{end}" if dot else "y.de.txt")
+    assert download.value.path().read_text() == turned
 
 
 def test_a_file_is_opened(page, tmp_path):
@@ -254,7 +264,7 @@ def test_what_went_wrong_is_told_and_goes_away(page):
 
 
 def test_a_text_in_parts_has_no_rows(page):
-    text(page).fill(" ".join(map(str, range(30))))
+    text(page).fill(" ".join(f"w{number}" for number in range(30)))
     page.get_by_text("How it works").click()
     expect(parts(page)).to_have_count(30)
     expect(page.locator("#mixing")).to_be_hidden()

@@ -74,21 +74,23 @@ def test_a_translation(client):
     assert client.ask("/mixing?position=2").values == {"position": 2, "layers": [[[1, 1, 1], [-1, -1, -1]], None]}
 
 
-def test_a_document_keeps_its_lines(client):
-    options = {"n_best": 2}
-    (document,) = client.ask(body={"texts": ["two dogs\n\n run fast\n"], "format": "text", "options": options}).values[
-        "documents"
+def test_a_document_keeps_its_lines_and_tags(client):
+    def documents(*texts, **more):
+        return client.ask(body={"texts": texts, **more}).values["documents"]
+
+    (document,) = documents("two dogs\n\n run fast\n", format="text", options={"n_best": 2})
+    assert document["text"] == "dogs two\n\n fast run\n"
+    assert [(each["source"], each["source_tokens"]) for each in document["sentences"]] == [
+        ("two dogs", ["two", "dogs"]),
+        ("run fast", ["run", "fast"]),
     ]
-    assert document["text"] == "dogs two\n\nfast run\n"
-    sentences = document["sentences"]
-    assert [each["source"].split() for each in sentences] == [each["source_tokens"] for each in sentences]
-    assert [[each["text"] for each in sentence["translations"]] for sentence in sentences] == [
+    assert [[each["text"] for each in sentence["translations"]] for sentence in document["sentences"]] == [
         ["dogs two", "dogs two"],
         ["fast run", "fast run"],
     ]
-    assert client.ask(body={"texts": ["", "\n"], "format": "text"}).values == {
-        "documents": [{"text": "", "sentences": []}, {"text": "\n", "sentences": []}]
-    }
+    assert [each["text"] for each in documents("", "\n", format="text")] == ["", "\n"]
+    (document,) = documents('<p id="a">two <a href="b">dogs</a></p><pre>run fast</pre>', format="html")
+    assert document["text"] == '<p id="a"><a href="b">dogs</a> two</p><pre>run fast</pre>'
 
 
 def asking(values=None, **arguments):
@@ -106,6 +108,10 @@ BAD = [  # request, status, what the one line says
     ({"body": {"texts": ["a"], "text": 1}}, 400, "text: "),
     ({"body": {"texts": ["a"], "options": []}}, 400, "options: "),
     ({"body": {"texts": ["a"], "format": "pdf"}}, 400, "format: "),
+    ({"body": {"texts": ["no number"], "format": "srt"}}, 400, "line 1: is not the number of a subtitle"),
+    (asking({"glossary": {"a": 1}}), 400, "options.glossary.a"),
+    (asking({"glossary": {"a": []}}), 400, "glossary: give for each"),
+    (asking({"avoid": "a"}), 400, "options.avoid: "),
     (asking({"batch_tokens": 1}), 400, "options.batch_tokens: "),
     *((asking({"beam": beam}), 400, "options.beam: ") for beam in (0, 6, True, None, 3.0, "3", 10**30)),
     (asking({"beam": 6}), 400, "options.beam: Input should be less than or equal to 5"),

@@ -3,8 +3,9 @@
 
 const PAUSE = 250; // milliseconds without a key, after which the text is translated
 const NAMED = 3; // positions that the words about a layer name
+const REACH = 1000; // characters of tags and the like between two words of a sentence
 const OPTIONS = { n_best: 3, too_long: "split", alignment: true };
-const KINDS = { text: "plain", html: "HTML", md: "Markdown", srt: "subtitles" };
+const ENDINGS = { ".html": "html", ".htm": "html", ".md": "markdown", ".srt": "srt" }; // of files; others are plain text
 
 const byId = (id) => document.getElementById(id);
 
@@ -90,7 +91,7 @@ async function translate() {
     const { documents } = await ask("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ texts: [text], format: byId("kind").value || "text", options: OPTIONS }),
+      body: JSON.stringify({ texts: [text], format: byId("kind").value, options: OPTIONS }),
       signal: asking.signal,
     });
     if (!isLast()) return;
@@ -104,44 +105,63 @@ async function translate() {
   }
 }
 
-let shown = { text: "", sentences: [] }; // a document; each sentence has the rank of the translation that is shown
+let shown = { text: "", sentences: [] }; // a document; a sentence may have the translation that was chosen
 let current = 0; // the sentence that is looked into
 
 /** The translation as it is read: best translations, or those that were chosen instead. */
 function show(document, keep = 0) {
   shown = document;
-  let text = document.text;
   const pane = byId("translation");
   pane.replaceChildren();
+  // where words are looked for: not in tags
+  const seen = byId("kind").value === "html" ? document.text.replace(/<[^>]*>/g, (tag) => " ".repeat(tag.length)) : document.text;
+  let end = 0;
   document.sentences.forEach((sentence, number) => {
-    const best = sentence.translations[0].text;
-    const at = best ? text.indexOf(best) : -1;
-    if (at < 0) return; // within markup
+    const [best] = sentence.translations;
+    let { translation } = sentence;
+    const places = placed(seen, best.words, end);
+    if (!places.length) return;
+    const last = places.at(-1);
+    let text = document.text.slice(places[0].at, last.at + last.length);
+    pane.append(document.text.slice(end, places[0].at));
+    end = last.at + last.length;
+    if (text !== best.text) translation = best; // with tags or line ends in it
+    else if (translation) text = translation.text;
     const line = element("span", "", "sentence");
-    line.append(...spans(sentence.translations[sentence.rank ?? 0], (word) => look(number, word)));
+    line.append(...spans(text, translation || best, (word) => look(number, word)));
     line.addEventListener("click", () => look(number));
-    pane.append(text.slice(0, at), line);
-    text = text.slice(at + best.length);
+    pane.append(line);
   });
-  pane.append(text);
+  pane.append(document.text.slice(end));
   for (const each of ["copy", "save"]) byId(each).disabled = !document.text;
   byId("closer").hidden = !document.sentences.length;
   if (document.sentences.length) look(Math.min(keep || current, document.sentences.length - 1));
 }
 
-/** A translation's words, shaded where the model is not sure, with what is between them. */
-function spans({ text, words }, choose) {
+/** Where words stand in a text, in their order; those that are not there (written as entities, say) are left out. */
+function placed(text, words, from) {
   const found = [];
-  let rest = text;
-  words.forEach(([word, score], number) => {
-    const at = rest.indexOf(word);
-    const span = element("span", word, "word");
-    span.style.backgroundColor = doubt(score);
-    span.addEventListener("pointerenter", () => choose(number));
-    found.push(rest.slice(0, at), span);
-    rest = rest.slice(at + word.length);
+  words.forEach(([word], number) => {
+    const at = text.indexOf(word, from);
+    if (at < 0 || at - from > REACH) return;
+    from = at + word.length;
+    found.push({ number, at, length: word.length });
   });
-  return [...found, rest];
+  return found;
+}
+
+/** A sentence's words, shaded where the model is not sure, with what is between them. */
+function spans(text, { words }, choose) {
+  const found = [];
+  let end = 0;
+  for (const { number, at, length } of placed(text, words, 0)) {
+    const span = element("span", text.slice(at, at + length), "word");
+    span.style.backgroundColor = doubt(words[number][1]);
+    span.addEventListener("pointerenter", () => choose(number));
+    found.push(text.slice(end, at), span);
+    end = at + length;
+  }
+  return [...found, text.slice(end)];
 }
 
 const doubt = (score) => shade("minus", `calc(var(--strongest) * ${(1 - Math.exp(score)).toFixed(3)})`);
@@ -149,7 +169,7 @@ const doubt = (score) => shade("minus", `calc(var(--strongest) * ${(1 - Math.exp
 /** Shows a sentence's words, those that the chosen one was made from, and other translations. */
 function look(number, word) {
   const sentence = shown.sentences[number];
-  const translation = sentence.translations[sentence.rank ?? 0];
+  const translation = sentence.translation || sentence.translations[0];
   if (number === current && word !== undefined && byId("words").childElementCount) {
     byId("words").children[word].choose();
     return;
@@ -188,7 +208,7 @@ function look(number, word) {
     score.title = "score: the log-probability of a token, on average";
     button.append(text, score);
     button.addEventListener("click", () => {
-      sentence.rank = rank;
+      sentence.translation = each;
       show(shown, number);
       byId("others").children[rank].firstChild.focus();
     });
@@ -345,14 +365,16 @@ function figure(heads, number, names, largest) {
 
 /** Takes a file's text, and its kind by the end of its name. */
 async function take(file) {
-  const end = file.name.split(".").pop().toLowerCase().replace("htm", "html").replace("htmll", "html");
-  name = file.name.replace(/\.[^.]*$/, "");
-  byId("kind").value = end in KINDS && health.formats.includes(end) ? end : "text";
+  const end = file.name.match(/\.[^.]*$/)?.[0] ?? "";
+  name = file.name.slice(0, file.name.length - end.length);
+  ending = end || ".txt";
+  byId("kind").value = ENDINGS[end.toLowerCase()] ?? "text";
   byId("source").value = await file.text();
   translate();
 }
 
-let name = "translation";
+let name = "translation"; // of the file to save
+let ending = ".txt";
 const written = () => byId("translation").textContent;
 
 async function copy() {
@@ -366,9 +388,8 @@ async function copy() {
 
 function save() {
   const link = element("a");
-  const kind = byId("kind").value;
   link.href = URL.createObjectURL(new Blob([written()], { type: "text/plain" }));
-  link.download = `${name}.${health.target_language}.${kind === "text" ? "txt" : kind}`;
+  link.download = `${name}.${health.target_language}${ending}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
@@ -426,8 +447,6 @@ async function start() {
     byId("target-language").textContent = ` in ${language(health.target_language)}`;
     byId("source").lang = health.source_language;
     byId("translation").lang = health.target_language;
-    byId("kind").replaceChildren(...health.formats.map((each) => new Option(KINDS[each], each)));
-    byId("file").accept = health.formats.map((each) => (each === "text" ? ".txt" : `.${each}`)).join();
   } catch (error) {
     tell(error);
   }
