@@ -1,4 +1,4 @@
-"""What must be said: beside all translations that there are, beside fairseq's ``--constraints``, and through Translator."""
+"""What must be said: beside all translations that there are, beside fairseq's ``--constraints``, by Translator."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ from fairseq.search import LexicallyConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.token_generation_constraints import pack_constraints
 from translate.engines import assert_equal
-from translate.small_folder import SYMBOLS, TEXTS
+from translate.small_folder import TEXTS
 from translate.test_search import SOURCES, ready
 
 from resmlp_mt import Translator
