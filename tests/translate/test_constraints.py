@@ -1,4 +1,4 @@
-"""What must be said: beside all translations that there are, beside fairseq's ``--constraints``, and through Translator."""
+"""What must be said: beside all translations that there are, beside fairseq's ``--constraints``, by Translator."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ from fairseq.search import LexicallyConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.token_generation_constraints import pack_constraints
 from translate.engines import assert_equal
-from translate.small_folder import SYMBOLS, TEXTS
+from translate.small_folder import TEXTS
 from translate.test_search import SOURCES, ready
 
 from resmlp_mt import Translator
@@ -82,7 +82,7 @@ def test_terms_are_forced_as_well_as_by_fairseq(trained):
             sample = {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(1).sum(1)}}
             asked = pack_constraints([[torch.tensor(each) for each in term]])
             theirs = generator.generate([model], sample, constraints=asked)[0][0]
-            constraints = Constraints([Demand((), [[each] for each in term])], spelling, None)
+            constraints = Constraints([Demand((), [[each] for each in term])], spelling, Avoided([], spelling))
             options = Options(max_len_b=20, length_penalty=0)
             found = search(ours, tokens, EOS, options, None, constraints)[0][0]
             for said in found.tokens, theirs["tokens"].tolist():
@@ -105,6 +105,8 @@ def test_what_nobody_asks_changes_nothing_and_the_batch_no_translation(translato
     assert all(each.text.startswith("the") for each in constrained if each.source_tokens)
     assert_equal(translator.translate(TEXTS, avoid=["nobody says this"]), translator.translate(TEXTS), 1e-5)
     said = translator.translate(TEXTS[0]).tokens[0].removesuffix("@@")
+    long = "a b c d e f g h i j k l m n o p q r s t u v"  # more tokens than places
+    assert long in translator.translate("A man.", glossary={"man": long}).text
     assert said not in translator.translate(TEXTS[0], avoid=[said]).text.split()
 
 
