@@ -65,17 +65,19 @@ def placed(
     runs: dict[int, list[str]] = {}
     for run in RUN.finditer(text):
         before = sum(start < run.start() for start in starts)
-        if before < len(source) and not any(map(_has_letter, source[before:])):
-            gap = last_word  # before the end's punctuation, too
+        within = before < len(source) and not _has_letter(source[-1])  # before the punctuation at the end
+        possible = [gap for gap in gaps if gap <= last_word or not within]
+        if within and not any(map(_has_letter, source[before:])):
+            gap = possible[-1]
         elif alignment is None:
-            gap = min(gaps, key=lambda gap: abs(gap * len(source) - before * len(target)))
+            gap = min(possible, key=lambda gap: abs(gap * len(source) - before * len(target)))
         else:
             near = [DECAY ** (before - 1 - n if n < before else n - before) for n in range(len(source))]
             parted = [0.0]  # by the gap
             for row in alignment:
                 sides = [weight * each for weight, each in zip(near, row, strict=False)]
                 parted.append(parted[-1] + sum(sides[:before]) - sum(sides[before:]))
-            gap = max(reversed(gaps), key=parted.__getitem__)
+            gap = max(reversed(possible), key=parted.__getitem__)
         runs.setdefault(gap, []).append(run[0][0])
     start = WORD_START if subwords == "sentencepiece" else ""
     with_masks: list[str] = []
