@@ -109,7 +109,8 @@ class Translator:
     def translate(self, texts: Any, **options: Any) -> Any:
         """Translate one text or any number of them, each of a sentence or a few; ``options`` are fields of ``Options``.
 
-        What comes out for a text does not depend on the others. One without a word has an empty translation.
+        What comes out for a text does not depend on the others. One without a word has an empty translation. Addresses
+        and placeholders such as ``{name}`` and ``%s`` come out as they are, and are no tokens.
 
         Returns the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1,
         in the place of each a list of so many, best first.
