@@ -265,13 +265,14 @@ def _nothing(text: Encoded, alignment: bool) -> Translation:
 def batches(lengths: Sequence[int], tokens: int, demands: Sequence[Demand | None] = ()) -> Iterator[list[int]]:
     """Which sentences are translated together: of like lengths, the longest first, with so many tokens at most.
 
-    With demands, those of a batch have none, or all as many forced tokens, since that is how wide their search is.
+    With demands, those of a batch have none, or all as many forced tokens, by which their search is wider.
     """
     missing = [-1 if demand is None else demand.missing for demand in demands] or [-1] * len(lengths)
     batch: list[int] = []
     longest = 0
     for number in sorted(range(len(lengths)), key=lambda number: (missing[number], -lengths[number])):
-        if batch and (longest * (len(batch) + 1) > tokens or missing[number] != missing[batch[0]]):
+        full = longest * (len(batch) + 1) * (1 + max(0, missing[number])) > tokens
+        if batch and (full or missing[number] != missing[batch[0]]):
             yield batch
             batch = []
         longest = longest if batch else lengths[number]

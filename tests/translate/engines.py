@@ -6,6 +6,7 @@ from translate.small_folder import TEXTS
 # With a layerscale of 1 the values of such random weights grow until rounding alone is 2e-4 of a score (seen in fp64).
 GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 OPTIONS = [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max_len_b": 4}]
+OPTIONS += [{"prefix": "the", "glossary": {"man": ["in", "inn"], "other": "er"}, "avoid": ["sings"]}]
 
 
 def assert_equal(found, expected, tolerance=1e-4):
