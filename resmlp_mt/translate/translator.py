@@ -216,7 +216,8 @@ class Translator:
         running = self.tokenizer.decode(tokens)
         if text.kept:
             starts = token_starts(text.pieces, text.masked, subwords)
-            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords)
+            rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, len(rules.prefix))
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
         target = word_numbers(pieces, running, subwords)
         links_of_words = None
