@@ -111,7 +111,8 @@ class Translator:
     def translate(self, texts: Any, **options: Any) -> Any:
         """Translate one text or any number of them, each of a sentence or a few; ``options`` are fields of ``Options``.
 
-        What comes out for a text does not depend on the others. One without a word has an empty translation.
+        What comes out for a text does not depend on the others. One without a word has an empty translation. Addresses
+        and placeholders such as ``{name}`` and ``%s`` come out as they are, and are no tokens.
 
         Returns the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1,
         in the place of each a list of so many, best first.
@@ -231,7 +232,8 @@ class Translator:
         running = self.tokenizer.decode(tokens)
         if text.kept:
             starts = token_starts(text.pieces, text.masked, subwords)
-            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords)
+            rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, len(rules.prefix))
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
         target = word_numbers(pieces, running, subwords)
         links_of_words = None

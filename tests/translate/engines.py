@@ -24,8 +24,9 @@ def check_same_translations(engine, pytorch, options):
     expected = pytorch.translate(TEXTS, **options)
     assert_equal(engine.translate(TEXTS, **options), expected)
     assert_equal([engine.translate(text, **options) for text in TEXTS], expected)
-    both = [each.translate(TEXTS, alignment=True) for each in (engine, pytorch)]
+    both = [each.translate([*TEXTS, "The {hen} in there."], alignment=True) for each in (engine, pytorch)]
     for one, other in zip(*both, strict=True):
         assert len(one.alignment) == len(other.alignment) == len(one.tokens)
+        assert (one.text, one.word_links) == (other.text, other.word_links)
         for row, expected in zip(one.alignment, other.alignment, strict=True):
             assert row == pytest.approx(expected, abs=1e-4)
