@@ -9,10 +9,11 @@ from itertools import accumulate
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.alignment import WORD, attended
+from resmlp_mt.translate.alignment import WORD, attended, letters_of
 from resmlp_mt.translate.translator import Translation
 
 LONGEST_KEPT = 30  # characters of code in a sentence that the model is given; longer code would be most of the sentence
+BEFORE_WORD = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # that would not begin a list where a line begins
 BLANKS = re.compile(r"[ \t\n\r\f]+")
 Escape = Callable[[str], str]
 
@@ -227,21 +228,24 @@ class _Placing:
         self._weights = np.array([1.0 if self._text[start].isalnum() else 0.1 for start, _ in self._words])
         if any(mark.kind != "break" for mark in sentence.marks.inner):
             self._attended = attended(sentence.text, translation.text, translation)
+        self._behind = ""
         self._breaks = self._placed_breaks(sentence.marks)
 
     def written(self) -> str:
-        return self._written(self._all, 0, len(self._words), 0, len(self._text))
+        return self._written(self._all, 0, len(self._words), 0, len(self._text)) + self._behind
 
     def _placed_breaks(self, marks: Mark) -> dict[int, tuple[int, str]]:
         """Where lines end: at the same share of the text, before a word that begins no list or heading."""
         found: dict[int, tuple[int, str]] = {}
-        free = list(re.finditer(r"\s+(?=[^\W\d_])", self._text))
+        free = [(len(letters_of(self._text[: each.start()])), each) for each in BEFORE_WORD.finditer(self._text)]
         for mark in _breaks(marks):
-            wanted = mark.start / marks.end * len(self._text)
+            wanted = mark.start / marks.end * len(letters_of(self._text))
             if free:
-                best = min(free, key=lambda each: abs(each.start() - wanted))
-                free = [each for each in free if each.start() > best.start()]
+                letters, best = min(free, key=lambda each: abs(each[0] - wanted))
+                free = [each for each in free if each[0] > letters]
                 found[best.start()] = best.end(), mark.raw
+            elif "<" in mark.raw:  # a tag is not lost where there are too few words
+                self._behind += mark.raw
         return found
 
     def _written(self, mark: Mark, low: int, high: int, start: int, end: int) -> str:
