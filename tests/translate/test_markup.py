@@ -13,6 +13,7 @@ from translate.documents import reversed_words, translation
 from translate.small_folder import TEXTS
 
 from resmlp_mt import Translator
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import END, UNKNOWN
 from resmlp_mt.translate.alignment import WORD, attended, piece_ends
 from resmlp_mt.translate.markup import Markup
@@ -105,6 +106,15 @@ def test_broken_html_loses_nothing():
         document = Markup(source)
         text = document.joined([translation(sentence) for sentence in document.sentences])
         assert [word for word in WORD.findall(source) if word.isalpha() and word not in text] == []
+
+
+def test_deep_and_long_html():
+    assert put("a " + 99 * "<b>" + "x" + 99 * "</b>") == 99 * "<b>" + "x" + 99 * "</b>" + " a"
+    with pytest.raises(UserError, match="more than 100 tags within each other, at <b>"):
+        Markup(101 * "<b>")
+    source = 500 * "<p>A <b>dog</b> sleeps. A <i>cat</i> <!-- here --> runs.</p>\n"
+    document = Markup(source)
+    assert document.joined([translation(sentence) for sentence in document.sentences]) == source
 
 
 def test_subwords_are_found_in_text_that_making_words_has_changed():
