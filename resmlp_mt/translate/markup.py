@@ -100,8 +100,7 @@ class Markup(Parts):
                 seen = " ".join(html.unescape(re.sub(r"<[^>]*>", "", raw)).split())
                 running.append(Event("kept", raw, seen))
             elif kind == "empty" and name == "br":
-                running.append(Event("point", raw))
-                running.append(Event("text", "", " "))
+                running.append(Event("break", raw, " "))
             else:
                 running.append(Event(kind if kind in ("open", "close") else "point", raw, name=name))
         self.add(running, language, _escape)
