@@ -417,20 +417,6 @@ def test_a_text_in_latin_1_is_refused(corpus, tmp_path, monkeypatch):
         prepare(bad, RECIPE, tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("langs", "words", "told"),
-    [
-        (("pt_BR", "da"), Words(), ["--source-lang pt_BR", "--target-lang da"]),
-        (("xx", "ja"), Words("none", normalize=False), []),
-    ],
-)
-def test_languages_without_rules_are_told(corpus, tmp_path, capsys, without_binarizing, langs, words, told):
-    with pytest.raises(UserError, match="as far as"):
-        prepare(dataclasses.replace(corpus, langs=langs, sample=20), dataclasses.replace(RECIPE, words=words), tmp_path)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.partition(": sacremoses has no list of abbreviations")[0] for line in lines] == told
-
-
 def test_too_little_disk_is_said_first(corpus, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=20_000))
     monkeypatch.setattr("sys.argv", _command(corpus, tmp_path / "out")[1:])

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt import cli
-from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks.corpora import PLAIN
 
 MULTI30K = Path(__file__).parents[3] / "shared/data/multi30k"
@@ -23,9 +22,3 @@ def test_same_bytes_on_multi30k(tmp_path, monkeypatch, capsys):
         (run,) = measured[chain]
         assert set(run["seconds"]) == {*PLAIN, "all"}
         assert run["cpu"] > 0 and run["memory"] > 5 << 20  # a Python process has more
-
-
-def test_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["benchmark_corpora", "--from", str(tmp_path)])
-    with pytest.raises(UserError, match=r"train\.en\.gz: no such file"):
-        cli.run("benchmark-corpora")

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.progress import Progress
 from resmlp_mt.data.steps import Step, Steps, check_disk, text_bytes
 
 
@@ -140,20 +139,6 @@ def test_inputs_are_not_written_over(tmp_path: Path, name: str) -> None:
     assert _tree(tmp_path) == before
     (tmp_path / "deep" / "other").write_text("mine")
     _make(tmp_path, "a", "deep/b", inputs=[tmp_path / "deep" / "other"])
-
-
-def test_progress_in_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    with Progress("silent") as progress:
-        progress.add(10, {"empty": 1})
-    assert progress.outcome == {"kept": 9, "dropped": {"empty": 1}}
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr("resmlp_mt.common.progress.PAUSE", 0.0)
-    with Progress("learn", total=3000, unit="merges") as progress:
-        progress.add(0)
-        progress.add(1000, {"ratio": 2, "empty": 1})
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "learn: 0 s so far"
-    assert re.fullmatch(r"learn: 1,000 of 3,000 merges, [\d,]+ merges/s, dropped: 1 empty, 2 ratio", lines[1])
 
 
 def test_what_a_failed_run_did_not_make_is_not_ours(tmp_path: Path) -> None:

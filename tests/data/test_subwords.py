@@ -1,7 +1,6 @@
 """Subwords: learned the same every time by either library, undone without loss, and the same as the tools' own."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -35,17 +34,6 @@ def codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_counts(WordCounter()(Chunk(1, PAIRS))[1], folder / "words")
     assert learn_bpe(folder / "words", folder / "codes", Subwords("bpe", 20)) == 20
     return folder / "codes"
-
-
-def test_words_at_hand_are_limited(codes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = [*[f"w{number}" for number in range(300)], "x" * 5000, "w1"]
-    split = Subwords("bpe").load(codes)
-    expected = list(map(split, words))
-    assert len(split._known) == 301 and not split._bpe.cache
-    monkeypatch.setattr("resmlp_mt.text.subwords.REMEMBERED", 3000)
-    split = Subwords("bpe").load(codes)
-    assert list(map(split, words * 2)) == expected * 2
-    assert sum(map(sys.getsizeof, (*split._known, *split._known.values()))) < 3000
 
 
 # What the tools and fairseq have a use of their own for, and what is not Latin letters of one code point each
@@ -267,18 +255,6 @@ def test_a_very_long_text_is_thinned(words: Path, step: int, monkeypatch: pytest
     before = made_up(3000)
     assert counts.total() == before.total() // step
     assert all(abs(counts[word] - count / step) < 1 for word, count in before.items())
-
-
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_learning_is_seen_in_a_log(words, tmp_path, learner, capsys, monkeypatch):
-    monkeypatch.setattr("resmlp_mt.common.progress.PAUSE", 0.01)
-    learn_bpe(words, tmp_path / "codes", Subwords("bpe", 300, learner))
-    lines = capsys.readouterr().err.splitlines()
-    form = r"learn subwords: (?:(\d+) of 300 merges, [\d,.]+ merges/s|\d+ s so far)"
-    told = [re.fullmatch(form, line) for line in lines]
-    assert all(told), lines
-    numbers = [int(match[1]) for match in told if match[1]]
-    assert numbers and numbers == sorted(numbers)
 
 
 def _stand_in_for_python(path, program, monkeypatch):

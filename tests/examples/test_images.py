@@ -197,14 +197,6 @@ def test_the_other_methods(images, run, tmp_path, monkeypatch, method):
             run("predict", "none.png", "--model", tmp_path / "model.pt")
 
 
-def test_the_nearest_neighbors_vote(images):
-    corners, labels = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
-    data = images.train.Data(corners.repeat(30, 1), labels.repeat(30), corners + 0.1, labels, ["a", "b"])
-    assert images.train.neighbors_accuracy(torch.nn.Identity(), data) == 1
-    data.test_labels = labels[[1, 1]]
-    assert images.train.neighbors_accuracy(torch.nn.Identity(), data) == 0.5
-
-
 def test_a_folder_of_images(images, run, tmp_path, monkeypatch):
     try:
         import torchvision  # noqa: F401
@@ -243,20 +235,6 @@ def test_the_table_goes_on_where_it_was_broken_off(images, run, tmp_path, monkey
     table = json.loads((tmp_path / "results.json").read_text())["digits"]
     assert table["rows"] == {"a model": ["93.0 +- 1.6", "1,234", "0 s"]}
     assert [right for right, *_ in table["seeds"]["a model"]] == [91, 92, 93, 94, 95]
-
-
-def test_a_picture_of_a(images, run, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.syspath_prepend(EXAMPLE)
-    images.plot_mixing = importlib.import_module("plot_mixing")
-    monkeypatch.delitem(sys.modules, "plot_mixing")
-    for name in "resmlp-pixels", "mixer":
-        images.convert.write_model(tmp_path / f"{name}.pt", images.models.ImageModel(images.models.DIGITS[name]))
-    run("plot_mixing", tmp_path / "resmlp-pixels.pt", "--out", tmp_path / "a.png")
-    assert Image.open(tmp_path / "a.png").size[0] > 900  # three panels
-    with pytest.raises(UserError, match="its token mixing is no matrix A"):
-        run("plot_mixing", tmp_path / "mixer.pt", "--out", tmp_path / "b.png")
-    assert not (tmp_path / "b.png").exists()
 
 
 def test_mistakes_are_told_in_a_line(images, run, tmp_path):

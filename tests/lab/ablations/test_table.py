@@ -7,7 +7,7 @@ import numpy
 import pytest
 from scipy.stats import t
 
-from resmlp_mt.lab.ablations.table import Difference, Figures, Table, difference, draw, figure_of, whiskers
+from resmlp_mt.lab.ablations.table import Difference, Figures, Table, difference
 from resmlp_mt.lab.trainings.log import TrainingFigures
 
 
@@ -55,19 +55,6 @@ def test_marks_blanks_and_units(table):
     assert "sacreBLEU: nrefs:1|tok:13a" in text
     assert "Trained (linear, none, conv, twin): on today." in table.as_markdown()
     assert json.loads(json.dumps(table.as_json()))["figures"][1]["training"]["perplexity"] == 12.345
-
-
-def test_the_picture_has_whiskers_as_wide_as_the_bootstrap_or_the_seeds_say(table, tmp_path):
-    assert whiskers(table, "sacrebleu") == [1.5, 1.2, 1.2, 1.2]
-    assert whiskers(table, "perplexity") == [0.0] * 4
-    rows = [figures("linear", bleu, seed=seed) for seed, bleu in enumerate([36.0, 37.0, 38.0])] + [figures("mlp", 35.0)]
-    table = Table("Mixing", "linear", "14 epochs", "test, test.de", {}, rows, ["linear", "mlp"], (0, 1, 2))
-    assert whiskers(table, "sacrebleu") == [1.0, 0.0]
-    bleu = figure_of(table).axes[0]
-    assert [list(line.get_xdata()) for line in bleu.lines if len(line.get_xdata()) == 3] == [[36.0, 37.0, 38.0]]
-    assert "standard deviation" in bleu.get_xlabel()
-    draw(table, tmp_path / "table.png")
-    assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("row", [[38.1, 38.9], [38.3, 38.3, 38.3]])

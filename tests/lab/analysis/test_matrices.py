@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import checkpoint, train, untrained
 
-from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.trained import model_of
 from resmlp_mt.lab.analysis.matrices import (
     BY_BIAS,
@@ -194,14 +193,6 @@ def test_exactly_the_smallest_weights_of_the_used_part_are_zero(trained, share):
         assert torch.equal(after[key], expected)
 
 
-def test_ties_do_not_matter_and_numbers_keep_their_type():
-    model = untrained().half()
-    torch.nn.init.ones_(model.encoder.layers[0].mixing.mixing.weight)
-    after = pruned(checkpoint(model), model, 0.5, UsedPart({"encoder": 4, "decoder": 4}, ""))["model"]
-    after = after["encoder.layers.0.mixing.mixing.weight"]
-    assert after.dtype == torch.float16 and (after == 0).sum() == 8
-
-
 def test_with_a_relative_term_it_is_a_that_is_zero_and_the_model_is_left_as_it_was():
     model = untrained(mixing_heads=4, mixing_relative=True)
     for name, parameter in model.named_parameters():
@@ -260,11 +251,3 @@ def test_means_and_spreads_are_over_all_positions_of_the_text():
         torch.testing.assert_close(each.spread, torch.cat(weights).std(0))
         assert each.tokens == [SYMBOLS[0][symbol] for symbol in read[each.side][1]]
     assert not any(band.predict._forward_hooks for band in bands_of(model).values())
-
-
-def test_a_sentence_that_is_not_there_and_a_model_without_a_band():
-    model = build(token_mixing="gated").eval()
-    assert bands_of(model) == {} and read_bands(model, TEXT, SYMBOLS) == []
-    for number in 0, 4:
-        with pytest.raises(UserError, match=f"--sentence {number}: the text has 3 sentences: give one of 1 to 3"):
-            read_bands(model, TEXT, SYMBOLS, number)

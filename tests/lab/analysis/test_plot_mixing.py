@@ -89,16 +89,6 @@ def test_several_checkpoints_show_their_change(plot_mixing, saved, before_traini
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_an_average_takes_its_length_from_a_checkpoint_beside_it(plot_mixing, saved, trained, tmp_path):
-    torch.save({**trained, "last_optimizer_state": {}}, tmp_path / "average.pt")
-    alone = plot_mixing(tmp_path / "average.pt", "--out", tmp_path / "a")
-    assert alone.splitlines()[:2] == ["encoder: positions 1 to 11", "decoder: positions 1 to 13"]
-    assert "--length" in alone
-    beside = plot_mixing(saved, tmp_path / "average.pt", "--out", tmp_path / "b")
-    assert beside.splitlines()[:2] == ["encoder: positions 1 to 6", "decoder: positions 1 to 8"]
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path):
     plot_mixing(saved, "--out", tmp_path / "out", "--prune", "0.25", "1")
     plot_mixing(saved, "--out", tmp_path / "again", "--prune", "0.25")

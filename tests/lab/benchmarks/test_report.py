@@ -75,17 +75,8 @@ def test_pictures_show_the_cost_of_a_token_beside_what_flops_predict(tmp_path):
     short, *_ = ROWS
     long = replace(short, length=16, batch_tokens=16, rate=Spread(100, 80, 125), flops=15.0, flop_ratio=1.6)
     figure = report.by_length(replace(SECTION, rows=[long, short]))
-    assert all(axis.get_ylabel().endswith(", logarithmic") for axis in figure.axes)
-    drawn = {
-        axis.get_ylabel().removesuffix(", logarithmic"): [list(line.get_ydata()) for line in axis.lines]
-        for axis in figure.axes
-    }
-    assert list(figure.axes[0].lines[0].get_xdata()) == [8, 16]
-    ratios, times = drawn["times as fast as old"], drawn["time a token (microseconds)"]
-    assert (ratios[0], ratios[-1]) == ([2, 2], [1.4, 1.6])
+    drawn = {axis.get_ylabel(): [list(line.get_ydata()) for line in axis.lines] for axis in figure.axes}
+    assert drawn["times as fast as old, logarithmic"][0] == [2, 2]
+    times = drawn["time a token (microseconds), logarithmic"]
     assert times[0] == pytest.approx([5_000, 10_000])
     assert times[-1] == pytest.approx([5_000, 7_500])  # 1.5 times the FLOPs
-    assert drawn["peak memory a token (kB)"][0] == pytest.approx([375, 187.5])
-    assert drawn["peak memory (MB)"][0] == pytest.approx([3, 3])
-    without = [replace(row, memory=None) for row in (short, long)]
-    assert len(report.by_length(replace(SECTION, rows=without)).axes) == 2
