@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from resmlp_mt import Translator
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_lines, write_json
 from resmlp_mt.lab.machine import commit, describe, now
 from resmlp_mt.score.scoring import detokenized_scores
@@ -39,16 +40,16 @@ def has(text: str, word: str) -> bool:
     return capital or re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
 
 
-def rarest(candidates: Sequence[str], counts: Counter[str]) -> str | None:
-    """The most telling of some words."""
-    return min(candidates, key=lambda word: (counts[word], word), default=None)
+def rarest(candidates: Sequence[str], counts: Counter[str]) -> list[str]:
+    """The most telling of some words, if there are any."""
+    return sorted(candidates, key=lambda word: (counts[word], word))[:1]
 
 
-def with_terms(translator: Translator, sources: Sequence[str], terms: Sequence[str | None]) -> list[str]:
-    """The translations in which each sentence has its own term."""
+def with_terms(translator: Translator, sources: Sequence[str], terms: Sequence[Sequence[str]]) -> list[str]:
+    """The translations in which each sentence has its own terms."""
     encoded = []
-    for source, term in zip(sources, terms, strict=True):
-        forms = [] if term is None else [[translator.tokenizer.encode(term, target=True)[:-1]]]
+    for source, some in zip(sources, terms, strict=True):
+        forms = [[translator.tokenizer.encode(term, target=True)[:-1]] for term in some]
         encoded.append(replace(translator.encode(source), forced=[forms]))
     return [best.text for (best,) in translator.translate_encoded(encoded, Options())]
 
@@ -66,43 +67,53 @@ def main() -> None:
     language = translator.tokenizer.settings.target_language
     plain = [each.text for each in translator.translate(sources)]
     counts = Counter(word for text in references for word in words(text))
-    new, known, begin = [], [], []
-    avoid: list[Any] = []
-    wrong: list[Any] = []
+    new, known, avoid, wrong, begin = (list[Any]() for _ in range(5))
     for reference, text in zip(references, plain, strict=True):
         new.append(rarest([word for word in words(reference)[1:] if not has(text, word)], counts))
         known.append(rarest([word for word in words(reference)[1:] if has(text, word)], counts))
         avoid.append(rarest(words(text), counts))
         wrong.append(rarest([word for word in words(text) if not has(reference, word)], counts))
-        begin.append(" ".join(reference.split()[:2]).rstrip(",.") if words(reference) else None)
+        begin.append(" ".join(reference.split()[:2]).rstrip(",.") if text and words(reference) else None)
 
-    def singly(name: str, values: Sequence[Any]) -> list[str]:
-        calls = zip(sources, values, strict=True)
-        return [translator.translate(text, **({name: value} if value else {})).text for text, value in calls]
+    refused: Counter[str] = Counter()
+
+    def singly(name: str, values: list[Any]) -> list[str]:
+        found = []
+        for number, source in enumerate(sources):
+            try:
+                found.append(translator.translate(source, **({name: values[number]} if values[number] else {})).text)
+            except UserError as error:  # a prefix that the model cannot say
+                print(error, file=sys.stderr)
+                found.append(plain[number])
+                values[number] = None
+                refused[name] += 1
+        return found
+
+    def obeys(text: str, terms: list[str]) -> bool:
+        return has(text, *terms)
 
     def lacks(text: str, word: list[str]) -> bool:
         return not re.search(rf"(?<![\w-]){re.escape(*word)}(?![\w-])", text)
 
-    avoid, wrong = ([None if word is None else [word] for word in some] for some in (avoid, wrong))
-    tests: dict[str, tuple[Sequence[Any], list[str], Check]] = {
-        "a new term": (new, with_terms(translator, sources, new), has),
-        "a known term": (known, with_terms(translator, sources, known), has),
+    tests: dict[str, tuple[list[Any], list[str], Check]] = {
+        "a new term": (new, with_terms(translator, sources, new), obeys),
+        "a known term": (known, with_terms(translator, sources, known), obeys),
         "a word avoided": (avoid, singly("avoid", avoid), lacks),
         "a wrong word avoided": (wrong, singly("avoid", wrong), lacks),
         "a prefix": (begin, singly("prefix", begin), str.startswith),
     }
     results = {}
-    for name, (asked, found, obeys) in {"plain": ([], plain, has), **tests}.items():
+    for name, (asked, found, right) in {"plain": ([], plain, obeys), **tests}.items():
         pairs = [(text, value) for text, value in zip(found, asked, strict=False) if value]
         scores = detokenized_scores(found, references, language)
         results[name] = {
             "sentences": len(pairs),
-            "obeyed %": round(100 * sum(obeys(*pair) for pair in pairs) / len(pairs), 2) if pairs else None,
+            "obeyed %": round(100 * sum(right(*pair) for pair in pairs) / len(pairs), 2) if pairs else None,
             **{metric: round(each["score"], 2) for metric, each in scores.items()},
         }
     made = {"command": shlex.join(["python", *sys.argv]), "commit": commit(), "date": now(), "machine": describe()}
     if args.json:
-        write_json(args.json, {**made, "results": results})
+        write_json(args.json, {**made, "refused": refused, "results": results})
     print(json.dumps(results, indent=1))
 
 

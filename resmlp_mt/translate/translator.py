@@ -16,7 +16,7 @@ from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.compiled import compiled_model
-from resmlp_mt.translate.constraints import Constraints, Demand, Forms, Rules, rules_of
+from resmlp_mt.translate.constraints import Demand, Forms, Rules, rules_of
 from resmlp_mt.translate.entities import masked, placed, restored, spaced
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
 from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load
@@ -157,12 +157,12 @@ class Translator:
         has_kept = [bool(text.kept) for text in texts for _ in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
-        rules, demands = self._demands(texts, options)
+        demands = self._demands(texts, options)
         for batch in batches(list(map(len, parts)), options.batch_tokens, demands):
             rows = [torch.tensor(parts[number]) for number in batch]
             source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
             asked = [demand for number in batch if (demand := demands[number]) is not None]
-            constraints = Constraints(asked, rules.spelling, rules.avoided, self.device) if asked else None
+            constraints = self._rules(options).constraints(asked, self.device) if asked else None
             more = [demand.tokens for demand in asked]
             candidates = None if shortlist is None else shortlist.candidates(source, more)
             aligned = options.alignment or any(has_kept[number] for number in batch)
@@ -181,10 +181,16 @@ class Translator:
             for text in texts
         ]
 
-    def _demands(self, texts: Sequence[Encoded], options: Options) -> tuple[Rules, list[Demand | None]]:
+    def _rules(self, options: Options) -> Rules:
+        return rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+
+    def _demands(self, texts: Sequence[Encoded], options: Options) -> list[Demand | None]:
         """What the options and the texts themselves want of the translation of each part; None: nothing."""
-        rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
-        demands = []
+        free = options.prefix is None and not options.glossary and not options.avoid
+        if free and not any(text.forced for text in texts):
+            return [None for text in texts for _ in text.parts]
+        rules = self._rules(options)
+        demands: list[Demand | None] = []
         for text in texts:
             start = 0
             for number, part in enumerate(text.parts):
@@ -192,7 +198,7 @@ class Translator:
                 words = joined(" ".join(text.pieces[start:end]), self.tokenizer.settings.subwords)
                 demands.append(rules.demand(words, number == 0, text.forced[number] if text.forced else ()))
                 start = end
-        return rules, demands
+        return demands
 
     def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options) -> Translation:
         """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
@@ -216,8 +222,8 @@ class Translator:
         running = self.tokenizer.decode(tokens)
         if text.kept:
             starts = token_starts(text.pieces, text.masked, subwords)
-            rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
-            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, len(rules.prefix))
+            prefix = len(self._rules(options).prefix) if options.prefix else 0
+            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, prefix)
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
         target = word_numbers(pieces, running, subwords)
         links_of_words = None

@@ -82,7 +82,7 @@ def test_terms_are_forced_as_well_as_by_fairseq(trained):
             sample = {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(1).sum(1)}}
             asked = pack_constraints([[torch.tensor(each) for each in term]])
             theirs = generator.generate([model], sample, constraints=asked)[0][0]
-            constraints = Constraints([Demand((), [[each] for each in term])], spelling, None)
+            constraints = Constraints([Demand((), [[each] for each in term])], spelling, Avoided([], spelling))
             options = Options(max_len_b=20, length_penalty=0)
             found = search(ours, tokens, EOS, options, None, constraints)[0][0]
             for said in found.tokens, theirs["tokens"].tolist():
@@ -105,6 +105,8 @@ def test_what_nobody_asks_changes_nothing_and_the_batch_no_translation(translato
     assert all(each.text.startswith("the") for each in constrained if each.source_tokens)
     assert_equal(translator.translate(TEXTS, avoid=["nobody says this"]), translator.translate(TEXTS), 1e-5)
     said = translator.translate(TEXTS[0]).tokens[0].removesuffix("@@")
+    long = "a b c d e f g h i j k l m n o p q r s t u v"  # more tokens than places
+    assert long in translator.translate("A man.", glossary={"man": long}).text
     assert said not in translator.translate(TEXTS[0], avoid=[said]).text.split()
 
 
