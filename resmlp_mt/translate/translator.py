@@ -232,8 +232,8 @@ class Translator:
         running = self.tokenizer.decode(tokens)
         if text.kept:
             starts = token_starts(text.pieces, text.masked, subwords)
-            rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
-            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, len(rules.prefix))
+            prefix = len(self._rules(options).prefix) if options.prefix else 0
+            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, prefix)
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
         target = word_numbers(pieces, running, subwords)
         links_of_words = None
