@@ -205,7 +205,10 @@ class _Splitting:
             if not self._nest and (place < start or start == end):
                 stop = last if start == end else min(start, last)
                 whole = (place, stop) == (first, last)
-                self.parts.append(event.raw if whole else self._escape(self._text[place:stop]))
+                raw = event.raw if whole else self._escape(self._text[place:stop])
+                if raw.strip():  # a number by itself is no sentence, but may be in a tag
+                    raw = "".join([*(tag for tag, _ in self._shared), raw, *(tag for _, tag in self._shared[::-1])])
+                self.parts.append(raw)
             else:
                 if not self._nest:
                     self._nest = [Mark("all", "", 0, 0)]
@@ -278,7 +281,7 @@ class _Placing:
             if each.kind == "tag":
                 out.append(f"{each.raw}{self._written(each, first, last, begin, stop)}{each.close}")
             elif first < last:
-                out.append(each.raw)
+                out += [each.raw, *(raw for place, (_, raw) in self._breaks.items() if begin <= place < stop)]
             else:
                 before = " " if not each.glued and self._text[begin - 1 : begin].strip() else ""
                 behind = " " if each.behind.isspace() and self._text[begin : begin + 1].isalnum() else ""

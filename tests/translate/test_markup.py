@@ -36,6 +36,7 @@ def put(source, *translations):
         ("A <b>red <i>big</b> dog</i> x", "x dog <b><i>big</i> red</b> A"),
         ("A <b>red dog", "<b>dog red</b> A"),
         ("A dog</b> x", "x dog A"),
+        ("<a href='x'><h1>A red dog</h1><b>runs</b></a>", "<a href='x'><h1>dog red A</h1><b>runs</b></a>"),
         ("<i>A dog. It</i> runs fast", "<i>. dog A</i> fast runs <i>It</i>"),
     ],
 )  # fmt: skip
@@ -76,13 +77,23 @@ def markup(draw, depth=3):
         if kind < 3:
             parts.append(draw(st.sampled_from(["one two ", "Three. ", "&amp;", " four\n  five", "6", "seven! Eight"])))
         elif kind == 3:
-            parts.append(
-                draw(st.sampled_from(["<br/>", "<!-- x -->", "<code>y z</code>", "<img src='a'/>", "<i></i>"]))
-            )
+            inside = draw(st.sampled_from(["<br/>", "<!-- x -->", "<code>y z</code>", "<img src='a'/>", "<i></i>"]))
+            parts.append(f" {inside} ")
         else:
             name = draw(st.sampled_from(["b", "a", "span", "p", "div", "li"]))
-            parts.append(f"<{name} x='{draw(st.integers(0, 9))}'>{draw(markup(depth - 1))}</{name}>")
+            parts.append(f" <{name} x='{draw(st.integers(0, 9))}'>{draw(markup(depth - 1))}</{name}> ")
     return "".join(parts)
+
+
+def letters_within(element, tags=frozenset()):
+    """Each letter with the tags that are around it."""
+    inside = tags | {(element.tag, *element.attrib.values())}
+    if element.tag is not etree.Comment:
+        yield from ((letter, inside) for letter in "".join((element.text or "").split()))
+    for child in element:
+        yield from letters_within(child, inside)
+    if tags:
+        yield from ((letter, tags) for letter in "".join((element.tail or "").split()))
 
 
 @settings(max_examples=300, deadline=None)
@@ -97,6 +108,8 @@ def test_always_well_formed(source, seed, without):
     before, after = (etree.fromstring(text) for text in (f"<body>{source}</body>", document.joined(found)))
     tags = [{(each.tag, *each.attrib.values()) for each in tree.iter(etree.Element)} for tree in (before, after)]
     assert tags[0] == tags[1]
+    same = document.joined([translation(sentence) for sentence in document.sentences])
+    assert list(letters_within(etree.fromstring(same))) == list(letters_within(before))
     for name in "br", "img", "code":
         assert len(before.findall(f".//{name}")) == len(after.findall(f".//{name}"))
 
