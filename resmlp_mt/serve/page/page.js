@@ -74,6 +74,14 @@ let asking = new AbortController();
 let timer;
 const newest = counter();
 
+/** How it is to be translated, with the words that must or must not come out. */
+function options() {
+  const terms = byId("glossary").value.split("\n").map((line) => line.split("=").map((each) => each.trim()));
+  const glossary = Object.fromEntries(terms.filter(([term, translation]) => term && translation));
+  const avoid = byId("avoid").value.split(",").map((each) => each.trim()).filter(Boolean);
+  return { ...OPTIONS, glossary, avoid };
+}
+
 async function translate() {
   clearTimeout(timer);
   asking.abort(); // the server drops what nobody waits for
@@ -91,7 +99,7 @@ async function translate() {
     const { documents } = await ask("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ texts: [text], format: byId("kind").value, options: OPTIONS }),
+      body: JSON.stringify({ texts: [text], format: byId("kind").value, options: options() }),
       signal: asking.signal,
     });
     if (!isLast()) return;
@@ -404,10 +412,12 @@ function language(code) {
 
 async function start() {
   const on = (id, event, job) => byId(id).addEventListener(event, job);
-  on("source", "input", (event) => {
-    clearTimeout(timer);
-    if (!event.isComposing) timer = setTimeout(translate, PAUSE);
-  });
+  for (const each of ["source", "glossary", "avoid"]) {
+    on(each, "input", (event) => {
+      clearTimeout(timer);
+      if (!event.isComposing) timer = setTimeout(translate, PAUSE);
+    });
+  }
   on("source", "compositionend", () => {
     timer = setTimeout(translate, PAUSE);
   });
