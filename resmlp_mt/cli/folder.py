@@ -14,6 +14,7 @@ from resmlp_mt.translate.options import EngineOptions, Options
 TRANSLATE = """
 With --output the translations grow in FILE.partial, which is always of whole lines (look with tail -f), and which
 becomes FILE at the end. A run that was broken off goes on with --resume.
+URLs, e-mail addresses and placeholders such as {name}, {{ name }}, $NAME, %s and %(name)s come out as they are.
 
 examples:
   resmlp-mt translate FOLDER < in.txt > out.txt

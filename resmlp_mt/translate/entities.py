@@ -53,29 +53,33 @@ def placed(
     text: str,
     alignment: Sequence[Sequence[float]] | None,
     subwords: str,
+    prefix: int = 0,
 ) -> list[str]:
     """The subwords of a translation, and among them the first mask of each run of the source's masks.
 
     Args:
         source, starts: its subwords, and where they begin in its masked ``text``
         alignment: that of a ``Translation``; None: a place is as far behind the beginning as in the source
+        prefix: tokens with which the translation has to begin
     """
     gaps = [0, *(gap for gap in range(1, len(target)) if _apart(target[gap - 1], target[gap], subwords)), len(target)]
     last_word = max((gap for gap, piece in enumerate(target, 1) if _has_letter(piece)), default=0)
     runs: dict[int, list[str]] = {}
     for run in RUN.finditer(text):
         before = sum(start < run.start() for start in starts)
-        if before < len(source) and not any(map(_has_letter, source[before:])):
-            gap = last_word  # before the end's punctuation, too
+        within = before < len(source) and not _has_letter(source[-1])  # before the punctuation at the end
+        possible = [gap for gap in gaps if prefix <= gap and (gap <= last_word or not within)] or gaps[-1:]
+        if within and not any(map(_has_letter, source[before:])):
+            gap = possible[-1]
         elif alignment is None:
-            gap = min(gaps, key=lambda gap: abs(gap * len(source) - before * len(target)))
+            gap = min(possible, key=lambda gap: abs(gap * len(source) - before * len(target)))
         else:
             near = [DECAY ** (before - 1 - n if n < before else n - before) for n in range(len(source))]
             parted = [0.0]  # by the gap
             for row in alignment:
                 sides = [weight * each for weight, each in zip(near, row, strict=False)]
                 parted.append(parted[-1] + sum(sides[:before]) - sum(sides[before:]))
-            gap = max(reversed(gaps), key=parted.__getitem__)
+            gap = max(reversed(possible), key=parted.__getitem__)
         runs.setdefault(gap, []).append(run[0][0])
     start = WORD_START if subwords == "sentencepiece" else ""
     with_masks: list[str] = []
@@ -92,7 +96,7 @@ def _apart(one: str, other: str, subwords: str) -> bool:
     """Whether a word may stand between two subwords."""
     if subwords == "bpe":
         return not one.endswith("@@")
-    return other.startswith(WORD_START) or not (_has_letter(one[-1]) and _has_letter(other[0]))
+    return other.startswith(WORD_START) or not _has_letter(other[0])
 
 
 def spaced(text: str, source: str) -> str:

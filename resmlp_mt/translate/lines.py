@@ -5,14 +5,14 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, binary_lines, lock, opened, writing
+from resmlp_mt.common.files import JsonFile, PathLike, atomic_write, binary_lines, lock, opened, writing
 from resmlp_mt.translate.numbers import check_numbers
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.words import links
@@ -33,7 +33,7 @@ class TranslationJob:
     engine: EngineOptions
     scores: bool = False  # the score stands first in a line, before a tab
     json: bool = False  # instead, a line of JSON for each line of input, with everything in it
-    alignments: bool = False  # links of words, for a file of their own
+    alignments: bool = False  # links of words, in a last column
     check: bool = False  # tell which numbers are missing or new
 
     @property
@@ -54,15 +54,8 @@ class Window:
     lines: list[bytes]
 
 
-class Translated(NamedTuple):
-    """What comes out for a window."""
-
-    files: tuple[bytes, ...]  # lines of the output, and of the file of alignments if there is one
-    told: list[str]  # lines about numbers
-
-
 class LineTranslator:
-    """From a window of lines to what comes out for them."""
+    """From a window of lines to their lines of output, as bytes, and to what is told about them."""
 
     def __init__(self, work: TranslationJob):
         from resmlp_mt.translate.model_folder import checksum
@@ -73,7 +66,7 @@ class LineTranslator:
         self._work = work
         self._translator = Translator(work.folder, **asdict(work.engine))
 
-    def __call__(self, window: Window) -> Translated:
+    def __call__(self, window: Window) -> tuple[bytes, list[str]]:
         work = self._work
         encoded = []
         for place, line in enumerate(window.lines, start=window.first):
@@ -84,19 +77,13 @@ class LineTranslator:
                 raise UserError(f"{work.name}:{place}: {problem}") from error
         options = replace(work.options, alignment=work.options.alignment or work.alignments)
         found = self._translator.translate_encoded(encoded, options)
-        columns = [[row for translations in found for row in self._rows(translations)]]
-        if work.alignments:
-            links_of_lines = [best.word_links for best, *_ in found]
-            if None in links_of_lines:
-                raise UserError(f"--alignments: {work.folder}: its last layer has no cross-attention, so no alignment")
-            columns.append([moses(each or ()) for each in links_of_lines])
         told = []
         pairs = zip(encoded, found, strict=True) if work.check else ()
         for place, (text, (best, *_)) in enumerate(pairs, start=window.first):
             for what, numbers in zip(("missing", "new"), check_numbers(text.text, best.text), strict=True):
                 if numbers:
                     told.append(f"{work.name}:{place}: {what}: {' '.join(numbers)}")
-        return Translated(tuple("".join(f"{row}\n" for row in rows).encode() for rows in columns), told)
+        return "".join(f"{row}\n" for translations in found for row in self._rows(translations)).encode(), told
 
     def _rows(self, translations: list[Any]) -> Iterator[str]:
         if self._work.json:
@@ -108,6 +95,12 @@ class LineTranslator:
             columns = [f"{each.score:.4f}", each.text] if self._work.scores else [each.text]
             if self._work.options.alignment and each.alignment is not None:
                 columns.append(moses(links(each.alignment)))
+            if self._work.alignments:
+                if each.word_links is None:
+                    raise UserError(
+                        f"--alignments: the model of {self._work.folder} has no cross-attention to tell them"
+                    )
+                columns.append(moses(each.word_links))
             yield "\t".join(columns)
 
 
@@ -135,48 +128,37 @@ class GrowingFile:
 
     Until then it is ``FILE.partial``, always of whole lines, and ``FILE.partial.json`` tells how many lines of which
     input are done. ``identity`` is what decides the output: a file that was begun with another one does not go on.
-    ``beside``: other files that grow with it and get their names just before it.
+    ``beside`` is a file that gets the last column of the lines when they are whole.
     """
 
-    def __init__(self, path: PathLike, identity: dict[str, Any], resume: bool, beside: Sequence[PathLike] = ()):
-        self._partials = {Path(each): Path(f"{each}.partial") for each in (path, *beside)}
-        self._partial = self._partials[Path(path)]
+    def __init__(self, path: PathLike, identity: dict[str, Any], resume: bool, beside: Path | None = None):
+        self._path, self._partial, self._beside = Path(path), Path(f"{path}.partial"), beside
         self._record = JsonFile(f"{self._partial}.json")
         self._input = hashlib.sha256()
-        begun = self._record.values
-        for (each, growing), size in zip(self._partials.items(), begun.get("sizes", []), strict=False):
-            renamed = resume and self._partial.is_file() and each.is_file() and not growing.exists()
-            if renamed and each.stat().st_size == size:  # killed between one name and the next
-                os.rename(each, growing)
-        for each in self._partials:
-            if os.path.lexists(each):
+        for each in path, beside:
+            if each is not None and os.path.lexists(each):
                 raise UserError(f"{each}: is there already: move it away, or choose another name")
-        self._files: list[IO[bytes]] = []
-        for growing in self._partials.values():
-            with writing(growing):
-                self._files.append(open(growing, "ab"))  # noqa: SIM115 (closed by __exit__)
-            lock(self._files[-1], f"{growing}: another run is writing it: wait until it has ended")
-        sizes = [file.tell() for file in self._files]
+        with writing(self._partial):
+            self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
+        lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")
+        begun, size = self._record.values, self._file.tell()
         remove = f"remove it and {self._partial.name}.json"
-        new = {"identity": identity, "lines": 0, "sizes": [0] * len(sizes), "input": ""}
-        if not begun and not any(sizes):
+        new = {"identity": identity, "lines": 0, "bytes": 0, "input": ""}
+        if not begun and not size:
             begun.update(new)
         elif not resume:
             raise UserError(f"{self._partial}: left by a run that was broken off: give --resume, or {remove}")
-        elif begun.keys() != new.keys():
+        elif begun.keys() != new.keys() or size < begun["bytes"]:
             raise UserError(f"{self._partial}: is not as its record says: {remove}")
         for name, value in identity.items():
             before = begun["identity"].get(name)
             # no line was too long until now: they would all have come out the same
             if before != value and (name, before) != ("too_long", "error"):
                 raise UserError(f"{self._partial}: begun with {name} {before}, not {value}: give the same, or {remove}")
-        if len(sizes) != len(begun["sizes"]) or any(map(int.__lt__, sizes, begun["sizes"])):
-            raise UserError(f"{self._partial}: is not as its record says: {remove}")
         begun["identity"] = identity
         self._record.save()
         self.lines: int = begun["lines"]
-        for file, size in zip(self._files, begun["sizes"], strict=True):
-            file.truncate(size)
+        self._file.truncate(begun["bytes"])
 
     def skip(self, lines: Iterator[bytes], name: str) -> None:
         """Read from the input what is done, and see that it is what was read then."""
@@ -186,39 +168,45 @@ class GrowingFile:
             told = f"its first {self.lines:,} lines are not those that {self._partial} was made of"
             raise UserError(f"{name}: {told}: give the same input, or remove that file and {self._partial.name}.json")
 
-    def add(self, window: Window, *outputs: bytes) -> None:
-        """Write the output of some more lines, of each file, and then that they are done."""
-        for file, growing, output in zip(self._files, self._partials.values(), outputs, strict=True):
-            with writing(growing):
-                file.write(output)
-                file.flush()
-                os.fsync(file.fileno())
+    def add(self, window: Window, output: bytes) -> None:
+        """Write the output of some more lines, and then that they are done."""
+        with writing(self._partial):
+            self._file.write(output)
+            self._file.flush()
+            os.fsync(self._file.fileno())
         for line in window.lines:
             self._input.update(line + b"\n")
         self.lines += len(window.lines)
-        self._record.values.update(lines=self.lines, sizes=[file.tell() for file in self._files])
-        self._record.values["input"] = self._input.hexdigest()
+        self._record.values.update(lines=self.lines, bytes=self._file.tell(), input=self._input.hexdigest())
         self._record.save()
 
     def __enter__(self) -> "GrowingFile":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with contextlib.ExitStack() as files, writing(self._partial):
-            for file in self._files:
-                files.enter_context(file)
+        with self._file, writing(self._partial):
             if kind is None:
-                for path, growing in self._partials.items():
-                    if os.path.lexists(path):
-                        raise UserError(f"{path}: has appeared meanwhile: the translations are in {growing}")
-                for path, growing in reversed(self._partials.items()):
-                    os.replace(growing, path)
+                if os.path.lexists(self._path):
+                    raise UserError(f"{self._path}: has appeared meanwhile: the translations are in {self._partial}")
+                if self._beside is None:
+                    os.replace(self._partial, self._path)
+                else:
+                    split(self._partial, self._path, self._beside)
+                    self._partial.unlink()
             elif self.lines:
                 return
             else:
-                for growing in self._partials.values():
-                    growing.unlink(missing_ok=True)  # nothing is lost
+                self._partial.unlink(missing_ok=True)  # nothing is lost
             Path(f"{self._partial}.json").unlink(missing_ok=True)
+
+
+def split(path: Path, first: Path, last: Path) -> None:
+    """Write what stands before the last tab of each line into one file, and what stands behind it into another."""
+    with open(path, "rb") as lines, atomic_write(first, "wb") as before, atomic_write(last, "wb") as behind:
+        for line in lines:
+            columns, _, column = line.rpartition(b"\t")
+            before.write(columns + b"\n")
+            behind.write(column)
 
 
 def translate_file(
@@ -226,7 +214,7 @@ def translate_file(
     path: Path | None,
     out: Path | None,
     resume: bool,
-    mapped: Callable[[Callable[[], LineTranslator], Iterable[Window]], Iterator[Translated]],
+    mapped: Callable[[Callable[[], LineTranslator], Iterable[Window]], Iterator[tuple[bytes, list[str]]]],
     done: Callable[[int], None],
     alignments: Path | None = None,
 ) -> None:
@@ -237,16 +225,13 @@ def translate_file(
     """
     if resume and out is None:
         raise UserError("--resume: goes on with an output file: give --output")
-    if work.alignments:
-        if work.options.n_best > 1 or work.json:
-            raise UserError("--alignments: has one line for each of the input: not with --n-best or --json")
-        if out is None or alignments is None or os.path.realpath(alignments) == os.path.realpath(out):
-            raise UserError("--alignments: is a file of its own beside that of the translations: give --output")
+    if alignments and (not out or alignments.resolve() == out.resolve() or work.options.n_best > 1 or work.json):
+        problem = "is another file beside --output, a line for each of the input: without --n-best and --json"
+        raise UserError(f"--alignments {alignments}: {problem}")
     lines = binary_lines(opened(path) if path else sys.stdin.buffer, work.name)
     pending: list[Window] = []
     with contextlib.ExitStack() as stack:
-        beside = [] if alignments is None else [alignments]
-        output = None if out is None else stack.enter_context(GrowingFile(out, work.identity, resume, beside))
+        output = None if out is None else stack.enter_context(GrowingFile(out, work.identity, resume, alignments))
         if output is not None:
             output.skip(lines, work.name)
 
@@ -255,14 +240,14 @@ def translate_file(
                 pending.append(window)
                 yield window
 
-        for translated in mapped(partial(LineTranslator, work), remembered()):
+        for translated, told in mapped(partial(LineTranslator, work), remembered()):
             window = pending.pop(0)
             if output is not None:
-                output.add(window, *translated.files)
+                output.add(window, translated)
             else:
-                sys.stdout.buffer.write(translated.files[0])
+                sys.stdout.buffer.write(translated)
                 sys.stdout.flush()
-            for line in translated.told:
+            for line in told:
                 print(line, file=sys.stderr)
             done(len(window.lines))
 

@@ -70,7 +70,7 @@ def terms_of(glossary: Any) -> tuple[tuple[str, ...], ...]:
     if isinstance(glossary, Mapping):
         rows = [(term, *([forms] if isinstance(forms, str) else forms)) for term, forms in glossary.items()]
     elif isinstance(glossary, list | tuple):
-        rows = [tuple(row) for row in glossary]
+        rows = [tuple(row) if isinstance(row, list | tuple) else () for row in glossary]
     if not all(len(row) > 1 and all(isinstance(each, str) for each in row) for row in rows):
         raise UserError("glossary: give for each source term a target term, or a list of its forms")
     return tuple(rows)

@@ -55,7 +55,7 @@ def search(
     longest = (options.max_len_a * lengths.double() + options.max_len_b).long().clamp(1, decoder.limit - 1)
     if constraints is not None:
         constraints.check_room(longest)
-        beam += constraints.missing
+        beam += constraints.more_beams
 
     sentences = torch.arange(source.size(0), device=source.device)  # that are not finished
     found = torch.zeros_like(sentences)  # hypotheses of each of these

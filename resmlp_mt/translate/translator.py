@@ -17,7 +17,7 @@ from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.compiled import compiled_model
-from resmlp_mt.translate.constraints import Constraints, Demand, Forms, Rules, rules_of
+from resmlp_mt.translate.constraints import Demand, Forms, Rules, rules_of
 from resmlp_mt.translate.entities import masked, placed, restored, spaced
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
 from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load
@@ -111,7 +111,8 @@ class Translator:
     def translate(self, texts: Any, **options: Any) -> Any:
         """Translate one text or any number of them, each of a sentence or a few; ``options`` are fields of ``Options``.
 
-        What comes out for a text does not depend on the others. One without a word has an empty translation.
+        What comes out for a text does not depend on the others. One without a word has an empty translation. Addresses
+        and placeholders such as ``{name}`` and ``%s`` come out as they are, and are no tokens.
 
         Returns the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1,
         in the place of each a list of so many, best first.
@@ -158,12 +159,12 @@ class Translator:
         has_kept = [bool(text.kept) for text in texts for _ in text.parts]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
-        rules, demands = self._demands(texts, options)
+        demands = self._demands(texts, options)
         for batch in batches(list(map(len, parts)), options.batch_tokens, demands):
             rows = [torch.tensor(parts[number]) for number in batch]
             source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
             asked = [demand for number in batch if (demand := demands[number]) is not None]
-            constraints = Constraints(asked, rules.spelling, rules.avoided, self.device) if asked else None
+            constraints = self._rules(options).constraints(asked, self.device) if asked else None
             more = [demand.tokens for demand in asked]
             candidates = None if shortlist is None else shortlist.candidates(source, more)
             aligned = options.alignment or any(has_kept[number] for number in batch)
@@ -190,10 +191,16 @@ class Translator:
             for text in texts
         ]
 
-    def _demands(self, texts: Sequence[Encoded], options: Options) -> tuple[Rules, list[Demand | None]]:
+    def _rules(self, options: Options) -> Rules:
+        return rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+
+    def _demands(self, texts: Sequence[Encoded], options: Options) -> list[Demand | None]:
         """What the options and the texts themselves want of the translation of each part; None: nothing."""
-        rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
-        demands = []
+        free = options.prefix is None and not options.glossary and not options.avoid
+        if free and not any(text.forced for text in texts):
+            return [None for text in texts for _ in text.parts]
+        rules = self._rules(options)
+        demands: list[Demand | None] = []
         for text in texts:
             start = 0
             for number, part in enumerate(text.parts):
@@ -201,7 +208,7 @@ class Translator:
                 words = joined(" ".join(text.pieces[start:end]), self.tokenizer.settings.subwords)
                 demands.append(rules.demand(words, number == 0, text.forced[number] if text.forced else ()))
                 start = end
-        return rules, demands
+        return demands
 
     def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options) -> Translation:
         """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
@@ -225,7 +232,8 @@ class Translator:
         running = self.tokenizer.decode(tokens)
         if text.kept:
             starts = token_starts(text.pieces, text.masked, subwords)
-            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords)
+            prefix = len(self._rules(options).prefix) if options.prefix else 0
+            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, prefix)
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
         target = word_numbers(pieces, running, subwords)
         links_of_words = None
@@ -274,13 +282,14 @@ def _nothing(text: Encoded, alignment: bool) -> Translation:
 def batches(lengths: Sequence[int], tokens: int, demands: Sequence[Demand | None] = ()) -> Iterator[list[int]]:
     """Which sentences are translated together: of like lengths, the longest first, with so many tokens at most.
 
-    With demands, those of a batch have none, or all as many forced tokens, since that is how wide their search is.
+    With demands, those of a batch have none, or all as many forced tokens, by which their search is wider.
     """
     missing = [-1 if demand is None else demand.missing for demand in demands] or [-1] * len(lengths)
     batch: list[int] = []
     longest = 0
     for number in sorted(range(len(lengths)), key=lambda number: (missing[number], -lengths[number])):
-        if batch and (longest * (len(batch) + 1) > tokens or missing[number] != missing[batch[0]]):
+        full = longest * (len(batch) + 1) * (1 + max(0, missing[number])) > tokens
+        if batch and (full or missing[number] != missing[batch[0]]):
             yield batch
             batch = []
         longest = longest if batch else lengths[number]

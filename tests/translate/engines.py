@@ -6,6 +6,7 @@ from translate.small_folder import TEXTS
 # With a layerscale of 1 the values of such random weights grow until rounding alone is 2e-4 of a score (seen in fp64).
 GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 OPTIONS = [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max_len_b": 4}]
+OPTIONS += [{"prefix": "the", "glossary": {"man": ["in", "inn"], "other": "er"}, "avoid": ["sings"]}]
 
 
 def assert_equal(found, expected, tolerance=1e-4):
@@ -23,8 +24,9 @@ def check_same_translations(engine, pytorch, options):
     expected = pytorch.translate(TEXTS, **options)
     assert_equal(engine.translate(TEXTS, **options), expected)
     assert_equal([engine.translate(text, **options) for text in TEXTS], expected)
-    both = [each.translate(TEXTS, alignment=True) for each in (engine, pytorch)]
+    both = [each.translate([*TEXTS, "The {hen} in there."], alignment=True) for each in (engine, pytorch)]
     for one, other in zip(*both, strict=True):
         assert len(one.alignment) == len(other.alignment) == len(one.tokens)
+        assert (one.text, one.word_links) == (other.text, other.word_links)
         for row, expected in zip(one.alignment, other.alignment, strict=True):
             assert row == pytest.approx(expected, abs=1e-4)

@@ -53,6 +53,8 @@ def test_they_come_out_exactly_and_once(folder, precision, subwords):
         assert [word for word, _ in found.words] == found.text.split()
         assert all(source < len(text.split()) and target < len(found.words) for source, target in found.word_links)
     assert translator.translate(" https://a.org  {x}").text == "https://a.org {x}"
+    begun = translator.translate("{x} the hen", prefix="in the")
+    assert begun.text.startswith("in the ") and begun.text.count("{x}") == 1
     assert translator.translate("www.a.org", n_best=2)[1].words == [("www.a.org", 0.0)]
 
 

@@ -34,18 +34,9 @@ def by_fairseq(model, sources, options, words=40):
     generator.vocab_size = len(model.decoder.dictionary)
     tokens = batch(sources, left_pad=True)
     found = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}})
-    return [
-        [
-            SimpleNamespace(
-                tokens=one["tokens"].tolist()[:-1],
-                score=one["score"],
-                token_scores=one["positional_scores"].tolist(),
-                attention=one["attention"],
-            )
-            for one in each
-        ]
-        for each in found
-    ]
+    for one in (one for each in found for one in each):
+        one.update(tokens=one["tokens"].tolist()[:-1], token_scores=one["positional_scores"].tolist())
+    return [[SimpleNamespace(**one) for one in each] for each in found]
 
 
 def ready(seed=4, **options):

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""How far translations obey what must be said, and what that costs, on a test set with references.
+
+    python examples/translating/constraints.py FOLDER test.en test.de --json results.json
+
+For each sentence a term is taken from its reference: one that the plain translation has not ("new"), or one that it has
+too ("known", as most of a usual glossary); a word is avoided that the plain translation has, and the reference perhaps
+not ("wrong"); and the reference's first words are a prefix. All translations are scored beside the plain ones.
+"""
+
+import argparse
+import json
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from resmlp_mt import Translator
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import read_lines, write_json
+from resmlp_mt.lab.machine import commit, describe, now
+from resmlp_mt.score.scoring import detokenized_scores
+from resmlp_mt.translate.options import Options
+
+LETTERS = 4  # of a term, at least
+Check = Callable[[str, Any], bool]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text that could be terms, rare ones first."""
+    return [word for word in re.findall(r"[\w-]+", text) if len(word) >= LETTERS and word.isalpha()]
+
+
+def has(text: str, word: str) -> bool:
+    """Whether a text has a word, also with a capital letter at its beginning."""
+    capital = text.startswith(word[:1].upper() + word[1:])
+    return capital or re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
+
+
+def rarest(candidates: Sequence[str], counts: Counter[str]) -> list[str]:
+    """The most telling of some words, if there are any."""
+    return sorted(candidates, key=lambda word: (counts[word], word))[:1]
+
+
+def with_terms(translator: Translator, sources: Sequence[str], terms: Sequence[Sequence[str]]) -> list[str]:
+    """The translations in which each sentence has its own terms."""
+    encoded = []
+    for source, some in zip(sources, terms, strict=True):
+        forms = [[translator.tokenizer.encode(term, target=True)[:-1]] for term in some]
+        encoded.append(replace(translator.encode(source), forced=[forms]))
+    return [best.text for (best,) in translator.translate_encoded(encoded, Options())]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="made by resmlp-mt export")
+    parser.add_argument("source", help="running text, a sentence a line")
+    parser.add_argument("reference", help="its translations")
+    parser.add_argument("--lines", type=int, help="use the first ones only")
+    parser.add_argument("--json", help="write the results to this file")
+    args = parser.parse_args()
+    sources, references = (list(read_lines(path))[: args.lines] for path in (args.source, args.reference))
+    translator = Translator(args.folder)
+    language = translator.tokenizer.settings.target_language
+    plain = [each.text for each in translator.translate(sources)]
+    counts = Counter(word for text in references for word in words(text))
+    new, known, avoid, wrong, begin = (list[Any]() for _ in range(5))
+    for reference, text in zip(references, plain, strict=True):
+        new.append(rarest([word for word in words(reference)[1:] if not has(text, word)], counts))
+        known.append(rarest([word for word in words(reference)[1:] if has(text, word)], counts))
+        avoid.append(rarest(words(text), counts))
+        wrong.append(rarest([word for word in words(text) if not has(reference, word)], counts))
+        begin.append(" ".join(reference.split()[:2]).rstrip(",.") if text and words(reference) else None)
+
+    refused: Counter[str] = Counter()
+
+    def singly(name: str, values: list[Any]) -> list[str]:
+        found = []
+        for number, source in enumerate(sources):
+            try:
+                found.append(translator.translate(source, **({name: values[number]} if values[number] else {})).text)
+            except UserError as error:  # a prefix that the model cannot say
+                print(error, file=sys.stderr)
+                found.append(plain[number])
+                values[number] = None
+                refused[name] += 1
+        return found
+
+    def obeys(text: str, terms: list[str]) -> bool:
+        return has(text, *terms)
+
+    def lacks(text: str, word: list[str]) -> bool:
+        return not re.search(rf"(?<![\w-]){re.escape(*word)}(?![\w-])", text)
+
+    tests: dict[str, tuple[list[Any], list[str], Check]] = {
+        "a new term": (new, with_terms(translator, sources, new), obeys),
+        "a known term": (known, with_terms(translator, sources, known), obeys),
+        "a word avoided": (avoid, singly("avoid", avoid), lacks),
+        "a wrong word avoided": (wrong, singly("avoid", wrong), lacks),
+        "a prefix": (begin, singly("prefix", begin), str.startswith),
+    }
+    results = {}
+    for name, (asked, found, right) in {"plain": ([], plain, obeys), **tests}.items():
+        pairs = [(text, value) for text, value in zip(found, asked, strict=False) if value]
+        scores = detokenized_scores(found, references, language)
+        results[name] = {
+            "sentences": len(pairs),
+            "obeyed %": round(100 * sum(right(*pair) for pair in pairs) / len(pairs), 2) if pairs else None,
+            **{metric: round(each["score"], 2) for metric, each in scores.items()},
+        }
+    made = {"command": shlex.join(["python", *sys.argv]), "commit": commit(), "date": now(), "machine": describe()}
+    if args.json:
+        write_json(args.json, {**made, "refused": refused, "results": results})
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

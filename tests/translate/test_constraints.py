@@ -1,0 +1,190 @@
+"""What must be said: beside all translations that there are, beside fairseq's ``--constraints``, by Translator."""
+
+import re
+import shutil
+from itertools import product
+
+import pytest
+import torch
+from builders import EOS, batch, dictionary, pairs
+from fairseq.search import LexicallyConstrainedBeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.token_generation_constraints import pack_constraints
+from translate.engines import assert_equal
+from translate.small_folder import TEXTS
+from translate.test_search import SOURCES, ready
+
+from resmlp_mt import Translator
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.text.tokenizer import SPECIAL
+from resmlp_mt.translate import lines as line_by_line
+from resmlp_mt.translate.constraints import Avoided, Constraints, Demand, Spelling, rules_of
+from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.search import search
+from scripts import in_process
+
+BPE = [*SPECIAL, "a@@", "b", "a", "ab"]
+PIECES = [*SPECIAL, "▁a", "b", ".", "▁b"]
+A, B, C, D = range(4, 8)
+LONGEST = 4
+# what is forced, avoided, the prefix, and what a translation must match and not match, words with spaces between
+CASES = [
+    (BPE, "bpe", [[[A, B]], [[C]]], [], [], r"(?=.*\ba\b)(?=.*\bab\b)", "never"),
+    (BPE, "bpe", [[[A, A, B], [C, C]]], [], [], r"\b(aab|a a)\b", "never"),
+    (BPE, "bpe", [[[C], [EOS, A, B]]], [], [], r"\ba\b|^ab\b", "never"),
+    (BPE, "bpe", [], ["ab"], [], "", r"\bab\b"),
+    (BPE, "bpe", [[[B]]], ["b a"], [C], r"^a\b.*\bb\b", r"\bb a\b"),
+    (PIECES, "sentencepiece", [[[A]]], [], [], r"\ba\b", "never"),
+    (PIECES, "sentencepiece", [[[A, B]]], ["b"], [], r"\bab\b", r"\bb\b"),
+    (PIECES, "sentencepiece", [], ["a", "b."], [D], r"^b", r"\ba\b|\bb \."),
+]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return ready()
+
+
+@pytest.mark.parametrize(("symbols", "subwords", "forced", "avoid", "prefix", "wanted", "wrong"), CASES)
+def test_all_translations_that_obey_are_found_and_no_other(
+    trained, symbols, subwords, forced, avoid, prefix, wanted, wrong
+):
+    def text(tokens):
+        joined = "".join(spelling.texts[token] for token in tokens)
+        return " ".join(re.sub(r"([.])", r" \1 ", joined).split())
+
+    spelling = Spelling([*symbols, *(f"<{n}>" for n in range(40 - len(symbols) + 4))], subwords)
+    constraints = Constraints([Demand(prefix, forced)], spelling, Avoided(avoid, spelling))
+    source, few = batch(pairs((5, 1))[0]), [A, B, C, D]
+    candidates = torch.tensor([[EOS, *few]])
+    found = search(trained[1], source, EOS, Options(beam=1000, max_len_b=LONGEST), candidates, constraints)[0]
+    everything = (tokens for length in range(1, LONGEST + 1) for tokens in product(few, repeat=length))
+    whole = [each for each in everything if not symbols[each[-1]].endswith("@@") and [*each][: len(prefix)] == prefix]
+    # a forced word comes in the subwords of the tokenizer: here "ab" in two
+    whole = [each for each in whole if not forced or D not in each or subwords != "bpe"]
+    expected = [each for each in whole if re.search(wanted, text(each)) and not re.search(wrong, text(each))]
+    assert sorted({tuple(each.tokens) for each in found} & {*whole}) == sorted(expected)
+    assert len(expected) > 5
+
+
+def test_terms_are_forced_as_well_as_by_fairseq(trained):
+    """Both obey, and our best translations are at least as probable, on average over sentences and terms."""
+    model, ours = trained
+    terms = [[[10, 11]], [[20], [12, 13]], [[30, 31, 32]]]
+    spelling = Spelling([*SPECIAL, *(f"<{n}>" for n in range(40))], "bpe")
+    gained = []
+    for term in terms:
+        strategy = LexicallyConstrainedBeamSearch(dictionary(40), "unordered")
+        how = {"normalize_scores": False, "max_len_b": 20, "search_strategy": strategy}
+        generator = SequenceGenerator([model], dictionary(40), 6, **how)
+        for source in SOURCES:
+            tokens = batch([source])
+            sample = {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(1).sum(1)}}
+            asked = pack_constraints([[torch.tensor(each) for each in term]])
+            theirs = generator.generate([model], sample, constraints=asked)[0][0]
+            constraints = Constraints([Demand((), [[each] for each in term])], spelling, Avoided([], spelling))
+            options = Options(max_len_b=20, length_penalty=0)
+            found = search(ours, tokens, EOS, options, None, constraints)[0][0]
+            for said in found.tokens, theirs["tokens"].tolist():
+                assert all(str(each)[1:-1] in str(said) for each in term)
+            gained.append(found.score - float(theirs["score"]))
+    assert sum(gained) / len(gained) > -0.01
+
+
+@pytest.fixture(scope="module")
+def translator(folder):
+    return Translator(folder)
+
+
+def test_what_nobody_asks_changes_nothing_and_the_batch_no_translation(translator):
+    options = {"glossary": {"man": ["in", "inn"], "the other": "er"}, "avoid": ["sings"]}
+    constrained = translator.translate(TEXTS, prefix="the", **options)
+    assert_equal([translator.translate(text, prefix="the", **options) for text in TEXTS], constrained, 1e-5)
+    assert_equal(translator.translate(TEXTS, prefix="the", batch_tokens=1, **options), constrained, 1e-5)
+    assert re.search(r"\binn?\b", constrained[1].text) and re.search(r"\ber\b", constrained[3].text)
+    assert all(each.text.startswith("the") for each in constrained if each.source_tokens)
+    assert_equal(translator.translate(TEXTS, avoid=["nobody says this"]), translator.translate(TEXTS), 1e-5)
+    said = translator.translate(TEXTS[0]).tokens[0].removesuffix("@@")
+    long = "a b c d e f g h i j k l m n o p q r s t u v"  # more tokens than places
+    assert long in translator.translate("A man.", glossary={"man": long}).text
+    assert said not in translator.translate(TEXTS[0], avoid=[said]).text.split()
+
+
+def test_terms_are_among_the_candidates_of_a_shortlist(folder, tmp_path):
+    place = shutil.copytree(folder, tmp_path / "folder")
+    (place / "shortlist.txt").write_text("\tthe in\nA\tA\n")
+    found = Translator(place).translate(TEXTS, glossary={"man": "Wow", "the": "Ton"}, prefix="äöü", beam=2)
+    assert [("Wow" in each.text, "Ton" in each.text) for each in found] == [
+        ("man" in text, "the" in text) for text in TEXTS
+    ]
+    assert all(each.text.startswith("äöü") for each in found if each.source_tokens)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("A fire truck .", ["truck of fires"]),
+        ("Fire !", ["fire"]),
+        ("a Fire , a fireman in Fire-red", []),
+        ('He cried : " Dog \' s fire "', ["dog", "fire"]),
+        ("US the us", ["USA"]),
+    ],
+)
+def test_which_terms_a_source_has(translator, source, expected):
+    glossary = (("fire", "fire"), ("fire truck", "truck of fires"), ("dog's", "dog"), ("US", "USA"))
+    demand = rules_of(translator.tokenizer, None, glossary, ()).demand(source, True, ())
+    forms = [] if demand is None else [forms[0] for forms in demand.forced]
+    assert forms == [translator.tokenizer.encode(text, target=True)[:-1] for text in expected]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prefix": " "}, "prefix: ' ' has no word"),
+        ({"prefix": "in Ω"}, "prefix: 'in Ω': the model's vocabulary has no 'Ω': choose another word"),
+        ({"prefix": "a ."}, "prefix 'a .': a translation would begin with 'a.' instead: give that"),
+        ({"prefix": 3}, "prefix 3: give a str"),
+        (
+            {"prefix": "abcdefghij", "max_len_b": 9},
+            "prefix and glossary: take 10 tokens, but a translation has at most 9",
+        ),
+        ({"avoid": "a"}, "avoid 'a': give a list of str"),
+        ({"avoid": [""]}, "avoid: '' has no word"),
+        ({"glossary": {"man": "in", "": "in"}}, "glossary: '' has no word"),
+        ({"glossary": {"man": ["in", "Ω"]}}, "glossary: 'man': 'Ω': the model's vocabulary has no 'Ω'"),
+        ({"glossary": {"man": []}}, "glossary: give for each source term a target term"),
+        ({"glossary": ["ab"]}, "glossary: give for each source term a target term"),
+        ({"glossary": {"man": "an old man"}, "avoid": ["old"]}, "glossary: 'man': 'an old man' holds 'old', which is"),
+        ({"prefix": "Old", "avoid": ["old"]}, "prefix: 'Old' holds 'Old', which is to be avoided"),
+    ],
+)
+def test_mistakes(translator, options, message):
+    with pytest.raises(UserError) as error:
+        translator.translate(TEXTS, **options)
+    assert str(error.value).startswith(message) and "\n" not in str(error.value)
+
+
+def test_the_command_takes_them_and_goes_on_only_with_the_same(folder, translator, tmp_path, monkeypatch):
+    monkeypatch.setattr(line_by_line, "FIRST_WINDOW", 2)
+    terms, text, out = (tmp_path / name for name in ("terms", "in", "out"))
+    terms.write_text("man\tin\tinn\nthe\tTon\n")
+    options = {"prefix": "A", "glossary": {"man": ["in", "inn"], "the": "Ton"}, "avoid": ["the", "er er"]}
+    given = ["--prefix", "A", "--glossary", terms, "--avoid", "the", "er er"]
+    run = in_process("translate", monkeypatch)
+    whole = "".join(f"{each}\n" for each in TEXTS).encode()
+    text.write_bytes(whole + b"\xff\n")
+    with pytest.raises(UserError, match="in:6: not UTF-8"):
+        run(folder, "--input", text, "--output", out, *given)
+    text.write_bytes(whole)
+    with pytest.raises(UserError, match="begun with avoid"):
+        run(folder, "--input", text, "--output", out, "--resume", *given[:4])
+    run(folder, "--input", text, "--output", out, "--resume", *given)
+    assert out.read_text().splitlines() == [each.text for each in translator.translate(TEXTS, **options)]
+    for content, told in (
+        (b"man\n", ":1: is not a source term"),
+        (b"a\tb\n\n", ":2: is not"),
+        (b"a\t\xff", ":1: not UTF-8"),
+    ):
+        terms.write_bytes(content)
+        with pytest.raises(UserError, match=f"terms{told}"):
+            run(folder, "--input", text, *given)
