@@ -1,20 +1,21 @@
 """How many tags of HTML come back around the right words, beside simple rules? In sentences of a test set.
 
-    python examples/translating/markup.py FOLDER --test test.en --train train.en train.de --json markup.json
+    python examples/translating/markup.py FOLDER --test test.en test.de --train train.en train.de --json markup.json
 
 Each sentence gets one to three tags around one to three words, fixed at random; some stand in others. What is right is
 told by a dictionary of the training text, not by the model: by IBM Model 1, a target word goes with the source word
 that is its likeliest, if it is among the likeliest 8 of that one. A pair of words is known in a sentence if each of
 them goes with no other word there. A tag is right if it is around the partners of all its known words, and of no other.
-Tags without a known word are not counted. The rules that it is compared with put a tag around words with the same
-numbers, or at the same relative place.
+Tags without a known word are not counted; punctuation is no word. Of function words the dictionary is often wrong, so
+the first column goes by the others. The rules that it is compared with put a tag around words with the same numbers, or
+at the same relative place.
 """
 
 import argparse
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -23,19 +24,18 @@ from lxml import etree
 from sacrebleu import corpus_bleu
 
 from resmlp_mt import Translator
-from resmlp_mt.common.files import read_lines, read_parallel, write_json
-from resmlp_mt.lab.machine import commit, describe, now
+from resmlp_mt.common.files import read_parallel, write_json
+from resmlp_mt.common.progress import text_table
+from resmlp_mt.lab.machine import commit, describe, facts, now
 from resmlp_mt.translate.markup import Markup
+from resmlp_mt.translate.options import ALIGNMENTS
 from resmlp_mt.translate.shortlist import lexicon
 
 WORD = re.compile(r"\w+(?:[-']\w+)*|[^\w\s]")
 LIKELIEST = 8
-# Words without a translation of their own, for which the dictionary is often wrong in a sentence.
-FUNCTION_WORDS = set(
-    "a an the this that these those of in on at to into onto with by for from up down out off over under near around "
-    "as and or but while who which it its he she his her they their is are was were be being been has have do does "
-    "some all one".split()
-)
+FUNCTION_WORDS = """a an the this that these those of in on at to into onto with by for from up down out off over under
+near around as and or but while who which it its he she his her they their is are was were be being been has have do
+does some all one"""
 
 
 class Tag(NamedTuple):
@@ -136,42 +136,62 @@ def main() -> None:
     parser.add_argument("--test", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), required=True)
     parser.add_argument("--train", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), required=True)
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--wrong", action="store_true", help="print what is wrong")
     args = parser.parse_args()
     translator = Translator(args.folder, threads=1)
-    goes = dictionary(args.train)
-    sentences = [line for line in read_lines(args.test[0]) if line.strip()][:1000]
-    plain = translator.translate(sentences, alignment=True)
-    random = Random(1)
-    counts: dict[str, int] = dict.fromkeys(("the alignment", "the same words' numbers", "the same relative place"), 0)
-    well_formed = same_text = tags_made = counted = 0
-    for sentence, translation in zip(sentences, plain, strict=True):
-        source, target = WORD.findall(sentence), WORD.findall(translation.text)
-        tags = chosen(len(source), random)
-        document = Markup(tagged(sentence, tags))
-        if document.sentences == [sentence]:
-            found = [translation]
-        else:
-            found = translator.translate(document.sentences, alignment=True)
-        written = document.joined(found)
-        tags_made += len(tags)
-        try:
-            text, placed = read_tags(written)
-        except etree.XMLSyntaxError:
-            continue
-        well_formed += sorted(placed) == list(range(len(tags)))
-        same_text += text == translation.text
+    goes, random = dictionary(args.train), Random(1)
+    lines, references, tags = [], [], []
+    for line, reference in read_parallel(args.test):
+        chosen_tags = chosen(len(WORD.findall(line)), random)
+        if Markup(tagged(line, chosen_tags)).sentences == [line]:  # a line of two sentences would be translated as two
+            lines.append(line)
+            references.append(reference)
+            tags.append(chosen_tags)
+    alone = [each.text for each in translator.translate(lines)]
+    found = {by: translator.translate(lines, alignment=True, alignment_by=by) for by in ALIGNMENTS}
+    names = {"omission": "leaving out source tokens", "attention": "the last layer's attention"}
+    counts = {name: [0, 0] for name in [*names.values(), "the same relative place", "the same words' numbers"]}
+    counted = [0, 0]
+    well_formed = 0
+    texts = []
+    for number, (line, text) in enumerate(zip(lines, alone, strict=True)):
+        source, target = WORD.findall(line), WORD.findall(text)
+        places: dict[str, dict[int, Tag]] = {}
+        for by, name in names.items():
+            written, places[name] = read_tags(Markup(tagged(line, tags[number])).joined([found[by][number]]))
+            well_formed += by == "omission" and sorted(places[name]) == list(range(len(tags[number])))
+        texts.append(written)
         known = known_pairs(source, target, goes)
-        for number, tag in enumerate(tags):
-            if not any(tag.first <= first < tag.last for first in known):
-                continue
-            counted += 1
-            ways = placed[number], tag, same_place(tag, len(source), len(target))
-            for name, way in zip(counts, ways, strict=True):
-                counts[name] += right(tag, way, known)
-            if args.wrong and not right(tag, ways[0], known):
-                print(tagged(sentence, tags), written, {source[a]: target[b] for a, b in known.items()}, sep="\n")
-    print(well_formed, same_text, tags_made, counted, {k: v / counted for k, v in counts.items()})
+        content = {
+            first: second for first, second in known.items() if source[first].lower() not in FUNCTION_WORDS.split()
+        }
+        for each, tag in enumerate(tags[number]):
+            places["the same relative place"] = {each: same_place(tag, len(source), len(target))}
+            places["the same words' numbers"] = {each: tag}
+            for column, pairs in enumerate((content, known)):
+                if any(tag.first <= first < tag.last for first in pairs):
+                    counted[column] += 1
+                    for name, placed in places.items():
+                        counts[name][column] += right(tag, placed[each], pairs)
+    columns = [f"tags on the right words, of {counted[0]:,}", f"with function words, of {counted[1]:,}"]
+    rows = {name: [f"{each / of:.1%}" for each, of in zip(both, counted, strict=True)] for name, both in counts.items()}
+    print(text_table([["", *columns], *([name, *cells] for name, cells in rows.items())]))
+    scores = [f"{corpus_bleu(side, [references]).score:.2f}" for side in (alone, texts)]
+    told = {
+        "sentences": len(lines),
+        "tags": sum(map(len, tags)),
+        "well-formed, with every tag": f"{well_formed / len(lines):.1%}",
+        "the same text as without tags": f"{sum(map(str.__eq__, alone, texts)) / len(lines):.1%}",
+        "BLEU without tags, and of the text with tags": scores,
+    }
+    print(told)
+    if args.json is not None:
+        about = {
+            "command": shlex.join(["python", "examples/translating/markup.py", *sys.argv[1:]]),
+            "commit": commit(),
+            "date": now(),
+            "machine": facts(describe(threads=1, packages=("sentencex",))),
+        }
+        write_json(args.json, {"markup": {**about, **told, "columns": columns, "rows": rows}})
 
 
 if __name__ == "__main__":

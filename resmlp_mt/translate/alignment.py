@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resmlp_mt.text.tokenizer import END, UNKNOWN
 
-WORD = re.compile(r"\w+(?:[-'’]\w+|[.,:]\d+)*|[^\w\s]")
+WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d]+(?:[-'’]\w+)*|[^\w\s]")
 LONGEST_MATCHED = 1000  # letters in which changed subwords are looked for
 LARGEST_RATIO = 15.0  # of probabilities, as a logarithm
 UNSEEN = 0.01  # the least weight of a pair of words

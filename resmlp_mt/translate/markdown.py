@@ -20,11 +20,11 @@ INLINE = re.compile(
     | (?P<tag><(?P<slash>/?)(?P<name>[a-zA-Z][\w-]*)(\s[^<>]*)?>)
     | (?P<escaped>\\[!-/:-@[-`{-~]) | (?P<entity>&\#?\w+;)
     | (?P<bracket>\[) | (?P<end>\](\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?)
-    | (?P<emphasis>\*+|_+|~~) | (?P<break>\\?\n) | (?P<text>[\w ]+|.)
+    | (?P<emphasis>\*+|_+|~~) | (?P<break>\\?\n) | (?P<text>[^\W_]+|.)
     """,
     re.S | re.X,
 )
-SPECIAL = re.compile(r"[\\`*\[\]]|(?<!\w)_|_(?!\w)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)")
+SPECIAL = re.compile(r"[\\`*\[\]|]|(?<!\w)_|_(?!\w)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)")
 
 
 class Markdown(Parts):

@@ -9,10 +9,12 @@ from itertools import accumulate
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.alignment import WORD, attended
+from resmlp_mt.translate.alignment import WORD, attended, letters_of
 from resmlp_mt.translate.translator import Translation
 
+DEEPEST = 100  # tags within each other
 LONGEST_KEPT = 30  # characters of code in a sentence that the model is given; longer code would be most of the sentence
+BEFORE_WORD = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # that would not begin a list where a line begins
 BLANKS = re.compile(r"[ \t\n\r\f]+")
 Escape = Callable[[str], str]
 
@@ -56,6 +58,7 @@ class Sentence:
 
     text: str
     marks: Mark  # one that holds all
+    breaks: list[tuple[int, str]]  # line ends: the letters before, and what stands there
     escape: Escape
 
     def put_back(self, translation: Translation) -> str:
@@ -77,9 +80,7 @@ class Parts:
     @property
     def marked(self) -> list[bool]:
         """Of each sentence whether there are marks in it for which its alignment is needed."""
-        return [
-            any(mark.kind != "break" for mark in part.marks.inner) for part in self.parts if isinstance(part, Sentence)
-        ]
+        return [bool(part.marks.inner) for part in self.parts if isinstance(part, Sentence)]
 
     def joined(self, translations: Sequence[Translation]) -> str:
         """The document with the translations of its sentences in their places."""
@@ -105,19 +106,36 @@ def sentence_spans(text: str, language: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-def balanced(events: Sequence[Event]) -> Iterator[Event]:
-    """The events with a close for each open, innermost first, and no other close."""
-    opened: list[str] = []
+def balanced(events: Sequence[Event]) -> tuple[list[Event], list[int]]:
+    """The events with a close for each open, innermost first, and no other close; and the number of each one's partner.
+
+    The partner of an open is its close, that of a close its open, that of all else itself.
+    """
+    found: list[Event] = []
+    partners: list[int] = []
+    opened: list[int] = []
+
+    def close(name: str, raw: str) -> None:
+        partners.append(opened.pop())
+        partners[partners[-1]] = len(found)
+        found.append(Event("close", raw, name=name))
+
     for event in events:
-        if event.kind == "open":
-            opened.append(event.name)
-        elif event.kind == "close":
-            if event.name not in opened:
-                continue
-            while (name := opened.pop()) != event.name:
-                yield Event("close", f"</{name}>", name=name)
-        yield event
-    yield from (Event("close", f"</{name}>", name=name) for name in reversed(opened))
+        if event.kind != "close":
+            if event.kind == "open":
+                opened.append(len(found))
+                if len(opened) > DEEPEST:
+                    raise UserError(f"more than {DEEPEST} tags within each other, at {event.raw:.40}")
+            partners.append(len(found))
+            found.append(event)
+        elif event.name in (found[number].name for number in opened):
+            while (name := found[opened[-1]].name) != event.name:
+                close(name, f"</{name}>")
+            close(event.name, event.raw)
+    while opened:
+        name = found[opened[-1]].name
+        close(name, f"</{name}>")
+    return found, partners
 
 
 class _Splitting:
@@ -126,10 +144,12 @@ class _Splitting:
     def __init__(self, events: Sequence[Event], language: str, escape: Escape):
         self.parts: list[str | Sentence] = []
         self._escape = escape
-        self._events = [
-            replace(event, text="") if event.kind == "kept" and len(event.text) > LONGEST_KEPT else event
-            for event in balanced(events)
-        ]
+        self._events, self._partners = balanced(
+            [
+                replace(each, text="") if each.kind == "kept" and len(each.text) > LONGEST_KEPT else each
+                for each in events
+            ]
+        )
         self._places = list(accumulate((len(event.text) for event in self._events), initial=0))
         self._text = "".join(event.text for event in self._events)
         self._letters = list(accumulate((not character.isspace() for character in self._text), initial=0))
@@ -138,6 +158,7 @@ class _Splitting:
         self._spans = [span for span in spans if any(map(str.isalpha, outside[slice(*span)]))]
         self._span = 0  # the sentence that we are in, or that comes next
         self._nest: list[Mark] = []  # the marks that are open in it, the outermost holds all; empty: before it
+        self._breaks: list[tuple[int, str]] = []  # in it
         self._shared: list[tuple[str, str]] = []  # open tags around parts of sentences: each has its own
         self._walk()
 
@@ -148,19 +169,8 @@ class _Splitting:
         number = bisect_left(self._spans, (place, 0)) - 1
         return number < 0 or self._spans[number][1] <= place
 
-    def _partners(self) -> list[int]:
-        """For each open the number of its close, and the other way round."""
-        partners, opened = list(range(len(self._events))), []
-        for number, event in enumerate(self._events):
-            if event.kind == "open":
-                opened.append(number)
-            elif event.kind == "close":
-                other = opened.pop()
-                partners[number], partners[other] = other, number
-        return partners
-
     def _walk(self) -> None:
-        for number, (event, partner) in enumerate(zip(self._events, self._partners(), strict=True)):
+        for number, (event, partner) in enumerate(zip(self._events, self._partners, strict=True)):
             place = self._places[number]
             holds_sentences = self._between_sentences(place) and self._between_sentences(self._places[partner])
             if event.text:
@@ -195,14 +205,19 @@ class _Splitting:
             if not self._nest and (place < start or start == end):
                 stop = last if start == end else min(start, last)
                 whole = (place, stop) == (first, last)
-                self.parts.append(event.raw if whole else self._escape(self._text[place:stop]))
+                raw = event.raw if whole else self._escape(self._text[place:stop])
+                if raw.strip():  # a number by itself is no sentence, but may be in a tag
+                    raw = "".join([*(tag for tag, _ in self._shared), raw, *(tag for _, tag in self._shared[::-1])])
+                self.parts.append(raw)
             else:
                 if not self._nest:
                     self._nest = [Mark("all", "", 0, 0)]
                     for shared in self._shared:
                         self._open(*shared, place)
                 stop = min(end, last)
-                if event.kind != "text":
+                if event.kind == "break":
+                    self._breaks.append((self._letter(place), event.raw))
+                elif event.kind == "kept":
                     mark = Mark(event.kind, event.raw, self._letter(place), self._letter(stop))
                     self._nest[-1].inner.append(mark)
                 if stop == end:
@@ -213,8 +228,9 @@ class _Splitting:
         start, end = self._start_and_end()
         for mark in self._nest:
             mark.end = self._letter(end)
-        self.parts.append(Sentence(BLANKS.sub(" ", self._text[start:end]), self._nest[0], self._escape))
-        self._nest = []
+        text = BLANKS.sub(" ", self._text[start:end])
+        self.parts.append(Sentence(text, self._nest[0], self._breaks, self._escape))
+        self._nest, self._breaks = [], []
         self._span += 1
 
 
@@ -225,32 +241,34 @@ class _Placing:
         self._text, self._escape, self._all = translation.text, sentence.escape, sentence.marks
         self._words = [each.span() for each in WORD.finditer(self._text)]
         self._weights = np.array([1.0 if self._text[start].isalnum() else 0.1 for start, _ in self._words])
-        if any(mark.kind != "break" for mark in sentence.marks.inner):
+        if sentence.marks.inner:
             self._attended = attended(sentence.text, translation.text, translation)
-        self._breaks = self._placed_breaks(sentence.marks)
+        self._behind = ""
+        self._breaks = self._placed_breaks(sentence)
 
     def written(self) -> str:
-        return self._written(self._all, 0, len(self._words), 0, len(self._text))
+        return self._written(self._all, 0, len(self._words), 0, len(self._text)) + self._behind
 
-    def _placed_breaks(self, marks: Mark) -> dict[int, tuple[int, str]]:
+    def _placed_breaks(self, sentence: Sentence) -> dict[int, tuple[int, str]]:
         """Where lines end: at the same share of the text, before a word that begins no list or heading."""
         found: dict[int, tuple[int, str]] = {}
-        free = list(re.finditer(r"\s+(?=[^\W\d_])", self._text))
-        for mark in _breaks(marks):
-            wanted = mark.start / marks.end * len(self._text)
+        free = [(len(letters_of(self._text[: each.start()])), each) for each in BEFORE_WORD.finditer(self._text)]
+        for place, raw in sentence.breaks:
+            wanted = place / sentence.marks.end * len(letters_of(self._text))
             if free:
-                best = min(free, key=lambda each: abs(each.start() - wanted))
-                free = [each for each in free if each.start() > best.start()]
-                found[best.start()] = best.end(), mark.raw
+                letters, best = min(free, key=lambda each: abs(each[0] - wanted))
+                free = [each for each in free if each[0] > letters]
+                found[best.start()] = best.end(), raw
+            elif "<" in raw:  # a tag is not lost where there are too few words
+                self._behind += raw
         return found
 
     def _written(self, mark: Mark, low: int, high: int, start: int, end: int) -> str:
         """What is inside a mark that has the words from ``low`` to ``high``, and the text from ``start`` to ``end``."""
         placed: list[tuple[int, int, Mark]] = []
         for each in mark.inner:
-            if each.kind != "break":
-                first, last = self._words_of(each, mark, low, high, placed)
-                placed.append((first, last, each))
+            first, last = self._words_of(each, mark, low, high, placed)
+            placed.append((first, last, each))
         out = []
         for first, last, each in sorted(placed, key=lambda one: one[:2]):
             if first < last:
@@ -263,7 +281,7 @@ class _Placing:
             if each.kind == "tag":
                 out.append(f"{each.raw}{self._written(each, first, last, begin, stop)}{each.close}")
             elif first < last:
-                out.append(each.raw)
+                out += [each.raw, *(raw for place, (_, raw) in self._breaks.items() if begin <= place < stop)]
             else:
                 before = " " if not each.glued and self._text[begin - 1 : begin].strip() else ""
                 behind = " " if each.behind.isspace() and self._text[begin : begin + 1].isalnum() else ""
@@ -304,13 +322,6 @@ class _Placing:
     def _has_room(self, place: int) -> bool:
         """Whether white space stands before a word, or nothing."""
         return place in (0, len(self._words)) or self._words[place - 1][1] < self._words[place][0]
-
-
-def _breaks(mark: Mark) -> Iterator[Mark]:
-    for each in mark.inner:
-        if each.kind == "break":
-            yield each
-        yield from _breaks(each)
 
 
 def _best_run(gains: np.ndarray, words: Sequence[int]) -> tuple[int, int] | None:

@@ -76,6 +76,7 @@ class Markup(Parts):
         if found and found[0][0] > 0:  # what begins no tag after all
             found.insert(0, (0, "text", "", False))
         ends = [place for place, *_ in found[1:]] + [len(text)]
+        around_blocks = _around_blocks(found)
         running: list[Event] = []
         number = 0
         while number < len(found):
@@ -85,7 +86,7 @@ class Markup(Parts):
                 last = _end_of(found, number)
                 kind = "kept"
             raw = text[place : ends[last]]
-            inline = name in INLINE | CODE | UNSEEN or name in VOID - {"hr"}
+            inline = _is_inline(name) and not {number, last} & around_blocks
             number = last + 1
             if kind == "text":
                 seen = html.unescape(raw)
@@ -100,11 +101,33 @@ class Markup(Parts):
                 seen = " ".join(html.unescape(re.sub(r"<[^>]*>", "", raw)).split())
                 running.append(Event("kept", raw, seen))
             elif kind == "empty" and name == "br":
-                running.append(Event("point", raw))
-                running.append(Event("text", "", " "))
+                running.append(Event("break", raw, " "))
             else:
                 running.append(Event(kind if kind in ("open", "close") else "point", raw, name=name))
         self.add(running, language, _escape)
+
+
+def _is_inline(name: str) -> bool:
+    return name in INLINE | CODE | UNSEEN | VOID and name != "hr"
+
+
+def _around_blocks(found: list[tuple[int, str, str, bool]]) -> set[int]:
+    """The numbers of tags that stand in text elsewhere and here are around what splits text, such as a link's."""
+    around: set[int] = set()
+    opened: list[int] = []
+    block = -1  # the last that has begun
+    for number, (_, kind, name, _) in enumerate(found):
+        if kind in ("open", "empty") and not _is_inline(name):
+            block = number
+        if kind == "open":
+            opened.append(number)
+        elif kind == "close":
+            place = next((place for place in reversed(range(len(opened))) if found[opened[place]][2] == name), None)
+            if place is not None:
+                if opened[place] < block:
+                    around |= {opened[place], number}
+                del opened[place:]
+    return around
 
 
 def _end_of(found: list[tuple[int, str, str, bool]], number: int) -> int:

@@ -8,11 +8,11 @@ from resmlp_mt.translate.marks import Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 BREAK = re.compile(r"([^\S\n]*\n\s*)")
-NARROWEST = 40  # characters of a line that an editor may have ended within a sentence
+NARROWEST = 40  # characters of a paragraph's longest line, where its lines may have been ended within sentences
 
 
 class Paragraphs(Parts):
-    """Plain text. A sentence ends with its line, unless the next line begins with a small letter or all are filled."""
+    """Plain text. A sentence ends with its line, unless its paragraph is wrapped."""
 
     def __init__(self, text: str, language: str = "en"):
         super().__init__()
@@ -36,8 +36,8 @@ def _goes_on(lines: Sequence[str]) -> list[bool]:
     """Whether the sentence goes on behind each line of a paragraph but the last."""
     width = max(map(len, lines), default=0)
     filled = [len(line) + 1 + len(following.split()[0]) > width for line, following in pairwise(lines)]
-    wrapped = all(filled) and len(lines) > 2 and width >= NARROWEST
-    return [wrapped or (len(line) >= NARROWEST and after[0].islower()) for line, after in pairwise(lines)]
+    wrapped = all(filled) and len(lines) > 2
+    return [width >= NARROWEST and (wrapped or following[0].islower()) for following in lines[1:]]
 
 
 def text_events(text: str) -> list[Event]:

@@ -1,0 +1,163 @@
+"""Tags go with their words, and what comes out is always well-formed, as lxml's XML parser judges."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+from translate.documents import reversed_words, translation
+from translate.small_folder import TEXTS
+
+from resmlp_mt import Translator
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.text.tokenizer import END, UNKNOWN
+from resmlp_mt.translate.alignment import WORD, attended, piece_ends
+from resmlp_mt.translate.markup import Markup
+
+
+def put(source, *translations):
+    document = Markup(source)
+    return document.joined(translations or [reversed_words(sentence) for sentence in document.sentences])
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("A <b>red</b> dog", "dog <b>red</b> A"),
+        ("A <b>red <i>big</i></b> dog &lt; x", "x &lt; dog <b><i>big</i> red</b> A"),
+        ("<p><b>A red dog</b></p>", "<p><b>dog red A</b></p>"),
+        ("A <a href='?a&amp;b' X=\"1\">red dog</a>, cat", "cat , <a href='?a&amp;b' X=\"1\">dog red</a> A"),
+        ("Call <code>f&lt;x&gt;</code> now", "now <code>f&lt;x&gt;</code> Call"),
+        ("A <span translate='no'>Big  Ben</span> dog", "dog <span translate='no'>Big  Ben</span> A"),
+        ("A <b>red <i>big</b> dog</i> x", "x dog <b><i>big</i> red</b> A"),
+        ("A <b>red dog", "<b>dog red</b> A"),
+        ("A dog</b> x", "x dog A"),
+        ("<a href='x'><h1>A red dog</h1><b>runs</b></a>", "<a href='x'><h1>dog red A</h1><b>runs</b></a>"),
+        ("<i>A dog. It</i> runs fast", "<i>. dog A</i> fast runs <i>It</i>"),
+    ],
+)  # fmt: skip
+def test_tags_go_with_their_words(source, expected):
+    assert put(source) == expected
+
+
+def test_what_has_no_words_stays_in_its_place():
+    for middle in "<br>", " <!-- two --> ", " <img/> ", " <a id='x'></a>", "<wbr> ", f" <code>{40 * 'x'}</code> ":
+        source = f"one <i>two</i>{middle}three four"
+        assert put(source, translation("one two three four")) == source
+
+
+def test_words_apart_and_words_that_are_lost():
+    source = "They <b>take off</b> their hats"
+    links = {"Sie": 0, "nehmen": 1, "ihre": 3, "Hüte": 4, "ab": 2}
+    rows = [[float(number == link) for number in range(6)] for link in links.values()]
+    found = dataclasses.replace(
+        translation(WORD.sub(r"\g<0>", "They take off their hats")),
+        text=" ".join(links),
+        tokens=list(links),
+        alignment=rows,
+    )
+    assert put(source, found) == "Sie <b>nehmen</b> ihre Hüte ab"
+    lost = dataclasses.replace(found, text="Sie", tokens=["Sie"], alignment=rows[:1])
+    assert put(source, lost) in ("<b>Sie</b>", "Sie<b></b>")
+    nothing = dataclasses.replace(found, text="", tokens=[], alignment=[])
+    assert put(source, nothing) == "<b></b>"
+    assert put(source, dataclasses.replace(found, alignment=None)) == "Sie <b>nehmen ihre</b> Hüte ab"
+
+
+@st.composite
+def markup(draw, depth=3):
+    """HTML that is XML, too."""
+    parts = []
+    for _ in range(draw(st.integers(0, 4))):
+        kind = draw(st.integers(0, 5 if depth else 3))
+        if kind < 3:
+            parts.append(draw(st.sampled_from(["one two ", "Three. ", "&amp;", " four\n  five", "6", "seven! Eight"])))
+        elif kind == 3:
+            inside = draw(st.sampled_from(["<br/>", "<!-- x -->", "<code>y z</code>", "<img src='a'/>", "<i></i>"]))
+            parts.append(f" {inside} ")
+        else:
+            name = draw(st.sampled_from(["b", "a", "span", "p", "div", "li"]))
+            parts.append(f" <{name} x='{draw(st.integers(0, 9))}'>{draw(markup(depth - 1))}</{name}> ")
+    return "".join(parts)
+
+
+def letters_within(element, tags=frozenset()):
+    """Each letter with the tags that are around it."""
+    inside = tags | {(element.tag, *element.attrib.values())}
+    if element.tag is not etree.Comment:
+        yield from ((letter, inside) for letter in "".join((element.text or "").split()))
+    for child in element:
+        yield from letters_within(child, inside)
+    if tags:
+        yield from ((letter, tags) for letter in "".join((element.tail or "").split()))
+
+
+@settings(max_examples=300, deadline=None)
+@given(markup(), st.integers(0, 9), st.booleans())
+def test_always_well_formed(source, seed, without):
+    document, generator = Markup(f"<body>{source}</body>"), random.Random(seed)
+    found = []
+    for sentence in document.sentences:
+        order = list(range(len(WORD.findall(sentence))))
+        each = translation(sentence, generator.sample(order, generator.randint(0, len(order))))
+        found.append(dataclasses.replace(each, alignment=None) if without else each)
+    before, after = (etree.fromstring(text) for text in (f"<body>{source}</body>", document.joined(found)))
+    tags = [{(each.tag, *each.attrib.values()) for each in tree.iter(etree.Element)} for tree in (before, after)]
+    assert tags[0] == tags[1]
+    same = document.joined([translation(sentence) for sentence in document.sentences])
+    assert list(letters_within(etree.fromstring(same))) == list(letters_within(before))
+    for name in "br", "img", "code":
+        assert len(before.findall(f".//{name}")) == len(after.findall(f".//{name}"))
+
+
+def test_broken_html_loses_nothing():
+    for source in "a < b & c <", "A dog <b", "<p A dog", "A &unknown; dog </", "<![CDATA[x]]> dog", "<!-- open dog":
+        document = Markup(source)
+        text = document.joined([translation(sentence) for sentence in document.sentences])
+        assert [word for word in WORD.findall(source) if word.isalpha() and word not in text] == []
+
+
+def test_deep_and_long_html():
+    assert put("a " + 99 * "<b>" + "x" + 99 * "</b>") == 99 * "<b>" + "x" + 99 * "</b>" + " a"
+    with pytest.raises(UserError, match="more than 100 tags within each other, at <b>"):
+        Markup(101 * "<b>")
+    source = 500 * "<p>A <b>dog</b> sleeps. A <i>cat</i> <!-- here --> runs.</p>\n"
+    document = Markup(source)
+    assert document.joined([translation(sentence) for sentence in document.sentences]) == source
+
+
+def test_subwords_are_found_in_text_that_making_words_has_changed():
+    assert piece_ends(["un@@", "likely", "."], "unlikely.") == [0, 2, 8, 9]
+    assert piece_ends(["\u2581un", "likely", "\u2581it"], "unlikelyit") == [0, 2, 8, 10]
+    assert piece_ends(["it", "'s", '"', "so", '"', "..."], "it’s„so“…")[:5] == [0, 2, 4, 5, 7]
+
+
+def test_omission_is_how_much_likelier_a_token_is_with_each_of_the_source_s(folder):
+    translator = Translator(folder)
+    (found,) = translator.translate(TEXTS[:1], alignment=True, alignment_by="omission", batch_tokens=40)
+    assert found.text == translator.translate(TEXTS[0]).text
+    source = translator.tokenizer.encode(TEXTS[0])
+    target = translator.tokenizer.numbers(found.tokens, target=True)
+
+    def chances(numbers):
+        with torch.no_grad():
+            scores = translator.model(torch.tensor([numbers]), torch.tensor([[END, *target[:-1]]]))
+        return scores.softmax(-1)[0, range(len(target)), target]
+
+    whole = chances(source)
+    sums = []
+    for number in range(len(source) - 1):
+        less = chances([*source[:number], UNKNOWN, *source[number + 1 :]])
+        gains = (whole / less - 1).clamp(min=0)[:-1] + 1e-3
+        sums.append(gains / torch.tensor(found.alignment)[:, number])
+    for each in sums:
+        torch.testing.assert_close(each, sums[0], rtol=1e-3, atol=1e-5)
+
+
+def test_words_without_an_alignment_are_in_order():
+    found = attended("a b c d", "e f g h", dataclasses.replace(translation("e f g h"), alignment=None))
+    assert np.diff(found).argmax(1).tolist() == [0, 1, 2, 3]

@@ -1,0 +1,163 @@
+"""Whole texts: all but their sentences comes back byte for byte, in every format, by Python and by the command."""
+
+import html
+import io
+import re
+import sys
+
+import pytest
+from translate.documents import HTML, MARKDOWN, PAGES, SRT, TEXT, reversed_words, translation
+from translate.small_folder import LONG
+
+from resmlp_mt import Translator
+from resmlp_mt.cli import main
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.translate.documents import document_of, translate_text
+
+
+def same(text, kind):
+    document = document_of(text, kind)
+    return document.joined([translation(sentence) for sentence in document.sentences])
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_what_is_translated_by_itself_comes_back(kind):
+    assert same(PAGES[kind], kind) == PAGES[kind]
+    crlf = PAGES[kind].replace("\r\n", "\n").replace("\n", "\r\n")
+    assert same(crlf, kind) == crlf
+
+
+def test_sentences_of_text():
+    assert document_of(TEXT).sentences == [
+        "A man in a hat sleeps.",
+        "A dog runs!",
+        "Two women, in the park.",
+        "A girl is reading a book about the old castle on the hill.",
+        "Her brother, Mr. Smith, would like to swim in the lake, e.g. tomorrow.",
+        "It rains.",
+        "Milk",
+        "eggs",
+    ]
+    assert document_of(" \n\n \t\n").sentences == document_of("").sentences == []
+    assert document_of("Er kommt am 3. Oktober. Gut.", language="de").sentences == ["Er kommt am 3. Oktober.", "Gut."]
+
+
+def test_sentences_of_html():
+    assert document_of(HTML, "html").sentences == [
+        "A man",
+        "The old castle",
+        "A man in an orange hat reads a good book.",
+        "He likes it & sleeps.",
+        "Call f(x) twice1, please.",
+        "Next to it.",
+        "Two men",
+        "One sentence.",
+        "Another one.",
+        "A third Ctrl one.",
+    ]
+
+
+def test_sentences_of_markdown_and_subtitles():
+    assert document_of(MARKDOWN, "markdown").sentences == [
+        "A man in a hat",
+        "A man in an orange hat is sitting on the bench.",
+        "Two dogs run on the grass with ls -l and *stars* & more.",
+        "A girl in a red dress stands in front of a wall.",
+        "A boy sleeps.",
+        "A woman is smiling.",
+        "The dog runs, see https://x.org too.",
+        "Two men play football outside.",
+        "A dog",
+        "A cat",
+        "A man | runs",
+        "A boy",
+        "A snake_case_name and one *open mark.",
+        "A note.",
+    ]
+    assert document_of(SRT, "srt").sentences == [
+        "A man in an orange hat is sitting on the bench.",
+        "A dog runs.",
+        "Two men play & win.",
+    ]
+
+
+def test_markup_of_markdown_goes_with_its_words():
+    source = "A **red** dog [runs\nto](a_b.html) `x` me."
+    document = document_of(source, "markdown")
+    assert document.joined(map(reversed_words, document.sentences)) == ". me `x` [to runs](a_b.html)\ndog **red** A"
+    document = document_of("See [runs] here.\n\n[runs]: http://z.org", "markdown")
+    found = document.joined([translation("See runs here.", change=lambda text: text.replace("runs", "läuft_*"))])
+    assert found == "See [läuft\\_\\*][runs] here.\n\n[runs]: http://z.org"
+
+
+def test_the_text_is_what_the_sentences_alone_become(folder):
+    """By a model: the same translations as without tags, and those of the batch do not matter."""
+    translator = Translator(folder)
+    source = "<p>The <b>hen</b> in <i>there</i>. A man.</p><p>Is <a href='x'>it</a> the other?</p>"
+    found = translate_text(translator, source, "html", beam=2)
+    plain = [each.text for each in translator.translate(["The hen in there.", "A man.", "Is it the other?"], beam=2)]
+    assert html.unescape(re.sub("<[^>]*>", "", found)) == f"{plain[0]} {plain[1]}{plain[2]}"
+    assert re.sub("[^<]*(<[^>]*>)", r"\1", found) == re.sub("[^<]*(<[^>]*>)", r"\1", source)
+    with pytest.raises(UserError, match=r"The hen in there is a man\.'\.\.\.: 24 tokens|n_best"):
+        translate_text(translator, "A man.", n_best=2)
+    with pytest.raises(UserError, match="format 'doc': give one of text, html, markdown, srt"):
+        translate_text(translator, "A man.", "doc")
+
+
+@pytest.fixture
+def run(folder, monkeypatch, tmp_path):
+    """The command with a file of these bytes: what it has written."""
+
+    def run(content, name="in.txt", out="out.txt", *more):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / name).write_bytes(content)
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+        monkeypatch.setattr(sys, "argv", ["resmlp-mt", "translate", str(folder), "--document", name, out, *more])
+        main()
+        return (tmp_path / out).read_bytes().decode()
+
+    return run
+
+
+@pytest.mark.parametrize(("ending", "kind"), [("txt", "text"), ("html", "html"), ("md", "markdown"), ("srt", "srt")])
+def test_files(run, folder, ending, kind):
+    translator = Translator(folder)
+    options = {"beam": 2, "too_long": "split"}
+    expected = translate_text(translator, PAGES[kind], kind, **options)
+    found = run(PAGES[kind].encode(), f"in.{ending}", f"out.{ending}", "--beam", "2", "--too-long", "split")
+    assert found == expected != PAGES[kind]
+
+
+@pytest.mark.parametrize(
+    ("content", "files", "message"),
+    [
+        (b"A man.\n\xff\n", [], "in.txt:2: not UTF-8 ("),
+        (b"A man.", ["in.txt", "in.txt"], "in.txt: would be written over the input in.txt"),
+        (b"A man.", ["in.doc", "out.doc"], "in.doc, out.doc: give two names that end alike, in .txt, .html, .htm, "),
+        (b"A man.", ["in.txt", "out.txt", "--json"], "--document: goes without --json"),
+        (LONG.replace(". ", " ").encode(), [], "in.txt: 'The hen in there is a man The hen in the"),
+        (b"1\n00:00:01,000 --> 00:00:02,000\nA.\n\nB\n", ["in.srt", "out.srt"], "in.srt: line 5: is not the number"),
+        (b"1\n00:00:01 -> 2\nA.\n", ["in.srt", "out.srt"], "in.srt: line 2: is not times such as 00:00:01,000"),
+        (b"1\n", ["in.srt", "out.srt"], "in.srt: line 2: is not times such as 00:00:01,000"),
+    ],
+)
+def test_mistakes_leave_nothing(run, tmp_path, content, files, message):
+    with pytest.raises(SystemExit) as end:
+        run(content, *files)
+    assert str(end.value.code).startswith(message)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_nothing_is_replaced(run, tmp_path):
+    (tmp_path / "out.txt").write_text("mine")
+    with pytest.raises(SystemExit) as end:
+        run(b"A man.")
+    assert str(end.value.code).startswith("out.txt: is there already: move it away, or choose another name")
+    assert (tmp_path / "out.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("package", "kind"), [("sentencex", "text"), ("markdown_it", "markdown")])
+def test_what_is_not_installed(monkeypatch, package, kind):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=r"need.* pip install"):
+        document_of("A man.", kind)
