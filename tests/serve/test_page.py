@@ -96,7 +96,9 @@ def test_how_it_works(page):
     text(page).fill("two dogs")
     expect(words(page)).to_have_count(2)
     expect(parts(page)).to_have_count(0)
+    words(page).nth(1).hover()
     page.get_by_text("How it works").click()
+    expect(page.locator("#word")).to_contain_text("“two”")  # is still the chosen word
     for at, strongest in enumerate(["dogs", "two"]):
         parts(page).nth(at).hover()
         expect(page.locator("#told")).to_contain_text(f"attends to {strongest} 100 %")
@@ -137,7 +139,7 @@ def test_by_keyboard(page):
     tab("Translation in German", "Translate", "Kind of text", "Open a file", "Copy")
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_have_text("Copied.")
-    tab("Save", "Words that must be said, or not", "Next sentence", "one")
+    tab("Save", "Words that must be said, or not", "Next sentence", "three")
     for key, name in {"Home": "three", "ArrowRight": "two", "ArrowLeft": "three", "End": "one"}.items():
         page.keyboard.press(key)
         expect(page.get_by_role("option", name=name, selected=True)).to_be_focused()

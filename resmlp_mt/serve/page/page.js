@@ -202,7 +202,7 @@ function look(number, word) {
     const names = from.map((source) => `“${sources[source].textContent}”`);
     const made = names.length ? `made from ${names.join(" and ")}` : "made from no word alone";
     byId("word").textContent = `“${text}”: ${made}; the model is ${percent(Math.exp(score))} sure.`;
-  }, word);
+  }, word ?? 0);
   translation.words.forEach(([, score], at) => (byId("words").children[at].style.backgroundColor = doubt(score)));
   byId("others").replaceChildren(...sentence.translations.map((each, rank) => {
     const button = element("button", "", "translation");
@@ -224,7 +224,7 @@ function look(number, word) {
     line.append(button);
     return line;
   }));
-  if (byId("how").open) explain(sentence, translation);
+  explain();
 }
 
 /** Fills a listbox with parts of which one is chosen, by pointing or by arrow keys. */
@@ -258,8 +258,11 @@ function listbox(id, items, chosen, first = items.length - 1) {
   if (options.length) options[first].choose();
 }
 
-/** Shows what makes each subword of a translation. */
-function explain(sentence, translation) {
+/** Shows what makes each subword of the translation that is looked into, where a visitor wants to see it. */
+function explain() {
+  const sentence = shown.sentences[current];
+  if (!sentence || !byId("how").open) return;
+  const translation = sentence.translation || sentence.translations[0];
   const targets = parts(translation.tokens);
   const sources = [...parts(sentence.source_tokens), { text: "end", joined: false }];
   const split = sentence.source_tokens.length > health.longest_source;
@@ -450,7 +453,7 @@ async function start() {
   on("save", "click", save);
   on("previous", "click", () => look(current - 1));
   on("next", "click", () => look(current + 1));
-  on("how", "toggle", () => shown.sentences.length && look(current));
+  on("how", "toggle", explain);
   try {
     health = await ask("health");
     byId("source-language").textContent = ` in ${language(health.source_language)}`;
