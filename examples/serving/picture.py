@@ -9,7 +9,9 @@ import shutil
 
 from playwright.sync_api import expect, sync_playwright
 
-TEXT = "A young girl in a red coat is playing in the snow.\nTwo men are sitting on a bench."
+TEXT = """A young girl in a red coat is playing in the snow. Two men are sitting on a bench, talking to each other.
+
+A brown dog runs through the park with a ball in its mouth."""
 
 
 def main() -> None:
@@ -17,7 +19,7 @@ def main() -> None:
     parser.add_argument("address", help="of the server")
     parser.add_argument("--out", required=True, help="a PNG file")
     parser.add_argument("--text", default=TEXT)
-    parser.add_argument("--point-at", type=int, default=-2, help="which part of the first translation (default: -2)")
+    parser.add_argument("--point-at", type=int, default=5, help="which word of the translation (default: 5)")
     parser.add_argument("--width", type=int, default=900, help="of the window (default: %(default)s)")
     parser.add_argument("--dark", action="store_true")
     args = parser.parse_args()
@@ -26,12 +28,11 @@ def main() -> None:
         scheme = "dark" if args.dark else "light"
         page = browser.new_page(viewport={"width": args.width, "height": 600}, color_scheme=scheme)
         page.goto(args.address)
-        page.get_by_label("Text").fill(args.text)
-        expect(page.locator("#results > li")).to_have_count(len(args.text.split("\n")), timeout=60_000)
-        parts = page.locator("#target .token")
-        chosen = parts.nth(args.point_at % parts.count())
-        chosen.hover()
-        expect(chosen).to_have_attribute("aria-selected", "true")
+        page.get_by_role("textbox", name="Text in").fill(args.text)
+        words = page.locator("#translation .word")
+        expect(words.first).to_be_visible(timeout=60_000)
+        words.nth(args.point_at % words.count()).hover()
+        page.get_by_text("How it works").click()
         expect(page.locator("#told")).to_contain_text("Layer 1")
         page.screenshot(path=args.out, full_page=True)
 

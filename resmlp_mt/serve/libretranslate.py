@@ -1,6 +1,7 @@
 """LibreTranslate's interface, so that its clients work with this server: what they ask, and what they are answered."""
 
 import functools
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -19,6 +20,7 @@ from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translation
 
 AUTO = "auto"
+END_TAG = re.compile(r"</[A-Za-z][A-Za-z0-9]*\s*>")
 NAMES = {"cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 NAMES |= {"nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "uk": "Ukrainian"}
 
@@ -32,7 +34,9 @@ class LibreTranslateRequest(BaseModel):
         description=f"The model's source language, or {AUTO}: then a text of the target language comes back."
     )
     target: str = Field(description="The model's target language.")
-    format: Literal["text", "html"] = "text"
+    format: Literal["text", "html"] | None = Field(
+        None, description="Without it: html where there is an end tag, as </b>."
+    )
     alternatives: int = Field(0, ge=0, description="How many other translations to give.")
     prefix: str | None = Field(None, description="As in options, as the next two; LibreTranslate has none of them.")
     glossary: dict[str, str | list[str]] = {}
@@ -150,7 +154,7 @@ class LibreTranslate:
             return same
         if (source, asked.target) != (self._source, self._target):
             raise HTTPException(400, f"{asked.target} is not available as a target language from {source}")
-        return document_of(text, asked.format, source)
+        return document_of(text, asked.format or ("html" if END_TAG.search(text) else "text"), source)
 
 
 @functools.cache

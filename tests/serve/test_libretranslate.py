@@ -35,6 +35,7 @@ def asking(**fields):
 def test_libretranslatepy(guarded):
     api = libretranslatepy.LibreTranslateAPI(guarded, TOKEN)
     assert api.translate(ENGLISH, "en", "de") == TURNED
+    assert api.translate("a <b>b</b> & c", "en", "de") == "c &amp; <b>b</b> a"  # it has no format to give
     assert [each["code"] for each in api.languages()] == ["en", "de"]
     assert [each["name"] for each in api.languages()] == ["English", "German"]
     for text, language in (ENGLISH, "en"), (GERMAN, "de"):
@@ -57,7 +58,7 @@ def test_deep_translator(guarded):
         return deep_translator.LibreTranslator("en", target, key, custom_url=guarded)
 
     assert translator().translate(ENGLISH) == TURNED
-    assert translator().translate_batch(["a b", "Grüße & c"]) == ["b a", "c & Grüße"]
+    assert translator().translate_batch(["a b", "Grüße & <b>c"]) == ["b a", "<b>c & Grüße"]
     with pytest.raises(deep_translator.exceptions.AuthorizationException):
         translator(key="another token, a wrong one").translate("a")
     with pytest.raises(deep_translator.exceptions.ServerException):

@@ -96,7 +96,9 @@ def test_how_it_works(page):
     text(page).fill("two dogs")
     expect(words(page)).to_have_count(2)
     expect(parts(page)).to_have_count(0)
+    words(page).nth(1).hover()
     page.get_by_text("How it works").click()
+    expect(page.locator("#word")).to_contain_text("“two”")  # is still the chosen word
     for at, strongest in enumerate(["dogs", "two"]):
         parts(page).nth(at).hover()
         expect(page.locator("#told")).to_contain_text(f"attends to {strongest} 100 %")
@@ -137,7 +139,7 @@ def test_by_keyboard(page):
     tab("Translation in German", "Translate", "Kind of text", "Open a file", "Copy")
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_have_text("Copied.")
-    tab("Save", "Next sentence", "one")
+    tab("Save", "Words that must be said, or not", "Next sentence", "three")
     for key, name in {"Home": "three", "ArrowRight": "two", "ArrowLeft": "three", "End": "one"}.items():
         page.keyboard.press(key)
         expect(page.get_by_role("option", name=name, selected=True)).to_be_focused()
@@ -186,6 +188,17 @@ def test_a_file_is_dropped_translated_copied_and_saved(page, name, kind, content
     stem, dot, end = name.rpartition(".")
     assert download.value.suggested_filename == (f"{stem}.de.{end}" if dot else "y.de.txt")
     assert download.value.path().read_text() == turned
+
+
+def test_words_that_must_or_must_not_come_out(page):
+    page.get_by_text("Words that must be said, or not").click()
+    page.get_by_label("Glossary").fill("two = zwei\n\nbad line\na cat=Katze")
+    page.get_by_label("Words to avoid").fill("dog, big cat")
+    with page.expect_request("**/translate") as asked:
+        text(page).fill("two dogs")
+    options = asked.value.post_data_json["options"]
+    assert options["glossary"] == {"two": "zwei", "a cat": "Katze"} and options["avoid"] == ["dog", "big cat"]
+    expect(translation(page)).to_have_text("dogs two")
 
 
 def test_a_file_is_opened(page, tmp_path):

@@ -74,6 +74,14 @@ let asking = new AbortController();
 let timer;
 const newest = counter();
 
+/** How it is to be translated, with the words that must or must not come out. */
+function options() {
+  const terms = byId("glossary").value.split("\n").map((line) => line.split("=").map((each) => each.trim()));
+  const glossary = Object.fromEntries(terms.filter(([term, translation]) => term && translation));
+  const avoid = byId("avoid").value.split(",").map((each) => each.trim()).filter(Boolean);
+  return { ...OPTIONS, glossary, avoid };
+}
+
 async function translate() {
   clearTimeout(timer);
   asking.abort(); // the server drops what nobody waits for
@@ -91,7 +99,7 @@ async function translate() {
     const { documents } = await ask("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ texts: [text], format: byId("kind").value, options: OPTIONS }),
+      body: JSON.stringify({ texts: [text], format: byId("kind").value, options: options() }),
       signal: asking.signal,
     });
     if (!isLast()) return;
@@ -194,7 +202,7 @@ function look(number, word) {
     const names = from.map((source) => `“${sources[source].textContent}”`);
     const made = names.length ? `made from ${names.join(" and ")}` : "made from no word alone";
     byId("word").textContent = `“${text}”: ${made}; the model is ${percent(Math.exp(score))} sure.`;
-  }, word);
+  }, word ?? 0);
   translation.words.forEach(([, score], at) => (byId("words").children[at].style.backgroundColor = doubt(score)));
   byId("others").replaceChildren(...sentence.translations.map((each, rank) => {
     const button = element("button", "", "translation");
@@ -216,7 +224,7 @@ function look(number, word) {
     line.append(button);
     return line;
   }));
-  if (byId("how").open) explain(sentence, translation);
+  explain();
 }
 
 /** Fills a listbox with parts of which one is chosen, by pointing or by arrow keys. */
@@ -250,8 +258,11 @@ function listbox(id, items, chosen, first = items.length - 1) {
   if (options.length) options[first].choose();
 }
 
-/** Shows what makes each subword of a translation. */
-function explain(sentence, translation) {
+/** Shows what makes each subword of the translation that is looked into, where a visitor wants to see it. */
+function explain() {
+  const sentence = shown.sentences[current];
+  if (!sentence || !byId("how").open) return;
+  const translation = sentence.translation || sentence.translations[0];
   const targets = parts(translation.tokens);
   const sources = [...parts(sentence.source_tokens), { text: "end", joined: false }];
   const split = sentence.source_tokens.length > health.longest_source;
@@ -404,10 +415,12 @@ function language(code) {
 
 async function start() {
   const on = (id, event, job) => byId(id).addEventListener(event, job);
-  on("source", "input", (event) => {
-    clearTimeout(timer);
-    if (!event.isComposing) timer = setTimeout(translate, PAUSE);
-  });
+  for (const each of ["source", "glossary", "avoid"]) {
+    on(each, "input", (event) => {
+      clearTimeout(timer);
+      if (!event.isComposing) timer = setTimeout(translate, PAUSE);
+    });
+  }
   on("source", "compositionend", () => {
     timer = setTimeout(translate, PAUSE);
   });
@@ -440,7 +453,7 @@ async function start() {
   on("save", "click", save);
   on("previous", "click", () => look(current - 1));
   on("next", "click", () => look(current + 1));
-  on("how", "toggle", () => shown.sentences.length && look(current));
+  on("how", "toggle", explain);
   try {
     health = await ask("health");
     byId("source-language").textContent = ` in ${language(health.source_language)}`;
