@@ -35,6 +35,7 @@ class FakeTranslator:
         return words
 
     def translate_encoded(self, texts, options):
+        self.options = options
         self.batches.append([" ".join(words) for words in texts])
         self.begun.set()
         assert self.gate.wait(60)
@@ -84,10 +85,10 @@ class Client:
 
 
 @contextlib.contextmanager
-def serving(translator, limits=None, access=None):
+def serving(translator, limits=None, access=None, glossary=()):
     """A client of a server that runs in a thread, and the server."""
     with listening("127.0.0.1", 0) as listener:
-        server = server_of(translator, limits or Limits(longest_wait=0), access or Access())
+        server = server_of(translator, limits or Limits(longest_wait=0), access or Access(), glossary)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -82,6 +82,18 @@ def test_a_list_alternatives_and_a_language_to_be_told(client):
     assert marked == 'c &amp; <a href="x">b</a> a<br>'
 
 
+def test_words_that_must_or_must_not_come_out():
+    translator = FakeTranslator()
+    with serving(translator, glossary=(("a", "b"),)) as (client, _):
+        own = {"texts": ["a b"], "options": {"glossary": {"x": ["y", "z"]}, "avoid": ["w"], "prefix": "p"}}
+        for body in own, asking(**own["options"]):
+            assert client.ask(body=body).status == 200
+            found = translator.options
+            assert (found.glossary, found.avoid, found.prefix) == ((("x", "y", "z"),), ("w",), "p")
+        for body in {"texts": ["a b"]}, asking():  # the server's
+            assert client.ask(body=body).status == 200 and translator.options.glossary == (("a", "b"),)
+
+
 def test_a_form(client):
     form = "application/x-www-form-urlencoded; charset=utf-8"
     body = urlencode(asking(q="ü + b", alternatives="1")).encode()

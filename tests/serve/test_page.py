@@ -101,7 +101,7 @@ def test_how_it_works(page):
     expect(page.locator("#word")).to_contain_text("“two”")  # is still the chosen word
     for at, strongest in enumerate(["dogs", "two"]):
         parts(page).nth(at).hover()
-        expect(page.locator("#told")).to_contain_text(f"attends to {strongest} 100 %")
+        expect(page.locator("#told")).to_contain_text(f"depends on {strongest} 100 %")
         colors = shades(page, "#attended .token")
         assert [color != colors[-1] for color in colors] == [strongest == "two", strongest == "dogs", False]
         rows = page.locator(".matrix tbody tr")
@@ -110,7 +110,7 @@ def test_how_it_works(page):
     plus, minus = (rows.nth(head).locator("td").first.get_attribute("style") for head in range(HEADS))
     assert "--plus" in plus and "--minus" in minus
     expect(page.locator("figcaption").nth(1)).to_have_text("Layer 2 has no matrix A.")
-    expect(page.get_by_role("list", name="What it attends to in the text")).to_be_visible()
+    expect(page.get_by_role("list", name="What it depends on in the text")).to_be_visible()
     expect(page.get_by_role("region", name="A closer look")).to_be_visible()
 
 

@@ -4,7 +4,7 @@
 const PAUSE = 250; // milliseconds without a key, after which the text is translated
 const NAMED = 3; // positions that the words about a layer name
 const REACH = 1000; // characters of tags and the like between two words of a sentence
-const OPTIONS = { n_best: 3, too_long: "split", alignment: true };
+const OPTIONS = { n_best: 3, too_long: "split", alignment: true, alignment_by: "omission" };
 const ENDINGS = { ".html": "html", ".htm": "html", ".md": "markdown", ".srt": "srt" }; // of files; others are plain text
 
 const byId = (id) => document.getElementById(id);
@@ -294,8 +294,8 @@ function attend(sources, weights) {
       return made;
     }),
   );
-  if (!weights) return "this model tells no attention.";
-  return `attends to ${strongest(weights).map((at) => `${sources[at].text} ${percent(weights[at])}`).join(", ")}.`;
+  if (!weights) return "what it depends on is not told.";
+  return `depends on ${strongest(weights).map((at) => `${sources[at].text} ${percent(weights[at])}`).join(", ")}.`;
 }
 
 /** Indices of the largest weights, the largest first. */
