@@ -11,6 +11,7 @@ from resmlp_mt.serve.settings import Access, Limits
 
 libretranslatepy = pytest.importorskip("libretranslatepy", reason="needs libretranslatepy")
 deep_translator = pytest.importorskip("deep_translator", reason="needs deep-translator")
+pytest.importorskip("py3langid", reason="needs py3langid")
 TOKEN = "sixteen-letters!"
 ENGLISH, GERMAN = "Two dogs are running on the beach.", "Zwei Hunde laufen über den Strand."
 TURNED = "beach. the on running are dogs Two"
