@@ -122,7 +122,7 @@ def expected(each: Field, value: Any) -> str | None:
         return f"something like {each.default!r}"
     if "choices" in about and value not in about["choices"]:
         return f"one of {', '.join(about['choices'])}"
-    if value and "names" in about and not set(value.split(",")) <= set(about["names"]):
+    if "names" in about and value and not set(str(value).split(",")) <= set(about["names"]):
         return f"names with commas between, each one of {', '.join(about['names'])}"
     if isinstance(value, int | float) and not (about["fits"](value) and abs(value) < LARGEST):
         return about["expected"]
