@@ -39,7 +39,9 @@ ACTIVATIONS = {
 
 def token_mixing(p, name, x, causal, options):
     """x: T vectors. z_t = x_t + Aff( mixed_t ), where mixed is a mixture of the Aff(x_s); x itself without mixing."""
-    kind = options["token_mixing"]
+    side, _, number, *_ = name.split(".")
+    kinds = options[f"mixing_of_{side}_layers"].split(",")  # one for all, or one for each
+    kind = kinds[int(number) if len(kinds) > 1 else 0] or options["token_mixing"]
     if kind == "none":
         return x
     own = {"heads": options["mixing_heads"]} | {

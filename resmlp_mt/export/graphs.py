@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
@@ -51,39 +52,40 @@ class DecoderStep(nn.Module):
 
     def __init__(self, model: EncoderDecoder):
         super().__init__()
-        self.decoder = model.decoder
+        self.decoder, self.channels = model.decoder, kept_channels(model)
 
     def forward(self, previous: Tensor, past: Tensor, *source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One step of R beams, those of a sentence one after another; at first of ``</s>``, with T = 0.
 
         Args:
             previous: the last token of each beam, R
-            past: L x T x R x C
+            past: L x T x R x C; a layer that keeps fewer channels has zeros behind them
             source: what ``EncoderGraph`` gave
 
         Returns:
             log-probabilities R x V; the longer past; the last layer's cross-attention, the mean of its heads, R x S
         """
         layers = len(self.decoder.layers)
-        memories = [Memory(past[number]) for number in range(layers)]
+        memories = [Memory(past[number, ..., :channels]) for number, channels in enumerate(self.channels)]
         state = GraphState(source, memories, past.size(1)).by_layer()
         scores, attentions = self.decoder.step(previous.unsqueeze(1), state, (layers - 1,))
-        for layer, memory in zip(self.decoder.layers, memories, strict=True):
+        longer = []
+        for layer, memory, channels in zip(self.decoder.layers, memories, self.channels, strict=True):
             if layer.mixing is None:
-                memory.remember(past.new_zeros(1, past.size(2), past.size(3)))
+                memory.remember(past.new_zeros(1, past.size(2), channels))
+            longer.append(F.pad(memory.all(), [0, max(self.channels) - channels]))
         last = attentions[-1]
         assert last is not None  # check_graphs
-        return scores[:, 0].log_softmax(-1), torch.stack([memory.all() for memory in memories]), last.mean(0)[:, 0]
+        return scores[:, 0].log_softmax(-1), torch.stack(longer), last.mean(0)[:, 0]
 
 
-def kept_channels(model: EncoderDecoder) -> int:
-    """Channels that the mixing of a layer remembers of a position."""
+def kept_channels(model: EncoderDecoder) -> list[int]:
+    """Channels that the mixing of each layer remembers of a position; 1 of a layer without a mixing."""
     end = torch.tensor([[END]])
     state = model.decoder.start(*model.encoder(end))
     state.memories = [Memory() for _ in state.memories]
     model.decoder.step(end, state)
-    kept = [memory for memory in state.memories if memory.positions]
-    return kept[0].all().size(2) if kept else model.cfg.decoder.dim
+    return [memory.all().size(2) if memory.positions else 1 for memory in state.memories]
 
 
 @torch.no_grad()
@@ -99,7 +101,7 @@ def write_graphs(folder: Path, model: EncoderDecoder) -> None:
     encoder = EncoderGraph(model)
     known = encoder(source)
     _write(folder / ENCODER, encoder, (source,), {"source": ["B", "S"]}, SOURCE)
-    past = torch.zeros(model.cfg.decoder_layers, 3, 6, kept_channels(model))
+    past = torch.zeros(model.cfg.decoder_layers, 3, 6, max(kept_channels(model)))
     _write(folder / STEP, DecoderStep(model), (torch.full((6,), END), past, *known), STEP_INPUTS, STEP_OUTPUTS)
 
 

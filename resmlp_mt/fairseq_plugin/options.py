@@ -1,6 +1,7 @@
 """The model's options: a field each, from which fairseq's command line, the checks and the presets are made."""
 
 import os
+from collections import Counter
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from typing import Any
 
@@ -126,11 +127,10 @@ def apply_preset(args: Any, name: str) -> None:
 
 
 MEANINGLESS = {  # options of fairseq's Transformer that this model does not have
-    # positional embeddings: off unless --token-positional-embeddings, as A knows the positions
-    "no_token_positional_embeddings",
+    "no_token_positional_embeddings",  # off unless --token-positional-embeddings, as A knows the positions
     # LayerNorm: --norm says whether and where there is any
     *("normalize_before", "layernorm_embedding", "no_decoder_final_norm", "export"),
-    *("cross_self_attention", "xformers_att_config"),  # self-attention: there is none
+    *("cross_self_attention", "xformers_att_config"),  # fairseq's self-attention: there is none
     # adaptive input embeddings: fairseq's translation Transformer has none either
     *("adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj"),
     # for loading a trained model with fewer layers: fairseq reads them from --model-overrides only
@@ -237,7 +237,6 @@ def check_options(args: Any, target_symbols: int) -> None:
 
     wrong = problem({name: getattr(args, name) for name in ALL}, ALL)
     require(wrong is None, wrong)
-    dim = args.decoder_embed_dim
     for name, heads in ("encoder", "mixing"), ("decoder", "mixing"), ("decoder", "decoder_attention"):
         width, parts = getattr(args, f"{name}_embed_dim"), getattr(args, f"{heads}_heads")
         spelled = f"--{heads.replace('_', '-')}-heads {parts}"
@@ -245,7 +244,7 @@ def check_options(args: Any, target_symbols: int) -> None:
         idle = getattr(args, f"{name}_learned_pos", False) and not args.token_positional_embeddings
         require(not idle, f"--{name}-learned-pos needs --token-positional-embeddings")
     if getattr(args, "share_all_embeddings", False) or getattr(args, "share_decoder_input_output_embed", False):
-        out = args.decoder_output_dim
+        out, dim = args.decoder_output_dim, args.decoder_embed_dim
         require(out == dim, f"shared embeddings need --decoder-output-dim {out} to equal --decoder-embed-dim {dim}")
     cutoff = getattr(args, "adaptive_softmax_cutoff", None)
     if cutoff is None:
@@ -261,9 +260,10 @@ def check_options(args: Any, target_symbols: int) -> None:
 def check_memory(sizes: ModelConfig) -> None:
     """Refuse a model that this machine cannot hold: the memory of A grows with the square of the positions."""
     sides = (sizes.encoder, sizes.encoder_layers), (sizes.decoder, sizes.decoder_layers)
+    layers = Counter(replace(side.of_layer(n), causal=False) for side, count in sides for n in range(count))
     with torch.device("meta"):  # shapes without values; embeddings and triangles would import sympy, 66 MB
-        mixings = [(TOKEN_MIXINGS[side.token_mixing](replace(side, causal=False)), layers) for side, layers in sides]
-    needs = sum(4 * layers * each.numel() for mixing, layers in mixings if mixing for each in mixing.parameters())
+        mixings = [(TOKEN_MIXINGS[layer.token_mixing](layer), times) for layer, times in layers.items()]
+    needs = sum(4 * times * each.numel() for mixing, times in mixings if mixing for each in mixing.parameters())
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     given = f"--max-source-positions {sizes.encoder.positions}, --max-target-positions {sizes.decoder.positions}"
     told = f"A needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB"

@@ -21,7 +21,7 @@ def option(default: Any, help: str, **more: Any) -> Any:
     """A field that a user sets, maybe with another ``name`` on the command line.
 
     It has ``choices``, or ``fits`` says whether a value is possible and ``expected``, in words, which ones are;
-    ``mixings`` are the kinds of mixing that it is for.
+    ``mixings`` are the kinds of mixing that it is for; a list with commas between has ``names`` to choose from.
     """
     return field(default=default, metadata={"help": help, **more})
 
@@ -62,6 +62,13 @@ class LayerConfig:
         "convolution, conv (of all channels), depthwise or separable (depthwise, then a linear layer over channels)",
         choices=TOKEN_MIXINGS,
     )
+    mixing_of_encoder_layers: str = option(
+        "",
+        "names as --token-mixing has them, with commas between, one for each layer of the encoder, or one for all of "
+        "them, instead of --token-mixing: gated,gated,attention",
+        names=TOKEN_MIXINGS,
+    )
+    mixing_of_decoder_layers: str = option("", "the same for the decoder", names=TOKEN_MIXINGS)
     mixing_heads: int = option(
         1, "groups of channels, each with an A of its own (the paper: 1)", mixings=OF_HEADS, **FROM_1
     )
@@ -92,10 +99,12 @@ class LayerConfig:
 
     def of_layer(self, number: int) -> "LayerConfig":
         """Those of one layer of a stack, counted from 0: DynamicConv's kernels are 3, 7, 15, 31, 31, ... wide."""
-        if self.token_mixing != "dynamic":
-            return self
-        widened = (self.mixing_kernel + 1) * 2**number - 1
-        return replace(self, mixing_kernel=min(widened, max(WIDEST, self.mixing_kernel)))
+        kinds = (self.mixing_of_decoder_layers if self.causal else self.mixing_of_encoder_layers).split(",")
+        kind = kinds[number % len(kinds)] or self.token_mixing
+        if kind != "dynamic":
+            return replace(self, token_mixing=kind)
+        widened = min((self.mixing_kernel + 1) * 2**number - 1, max(WIDEST, self.mixing_kernel))
+        return replace(self, token_mixing=kind, mixing_kernel=widened)
 
 
 # The fields that a user sets, by their names on the command line.
@@ -113,24 +122,38 @@ def expected(each: Field, value: Any) -> str | None:
         return f"something like {each.default!r}"
     if "choices" in about and value not in about["choices"]:
         return f"one of {', '.join(about['choices'])}"
+    if "names" in about and value and not set(str(value).split(",")) <= set(about["names"]):
+        return f"names with commas between, each one of {', '.join(about['names'])}"
     if isinstance(value, int | float) and not (about["fits"](value) and abs(value) < LARGEST):
         return about["expected"]
     return None
 
 
-def problem(values: dict[str, Any], options: dict[str, Field] = OPTIONS) -> str | None:
+def problem(values: dict[str, Any], options: dict[str, Field]) -> str | None:
     """What is wrong with options, by their names on the command line: one of them, its value and what to give."""
-    mixing = values["token_mixing"]
     for name, each in options.items():
-        value, spelled = values[name], f"--{name.replace('_', '-')}"
-        wanted, kinds = expected(each, value), each.metadata.get("mixings", BUILT_IN)
+        wanted = expected(each, values[name])
         if wanted:
             own = ", or the --user-dir that registers it" if name == "token_mixing" else ""
-            return f"{spelled} is {value!r}: give {wanted}{own}"
-        if value != each.default and mixing in BUILT_IN - set(kinds):
-            given = spelled if value is True else f"{spelled} {value}"
-            return f"{given} is for --token-mixing {' or '.join(kinds)}, not {mixing}"
+            return f"{spelled(name)} is {values[name]!r}: give {wanted}{own}"
+    mixings: list[str] = []
+    for side in "encoder", "decoder":
+        listed, layers = values[f"mixing_of_{side}_layers"].split(","), values[f"{side}_layers"]
+        mixings += [each or values["token_mixing"] for each in listed]
+        if len(listed) not in (1, layers):
+            one = f"give {layers}, as --{side}-layers says, or one for all"
+            return f"--mixing-of-{side}-layers {','.join(listed)} is for {len(listed)} layers: {one}"
+    for name, each in options.items():
+        value, kinds = values[name], each.metadata.get("mixings", BUILT_IN)
+        if value != each.default and BUILT_IN.issuperset(mixings) and not set(kinds) & set(mixings):
+            given = spelled(name) if value is True else f"{spelled(name)} {value}"
+            return f"{given} is for --token-mixing {' or '.join(kinds)}, not {', '.join(dict.fromkeys(mixings))}"
     return None
+
+
+def spelled(name: str) -> str:
+    """An option as it is given."""
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)

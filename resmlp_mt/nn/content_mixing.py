@@ -76,7 +76,7 @@ class SoftmaxMixing(ContentMixing):
 
     def by_head(self, x: Tensor) -> Tensor:
         """``T x B x C -> B x H x T x C/H``"""
-        return x.unflatten(-1, (self.heads, -1)).permute(1, 2, 0, 3)
+        return x.reshape(x.size(0), x.size(1), self.heads, -1).permute(1, 2, 0, 3)  # ONNX: unflatten keeps no size free
 
     def scores(self, own: Tensor, memory: Memory) -> Tensor:
         """Scores of what the new positions read, ``B x H x S x T``, by the part that is not kept, B x H x S x C/H."""

@@ -22,6 +22,7 @@ KINDS = [
     {"mixing_relative": True, "mixing_heads": 1},
     {"decoder_positions": "learned"},
     GATED,
+    {**GATED, "mixing_of_encoder_layers": "gated,attention", "mixing_of_decoder_layers": "ssru,gated"},
     *(
         {"token_mixing": kind, "layerscale_init": 0.5}
         for kind in ("ema", "dynamic", "ssru", "synthesizer", "attention")

@@ -16,8 +16,9 @@ from resmlp_mt.translate.search import LEAST, search
 
 
 @pytest.mark.timeout(900)
-def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache):
-    model, _, _ = load(make(tmp_path / "folder", more=LEAST, **GATED))
+@pytest.mark.parametrize("options", [GATED, {"token_mixing": "ssru", "layerscale_init": 0.5}], ids=["gated", "ssru"])
+def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache, options):
+    model, _, _ = load(make(tmp_path / "folder", more=LEAST, **options))
     fold_(model)
     lower_precision_(model, "int8", ("output_projection",))
     both = compiled_model(model, "int8", shortlist=True)

@@ -13,7 +13,7 @@ from resmlp_mt.text.tokenizer import SPECIAL, TextSettings
 from resmlp_mt.translate import model_folder
 
 GENERATION = {"num_beams": 4, "length_penalty": 1.0, "max_length": 64}
-SOME = "no mixing", "heads and relative", "gated with a band", "layernorm", "sinusoidal positions"
+SOME = "no mixing", "heads and relative", "gated with a band", "mixed", "layernorm", "sinusoidal positions"
 VARIANTS = {**KINDS, **{name: OPTIONS[name] for name in SOME}}
 
 

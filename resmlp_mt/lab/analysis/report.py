@@ -63,7 +63,7 @@ def read(path: Path) -> Reading:
     model = model_of(path, checkpoint)
     mixings = matrices.mixing_matrices(model)
     if not mixings:
-        raise UserError(f"{path}: --token-mixing {model.cfg.token_mixing} is no matrix over positions: no A to draw")
+        raise UserError(f"{path}: the token mixing of no layer is a matrix over positions: no A to draw")
     updates = checkpoint["optimizer_history"][-1].get("num_updates", 0)
     used = matrices.used_part(checkpoint, mixings)
     return Reading(path, architecture, updates, mixings, matrices.sparsity_over_channels(model), used)

@@ -38,6 +38,7 @@ MODELS = {
     "conv of 5 positions": (*RESMLP, "--token-mixing", "conv", "--mixing-kernel", "5"),
     "heads and relative": (*RESMLP, "--mixing-heads", "4", "--mixing-relative"),
     "gated with a band": (*RESMLP, "--token-mixing", "gated", "--mixing-heads", "4", "--mixing-band", "3"),
+    "mixed": (*RESMLP, "--mixing-of-encoder-layers", "ema,gated,attention", "--mixing-of-decoder-layers", "ssru"),
     "mixer": ("mixer_transformer", *RESMLP[1:]),
     "transformer": (
         "transformer_wmt_en_de", *SIZES, "--encoder-attention-heads", "2", "--encoder-layers", "1",

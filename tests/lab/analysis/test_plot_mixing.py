@@ -148,7 +148,7 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tmp
 
     refused(r"transformer\.pt: no matrix A over positions in this transformer_iwslt_de_en", "transformer.pt")
     refused(r"smaller\.pt: not the matrices of .*checkpoint9\.pt", saved.name, "smaller.pt")
-    refused(r"mlp\.pt: --token-mixing mlp is no matrix over positions", "mlp.pt")
+    refused(r"mlp\.pt: the token mixing of no layer is a matrix", "mlp.pt")
     refused(r"--length 65: the model has 64 positions: give 2 to 64", saved.name, options=("--length", 65))
     with pytest.raises(UserError, match=r"^--out \S+: is no folder: choose another name"):
         plot_mixing(saved, "--out", saved)
