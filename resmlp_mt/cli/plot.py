@@ -79,9 +79,9 @@ def _plot(args: argparse.Namespace) -> None:
 
 def _plot_training(args: argparse.Namespace) -> None:
     check_files([args.out], args.logs, "plot-training")
-    from resmlp_mt.lab.trainings.log import draw_curves, read_curves
+    from resmlp_mt.lab.trainings.log import draw_curves, read_log
 
-    runs = {name: read_curves(path) for name, path in _names_of(args.logs).items()}
+    runs = {name: read_log(path) for name, path in _names_of(args.logs).items()}
     draw_curves(runs, args.out)
     for name, curves in runs.items():
         print(f"{name}: {max(curves.training):,.0f} updates")

@@ -13,7 +13,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.lab.trainings import queue
-from resmlp_mt.lab.trainings.log import check_updates
+from resmlp_mt.lab.trainings.log import read_log
 
 UPDATES = "{updates}"  # what ``${updates}`` is in options until a row is known
 
@@ -154,7 +154,7 @@ class RowFolder(queue.TrainingFolder):
         return self.is_trained and search == self.recipe.search_options and self.translation.is_file()
 
     def progress(self) -> str:
-        epoch = check_updates(self.log, self.recipe.updates_per_epoch)
+        epoch = read_log(self.log).check_updates(self.recipe.updates_per_epoch)
         return f"epoch {epoch} of {self.recipe.epochs_of(self.name)}" if epoch else ""
 
     def after(self, held: IO[str], stop: Event) -> None:

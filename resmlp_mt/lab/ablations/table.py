@@ -1,7 +1,6 @@
 """``ablate``: train what is not finished; the figures of a table's rows as text, Markdown, JSON and pictures."""
 
 import argparse
-import json
 import shlex
 import statistics
 import sys
@@ -20,7 +19,7 @@ from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts
-from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, draw_curves, read_curves, read_training
+from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
 from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
 from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
@@ -253,11 +252,12 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
     texts = {(row.name, row.seed): running_text(row.translation, len(expected), language) for row in finished}
     figures = []
     for row in finished:
-        check_updates(row.log, recipe.updates_per_epoch)
+        log = read_log(row.log)
+        log.check_updates(recipe.updates_per_epoch)
         text, bootstrap = texts[row.name, row.seed], None
         if row.name != recipe.baseline and (recipe.baseline, row.seed) in texts:
             bootstrap = paired_bootstrap(text, texts[recipe.baseline, row.seed], expected, language)
-        options, training = " ".join(recipe.own_options(row.name)), read_training(row.log, recipe.epochs_of(row.name))
+        options, training = " ".join(recipe.own_options(row.name)), log.figures(recipe.epochs_of(row.name))
         scores, seconds = detokenized_scores(text, expected, language), row.processor_seconds
         figures.append(Figures(row.name, row.seed, options, training, seconds, row.trained, scores, bootstrap))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"
@@ -348,21 +348,12 @@ def save(table: Table, rows: list[RowFolder], out: Path) -> None:
     if drawing.has_matplotlib():
         pictures = drawn
         draw(table, out / pictures[0])
-        draw_curves({row.label: read_curves(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
+        draw_curves({row.label: read_log(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
     else:
         print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
     write_json(out / as_json, table.as_json())
     with atomic_write(out / markdown) as stream:
         stream.write(table.as_markdown(pictures))
-
-
-def recorded(recipe: Path) -> dict[str, float]:
-    """Processor seconds of a training of each row, by an earlier run's table beside the recipe; nothing without one."""
-    try:
-        rows = json.loads(recipe.with_suffix(".json").read_text(encoding="utf-8"))["figures"]
-        return {str(row["name"]): float(row["processor_seconds"]) for row in rows}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
 
 
 def run(args: argparse.Namespace) -> None:
@@ -387,7 +378,7 @@ def run(args: argparse.Namespace) -> None:
 
     failed = []
     if not args.table:
-        failed = train_all([row for row in rows if row.name in only], args.jobs, retrain, recorded(args.recipe))
+        failed = train_all([row for row in rows if row.name in only], args.jobs, retrain)
     table = make_table(recipe, rows, reference, about)
     save(table, rows, out)
     print(table.as_text())

@@ -21,7 +21,7 @@ from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sa
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings import queue
-from resmlp_mt.lab.trainings.log import Curves, read_curves
+from resmlp_mt.lab.trainings.log import read_log
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 
@@ -359,17 +359,11 @@ class Run:
 
 def read_run(cell: CellFolder, vocabulary: int) -> Run:
     """Read a finished cell; one that is no better than guessing has diverged."""
-    try:
-        curves = read_curves(cell.log)
-    except UserError:
-        if not cell.ended_by_itself():
-            raise
-        curves = Curves({}, {})  # before the first update was told
-    plan = cell.plan
-    epochs = {updates: told["update"] for updates, told in curves.training.items() if "update" in told}
+    log, plan = read_log(cell.log), cell.plan
+    epochs = {updates: told["update"] for updates, told in log.training.items() if "update" in told}
     last = max(epochs, default=1)
     tokens_an_update = plan.tokens * epochs.get(last, 0) / last
-    bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in curves.validation.items()}
+    bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in log.validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
     end = DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED

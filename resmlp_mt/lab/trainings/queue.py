@@ -319,14 +319,10 @@ class TrainingFolder:
         before = self.state.values.get("training")
         if before is None or before == self._training:
             return
-        changed = f"other data than {self.data} has now"
-        if before["data"] == self.sums:
-            then, now = _by_name(before["options"]), _by_name(self.options)
-            different = [name for name in {**then, **now} if then.get(name) != now.get(name)]
-            was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
-            changed = f"other options ({was}, now {now_is})"
+        changed = "options, see row.json" if before["data"] == self.sums else f"data than {self.data} has now"
         raise UserError(
-            f"{self.folder}: trained with {changed}: --retrain {self.name} trains it again, another --out keeps both"
+            f"{self.folder}: trained with other {changed}: --retrain {self.name} trains it again, another --out keeps "
+            "both"
         )
 
     def _train(self, held: IO[str], stop: Event, about: Mapping[str, str]) -> None:
@@ -367,12 +363,6 @@ class TrainingFolder:
         run(["fairseq_cli.generate", self.data, "--user-dir", USER_DIR, *words], output, log, held, stop)
 
 
-def _by_name(options: list[str]) -> dict[str, str]:
-    """Each option with its values; the last one of a kind counts."""
-    found = " ".join(options).replace(" --", "\n--").split("\n")
-    return {each.split()[0]: each for each in found}
-
-
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
     """The names that were given, all of which must be there."""
     for name in set(given) - set(names):
@@ -394,35 +384,28 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
 
 
-def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], jobs: int) -> float | None:
-    """About how many seconds trainings will take, by those of others, by name, and their mean; None without any."""
-    if not seconds:
-        return None
-    usual = statistics.mean(seconds.values())
-    return sum(seconds.get(each.name, usual) for each in waiting) / min(jobs, len(waiting) or 1)
-
-
 def train_all(
-    trainings: Sequence[TrainingFolder], jobs: int, retrain: frozenset[str], planned: Mapping[str, float]
+    trainings: Sequence[TrainingFolder], jobs: int, retrain: frozenset[str], planned: Mapping[str, float] | None = None
 ) -> list[str]:
     """Finish trainings in their order, ``jobs`` at a time, and tell of each as it ends; returns labels of the failed.
 
-    Those named by ``retrain`` are trained again. ``planned`` are processor seconds, by name, as far as known before.
+    Those named by ``retrain`` are trained again. ``planned`` are the seconds of each, by name; without them
+    all are taken to be alike.
     """
 
     def end(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
 
     def tell_time() -> None:
-        left = time_left(waiting, seconds, jobs)
-        how_long = "how long they take is known when one is finished" if left is None else f"about {duration(left)}"
+        done = [each.processor_seconds for each in trainings if each not in waiting and each.is_trained]
+        seconds = [planned[each.name] if planned else statistics.mean(done) for each in waiting if planned or done]
+        how_long = f", about {duration(sum(seconds) / min(jobs, len(seconds)))}" if seconds else ""
         if waiting:
-            print(f"to run: {len(waiting)} trainings, {jobs} at a time, {how_long}", flush=True)
+            print(f"to run: {len(waiting)} trainings, {jobs} at a time{how_long}", flush=True)
 
     signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
     about = {"rows at a time": str(jobs), **describe(threads=1, packages=())}
     waiting = [each for each in trainings if each.name in retrain or not each.is_trained]
-    seconds = {**planned, **{each.name: each.processor_seconds for each in trainings if each.is_trained}}
     tell_time()
     failed, stop = [], Event()
     with ThreadPoolExecutor(min(jobs, len(trainings) or 1)) as pool:
@@ -437,8 +420,6 @@ def train_all(
                     failed.append(each.label)
                 if each in waiting:
                     waiting.remove(each)
-                    if not error:
-                        seconds[each.name] = each.processor_seconds
                     tell_time()
         finally:  # also if it was interrupted
             stop.set()

@@ -1,6 +1,5 @@
 """The files of tables, and the folders of their rows, without a training."""
 
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -10,7 +9,6 @@ from fairseq import options
 import resmlp_mt.fairseq_plugin  # registers the models
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe
-from resmlp_mt.lab.trainings.queue import time_left
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "ablations"
 TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
@@ -109,10 +107,3 @@ def test_a_folder_without_a_record_of_its_files_is_neither_gone_on_with_nor_empt
         row.finish(Event(), anew, {})
     assert sorted(path.name for path in row.folder.iterdir() if path.name != ".lock") == before
     assert not row.finished
-
-
-def test_the_time_that_is_left_is_that_of_the_rows_before(row):
-    other = replace(row, name="relu")
-    assert time_left([row, other], {}, 1) is None
-    assert time_left([row, other], {"paper": 60.0, "broken": 30.0}, 2) == (60 + 45) / 2
-    assert time_left([row], {"paper": 60.0}, 4) == 60  # three jobs have nothing to do
