@@ -10,9 +10,8 @@ AVERAGED = """
 The result is for fairseq-generate, fairseq-interactive and from_pretrained. It holds no optimizer state: to train on
 from it, give fairseq-train --finetune-from-model. Only types that fairseq's own checkpoints hold are loaded.
 
-examples:
+example:
   resmlp-mt average --inputs checkpoints --num-epoch-checkpoints 5 --output checkpoints/avg.pt
-  resmlp-mt average --inputs a.pt b.pt --output ab.pt
 """
 CONTENTS = """
 written to --out, which appears whole:
@@ -33,9 +32,6 @@ written to FOLDER/onnx, which must not exist yet and appears whole, for --engine
   decoder_step.onnx   previous, past, keys, values, mask -> log_probabilities, longer_past, attention
 
 Before, the scores of searches are compared with PyTorch's.
-
-example:
-  resmlp-mt export onnx en-de
 """
 
 

@@ -33,8 +33,7 @@ class Search:
 class Recipe(queue.SharedSettings):
     """One table; ``reference`` is the text of the subset's target side.
 
-    With ``updates_per_epoch``, which is checked, ``${updates}`` is a row's whole budget in updates. If there are
-    ``seeds``, every row is trained once with each of them, and ``seed`` is not used.
+    ``${updates}`` in options is a row's whole budget in updates. ``seeds`` stand in the place of ``seed``.
     """
 
     baseline: str = MISSING  # the row that all others are compared with
@@ -60,7 +59,6 @@ class Recipe(queue.SharedSettings):
 
     @property
     def search_options(self) -> list[str]:
-        """The options of fairseq-generate."""
         return [*shlex.split(self.search), "--gen-subset", self.subset]
 
     @property
@@ -70,7 +68,6 @@ class Recipe(queue.SharedSettings):
         return f"{name}.md", f"{name}.json", f"{name}.png", "training.png"
 
     def training_options(self, row: str, seed: int) -> list[str]:
-        """The options of fairseq-train for a row, those apart that name files; later ones win."""
         source, target = self.langs
         return [
             *("--source-lang", source, "--target-lang", target, *shlex.split(self.batches)),
@@ -82,7 +79,6 @@ class Recipe(queue.SharedSettings):
         ]
 
     def own_options(self, row: str) -> list[str]:
-        """A row's own options of fairseq-train."""
         return self._words(row, self.rows[row] or "")
 
     def _words(self, row: str, options: str) -> list[str]:
@@ -91,7 +87,6 @@ class Recipe(queue.SharedSettings):
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read the file of a table."""
     recipe = queue.read_settings(path, Recipe, updates=UPDATES)
     queue.check_folder_names(path, "rows", recipe.rows)
     queue.check_folder_names(path, "subset", [recipe.subset])  # part of a file's name
@@ -115,7 +110,6 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def _search(path: Path, recipe: Recipe) -> Search:
-    """The search of a recipe, checked."""
     search = queue.checked(path, "tune", Search, recipe.tune)
     queue.check_numbers(path, "tune: rounds", search.rounds)
     for row, choices in search.space.items():
@@ -144,7 +138,6 @@ class RowFolder(queue.TrainingFolder):
 
     @property
     def translation(self) -> Path:
-        """What fairseq-generate printed."""
         return self.folder / f"{self.recipe.subset}.txt"
 
     @property

@@ -34,8 +34,6 @@ class Trial(RowFolder):
 
 @dataclass(frozen=True)
 class Result:
-    """A trial in one round."""
-
     row: str
     trial: int  # 1: the row's options as they stand
     options: str  # what was chosen for it, beside the row's own

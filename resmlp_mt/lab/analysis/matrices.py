@@ -83,12 +83,10 @@ class MixingMatrix:
         return everywhere.tril() if self.causal else everywhere
 
     def up_to(self, length: int) -> "MixingMatrix":
-        """The first positions alone."""
         return replace(self, weights=self.weights[:, :length, :length])
 
 
 def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
-    """Side, number and module of each layer."""
     for side in SIDES:
         for number, layer in enumerate(getattr(model, side).layers, start=1):
             yield side, number, layer
@@ -128,7 +126,6 @@ class Profile:
 
 
 def profiles(mixing: MixingMatrix) -> list[Profile]:
-    """The profile of each head."""
     offsets = np.arange(1 - mixing.length, 1 if mixing.causal else mixing.length)
     found = []
     for matrix in mixing.weights.double().numpy():
@@ -188,7 +185,6 @@ class UsedPart:
 
 
 def used_part(checkpoint: Mapping[str, Any], mixings: Sequence[MixingMatrix]) -> UsedPart:
-    """By the best that a checkpoint has to go by."""
     if lengths := _lengths(squared_gradients(checkpoint), mixings, SHARE):
         return UsedPart(lengths, BY_GRADIENT)
     # b starts at zero, and b of a position gets a gradient just where a sentence has that position
@@ -299,7 +295,6 @@ class TextBand:
 
 
 def bands_of(model: ResMLPTransformerModel) -> dict[tuple[str, int], Band]:
-    """Every band of a model, by side and layer."""
     return {
         (side, number): layer.mixing.mixing.band
         for side, number, layer in layers_of(model)

@@ -70,7 +70,6 @@ def read(path: Path) -> Reading:
 
 
 def read_series(paths: Sequence[Path]) -> list[Reading]:
-    """Read checkpoints of one model, oldest first."""
     readings = [read(path) for path in paths]
     layouts = [[(mixing.key, mixing.weights.shape) for mixing in reading.mixings] for reading in readings]
     for reading, layout in zip(readings, layouts, strict=True):
@@ -107,7 +106,6 @@ class Report:
             self.names = [str(reading.path.with_suffix("")) for reading in readings]
 
     def files(self) -> dict[str, bytes]:
-        """The content of each file, by name."""
         drawn = {
             part: {name: drawing.png(figure) for name, figure in figures.items()}
             for part, figures in self.pictures().items()
@@ -119,7 +117,6 @@ class Report:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """All figures."""
         checkpoints = []
         for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True):
             checkpoints.append(
@@ -145,7 +142,6 @@ class Report:
         }
 
     def pictures(self) -> dict[str, dict[str, Figure]]:
-        """Every picture, by the heading of the page and the picture's name."""
         last = self.series[-1]
         found = {
             "Overview": {"overview": pictures.overview(last)},
@@ -166,7 +162,6 @@ class Report:
         return found
 
     def as_page(self, drawn: dict[str, dict[str, bytes]]) -> str:
-        """Everything on one HTML page, of pictures by heading and name."""
         rows = [["checkpoint", "architecture", "updates"]]
         rows += [[str(reading.path), reading.architecture, f"{reading.updates:,}"] for reading in self.readings]
         whole = {mixing.side: mixing.length for mixing in self.readings[-1].mixings}
@@ -202,7 +197,6 @@ class Report:
 
 
 def run(args: argparse.Namespace) -> None:
-    """What ``plot`` does with its options."""
     out, last = args.out, args.checkpoints[-1]
     readings = read_series(args.checkpoints)
     most = max(mixing.length for mixing in readings[-1].mixings)
@@ -228,7 +222,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def bands_in_text(args: argparse.Namespace) -> list[matrices.TextBand]:
-    """What the last checkpoint's bands read in ``--data``."""
     path = args.checkpoints[-1]
     trained = load([path], args.data)
     if not matrices.bands_of(trained.model):

@@ -86,7 +86,6 @@ def rows(found: Found) -> list[list[str]]:
 
 
 def notes(found: Found) -> list[str]:
-    """What the figures are, one line each."""
     lines = ["paper, measured: tokenized BLEU, En-De with compounds split (Ott et al. 2018)"]
     for kind, name in ("tokenized_bleu", "measured"), ("sacrebleu", "sacreBLEU"):
         lines += [f"{name}: {each}" for each in sorted({scores[f"{kind}_signature"] for scores in found.values()})]
@@ -112,7 +111,6 @@ def as_json(found: Found) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> None:
-    """What ``table5`` does with its options."""
     found = read_runs(args.runs)
     if args.json:
         print(json.dumps(as_json(found)))

@@ -86,7 +86,6 @@ def _seconds_of_parts(folder: Path) -> dict[str, float]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Medians of both chains, and their ratios in each round."""
     rows: list[tuple[str, ...]] = [("", "plain tools", "ours", "ratio (each round)")]
 
     def add(name: str, unit: str, *values: list[float]) -> None:

@@ -43,8 +43,6 @@ def turns(names: Sequence[Name], pieces: int, rounds: int) -> Iterator[tuple[int
 
 
 def timed(work: Callable[[int], object]) -> Callable[[int], float]:
-    """The seconds that a piece of work takes in this process."""
-
     def seconds(piece: int) -> float:
         start = timer()
         work(piece)
@@ -95,8 +93,6 @@ class Workload:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One system on one workload."""
-
     system: str
     workload: str
     length: float

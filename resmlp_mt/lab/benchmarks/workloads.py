@@ -50,7 +50,6 @@ class Training:
         self.trainer, self._library = Trainer(self.config, task, model, criterion), system.library
 
     def step(self, batch: dict[str, Any], _: int = 0) -> None:
-        """Train on a batch."""
         with matmul(self._library):
             self.trainer.train_step([batch])
 
@@ -63,7 +62,6 @@ class Training:
 
 
 def train(comparison: Comparison) -> Iterator[Measurement]:
-    """Time the training of every system."""
     trainings = {system.name: Training(system, comparison) for system in comparison.systems}
     rehearsal = partial(two_steps, replace(comparison, size=TINY), System("transformer"), Shape(2, 1))
     device = comparison.conditions.device
@@ -112,7 +110,6 @@ def train_together(comparison: Comparison, processes: int) -> Iterator[Measureme
 
 
 def time_steps(comparison: Comparison, system: System, shape: Shape, processes: int) -> float:
-    """Seconds that so many processes take for their steps together."""
     with tempfile.TemporaryDirectory() as folder, new_processes(processes) as executor:
         work = partial(_steps, comparison, system, shape, processes, f"file://{folder}/meeting")
         return max(executor.map(work, range(processes)))

@@ -33,7 +33,6 @@ class Estimate:
     draws: np.ndarray = field(repr=False, compare=False)
 
     def as_json(self) -> dict[str, float | None]:
-        """Value and ends, none where they are no finite number."""
         named = {name: float(getattr(self, name)) for name in ("value", "low", "high")}
         return {name: each if math.isfinite(each) else None for name, each in named.items()}
 
@@ -53,7 +52,6 @@ def estimate(value: float, draws: np.ndarray, runs: int, constants: int, factor:
 
 
 def interval(draws: np.ndarray) -> tuple[float, float]:
-    """The ends between which CONFIDENCE of the draws are."""
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.nanpercentile(draws, [tail, 100 - tail], method="nearest")  # some may be infinite
     return float(low), float(high)
@@ -96,7 +94,6 @@ class Fit:
 
 
 def bootstrapped(one: Parameters, many: Parameters, runs: int, constants: int, residual: float = math.nan) -> Fit:
-    """A fit to so many runs of a law with so many constants."""
     found = {name: estimate(float(one[name][0]), many[name], runs, constants, name in FACTORS) for name in one}
     return Fit(one, many, found, residual)
 
@@ -173,12 +170,10 @@ def best_size(flops: tuple[float, float], named: Parameters, compute: np.ndarray
 
 
 def resamples(runs: int, seed: int) -> np.ndarray:
-    """How often each run is in each resample (resamples x runs)."""
     return np.random.default_rng(seed).multinomial(runs, [1 / runs] * runs, RESAMPLES).astype(float)
 
 
 def lacks(runs: Sequence[Run]) -> str:
-    """What runs lack for a fit of ``L(N, D)``; nothing if nothing."""
     sizes, amounts = {run.cell.size for run in runs}, {run.cell.pairs for run in runs}
     if len(runs) >= FEWEST_RUNS and len(sizes) >= FEWEST_SIZES and len(amounts) >= FEWEST_AMOUNTS:
         return ""
@@ -211,7 +206,6 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
 
 
 def fit_families(runs: Sequence[Run], names: Sequence[str]) -> dict[str, FamilyFit]:
-    """Fit the laws of each family."""
     return {
         name: fit_family([run for run in runs if run.cell.family == name], seed) for seed, name in enumerate(names, 1)
     }

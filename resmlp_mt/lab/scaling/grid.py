@@ -69,7 +69,6 @@ class ScalingRecipe(queue.SharedSettings):
         return shlex.split(f"{self.options} {self.families[family]}".format(**self.sizes[size]))
 
     def training_options(self, family: str, size: str, seed: int) -> list[str]:
-        """The options of fairseq-train for a cell, those apart that name files; later ones win."""
         source, target = self.langs
         every = str(self.validate_every)
         never = str(10**9)  # an epoch's end is no point of its own: epochs of small samples are short
@@ -86,7 +85,6 @@ class ScalingRecipe(queue.SharedSettings):
 
 
 def read_scaling_recipe(path: Path) -> ScalingRecipe:
-    """Read the file of a study."""
     recipe = queue.read_settings(path, ScalingRecipe)
     for name in "families", "sizes":
         queue.check_folder_names(path, name, getattr(recipe, name))
@@ -108,11 +106,8 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
 
 
 def _repeated(path: Path, recipe: ScalingRecipe) -> Repeated:
-    try:
-        again = Repeated(**recipe.repeated)
-        queue.check_numbers(path, "repeated: seeds", again.seeds)
-    except TypeError as error:
-        raise UserError(f"{path}: repeated: give {{size: small, pairs: 5000, seeds: [2, 3]}}") from error
+    again = queue.checked(path, "repeated", Repeated, recipe.repeated)
+    queue.check_numbers(path, "repeated: seeds", again.seeds)
     if again.size not in recipe.sizes or again.pairs not in recipe.pairs:
         raise UserError(f"{path}: repeated: {again.size}, {again.pairs}: no such size, or no such pairs")
     if recipe.seed in again.seeds:
@@ -135,17 +130,14 @@ class Parameters:
 
     @property
     def non_embedding(self) -> int:
-        """What is called N."""
         return self.encoder + self.decoder
 
     @property
     def without_mixing(self) -> int:
-        """The other choice of N."""
         return self.non_embedding - self.mixing
 
 
 def count(model: nn.Module) -> Parameters:
-    """Count the parameters of a translation model of fairseq's."""
     mixing = {
         id(parameter)
         for module in model.modules()
@@ -172,7 +164,6 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Also that of its folder."""
         return f"{self.family}-{self.size}-{self.pairs}-seed{self.seed}"
 
 
@@ -334,8 +325,6 @@ def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: 
 
 @dataclass(frozen=True)
 class Run:
-    """A training, from validation to validation."""
-
     cell: Cell
     parameters: Parameters
     flops: float  # of training on a target token
@@ -348,12 +337,10 @@ class Run:
 
     @property
     def compute(self) -> list[float]:
-        """FLOPs until each validation."""
         return [self.flops * seen for seen in self.seen]
 
     @property
     def best(self) -> float:
-        """The lowest loss."""
         return min(self.losses)
 
 

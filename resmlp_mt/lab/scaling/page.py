@@ -55,8 +55,6 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Study:
-    """All that a page shows."""
-
     title: str
     planned: int  # cells
     runs: list[grid.Run]  # those that are finished
@@ -71,12 +69,10 @@ class Study:
 
     @cached_property
     def differences(self) -> dict[str, fits.Constants]:
-        """Of the families' exponents."""
         return fits.differences(self.families)
 
     @property
     def diverged(self) -> list[str]:
-        """The names of the cells that have."""
         return [run.cell.name for run in self.runs if run.end == grid.DIVERGED]
 
     def notes(self) -> list[str]:
@@ -87,7 +83,6 @@ class Study:
         return [told, *(f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not), *NOTES]
 
     def tables(self) -> dict[str, Table]:
-        """By heading."""
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
         tables = {"The runs": self._runs()}
         for choice, what in fits.CHOICES.items():
@@ -120,7 +115,6 @@ class Study:
         return rows
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, as JSON values."""
         return {
             "title": self.title,
             **self.about,
@@ -138,14 +132,12 @@ class Study:
         }
 
     def as_markdown(self) -> str:
-        """A document beside the picture."""
         parts = [f"# {self.title}", f"![{self.title}]({FILES[1]})", *self.notes()]
         for heading, rows in self.tables().items():
             parts += [f"## {heading}", markdown_table(rows)]
         return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
 
     def as_html(self, png: bytes | None) -> str:
-        """A page that needs no other file."""
         what = f"{self.title}: loss over compute, parameters and data; the best size"
         intro = [html.picture(png, what)] if png else []
         intro += [html.paragraph(each) for each in [*self.notes(), f"{facts(self.about)}."]]
@@ -153,7 +145,6 @@ class Study:
 
 
 def _table(rows: Mapping[str, fits.Constants]) -> Table:
-    """A row of estimates for each name."""
     heading = next(iter(rows.values()), {})
     return [["", *heading], *([name, *map(str, row.values())] for name, row in rows.items())]
 
@@ -184,7 +175,7 @@ def _family(fit: fits.FamilyFit) -> dict[str, Any]:
 def save(study: Study, out: Path) -> None:
     """Write the page, the picture (with matplotlib), the Markdown and the JSON."""
     page, picture, markdown, as_json = (out / name for name in FILES)
-    png = drawn(study)
+    png = drawn(study) if drawing.wants_pictures() else None
     if png:
         with atomic_write(picture, "wb") as stream:
             stream.write(png)
@@ -194,11 +185,8 @@ def save(study: Study, out: Path) -> None:
     write_json(as_json, study.as_json())
 
 
-def drawn(study: Study) -> bytes | None:
-    """The picture as PNG, 1,200 pixels wide; None without matplotlib."""
-    if not drawing.has_matplotlib():
-        print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
-        return None
+def drawn(study: Study) -> bytes:
+    """The picture as PNG, 1,200 pixels wide."""
     return drawing.png(figure_of(study.families, study.runs, study.title), dpi=100)
 
 
@@ -313,7 +301,6 @@ def _draw_law(axis: Any, law: Law, fit: fits.Fit, measured: tuple[float, float],
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train what is not finished and make the page."""
     recipe = grid.read_scaling_recipe(args.recipe)
     retrain = known([cell.name for cell in grid.cells_of(recipe)], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
@@ -345,7 +332,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def about(cells: Sequence[grid.CellFolder]) -> dict[str, str]:
-    """How and where it was made."""
     trained = sorted({facts(cell.trained) for cell in cells if cell.finished})
     return {
         "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),

@@ -33,8 +33,6 @@ _PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained
 
 @dataclass(frozen=True)
 class TrainingFigures:
-    """What a finished training's log tells."""
-
     perplexity: float  # on the validation set after the last epoch
     parameters: int  # those that are trained
     words_per_second: float  # target subwords with </s> a second of the clock, the median over the log
@@ -68,7 +66,6 @@ class TrainingLog:
         return last
 
     def figures(self, last_epoch: int) -> TrainingFigures:
-        """Those of a training of so many epochs."""
         speeds = [told["wps"] for told in self.training.values() if "wps" in told]
         perplexities = {told.get("epoch"): told["ppl"] for told in self.validation.values() if "ppl" in told}
         if not self.parameters or not speeds or last_epoch not in perplexities:

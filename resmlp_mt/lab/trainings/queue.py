@@ -68,7 +68,6 @@ class SharedSettings:
 
     @property
     def langs(self) -> tuple[str, str]:
-        """Source and target language."""
         source, target = self.languages.split("-")
         return source, target
 
@@ -127,7 +126,6 @@ def _over_base(path: Path, above: list[Path]) -> DictConfig:
 
 
 def check_numbers(path: Path, name: str, numbers: Iterable[int]) -> None:
-    """Refuse numbers below 1."""
     for number in numbers:
         if type(number) is not int or not 1 <= number <= MOST:
             raise UserError(f"{path}: {name}: {number}: give a whole number from 1 to {MOST:,}")
@@ -142,14 +140,12 @@ def words_of(path: Path, name: str, text: Any) -> list[str]:
 
 
 def check_folder_names(path: Path, setting: str, names: Iterable[str]) -> None:
-    """Refuse names that cannot also be those of folders."""
     for name in names:
         if not re.fullmatch(r"\w[\w.+-]{,99}", name):
             raise UserError(f"{path}: {setting}: {name!r}: is also a folder: name it by letters, digits and . _ + -")
 
 
 def check_own(path: Path, name: str, options: Iterable[str]) -> None:
-    """Refuse options that are not a single training's to choose."""
     for word in options:
         if word.partition("=")[0] in SHARED_OPTIONS:
             raise UserError(f"{path}: {name}: {word}: one for all {name.partition(':')[0]}, and not set here")
@@ -208,7 +204,6 @@ def processor_seconds(pid: int) -> float:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The checksums of the files of a folder of binarized data."""
     paths = sorted(path for path in folder.glob("*") if path.suffix in (".bin", ".idx", ".txt"))
     if not paths:
         raise UserError(f"{folder}: no binarized data: prepare it first (for Multi30k, examples/multi30k/prepare.py)")
@@ -251,7 +246,6 @@ class TrainingFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether all is done."""
         return self.is_trained
 
     def after(self, held: IO[str], stop: Event) -> None:
@@ -272,7 +266,6 @@ class TrainingFolder:
 
     @property
     def trained(self) -> dict[str, str]:
-        """Date and circumstances."""
         return self.state.values["trained"]
 
     @property
@@ -315,7 +308,6 @@ class TrainingFolder:
                 raise UserError(f"{error.filename or self.folder}: {error.strerror or error}") from error
 
     def _check_training(self) -> None:
-        """Refuse to go on with a training of other options or data."""
         before = self.state.values.get("training")
         if before is None or before == self._training:
             return
@@ -356,7 +348,6 @@ class TrainingFolder:
         return False
 
     def generate(self, words: Sequence[PathLike], output: Path, held: IO[str], stop: Event) -> None:
-        """Run fairseq-generate on the data."""
         log = self.folder / "generate.log"
         for path in output, log:  # what a kill has left
             path.unlink(missing_ok=True)
@@ -364,7 +355,6 @@ class TrainingFolder:
 
 
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
-    """The names that were given, all of which must be there."""
     for name in set(given) - set(names):
         raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
     return frozenset(given)
@@ -380,7 +370,6 @@ def check_places(reference: Path, *folders: Path) -> None:
 
 
 def duration(seconds: float) -> str:
-    """In hours or minutes."""
     return f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
 
 

@@ -8,7 +8,7 @@ import pytest
 from translate.small_folder import make
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks import real_text, report
+from resmlp_mt.lab.benchmarks import real_text
 from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, tables_of
 from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
 from resmlp_mt.translate.translator import Translator
@@ -65,9 +65,9 @@ def test_the_line_of_the_frontier_promises_nothing_that_no_engine_reaches(engine
     pytest.importorskip("matplotlib")
     from matplotlib.cbook import STEP_LOOKUP_MAP
 
-    assert report.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
+    assert real_text.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
     kept = []
-    monkeypatch.setattr(report, "save", lambda figure, path: kept.append(figure))
+    monkeypatch.setattr(real_text, "save", lambda figure, path: kept.append(figure))
     rows = compare(engines, [Corpus("one", LINES, LINES)], "de", rounds=1)
     real_text.draw([replace(row, scores={"sacrebleu": {"score": 9 / row.rate.median}}) for row in rows], tmp_path)
     *points, line = kept[0].axes[0].lines

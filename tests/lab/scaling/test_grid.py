@@ -70,7 +70,7 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
         ("  none:", "  a/b:", "families: 'a/b': is also a folder"),
         ("size: m, pairs: 10", "size: x, pairs: 10", "repeated: x, 10: no such size, or no such pairs"),
         ("seeds: [2]", "seeds: [1]", "repeated: seed 1 is that of every cell"),
-        (", seeds: [2]", ", seed: [2]", "repeated: give {size: small"),
+        (", seeds: [2]", ", seed: [2]", "Key 'seed' not in 'Repeated'"),
         ("pairs: [5, 10, 20]", "pairs: [5, 10, 50]", "has 40 training pairs, a sample of 50 is asked for"),
         ("--arch transformer", "--arch nothing", "families: transformer, size s: "),
         ("--max-source-positions 16", "--max-source-positions 4", "positions, the model 4: --max-source-positions"),
