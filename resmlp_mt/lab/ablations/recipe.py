@@ -90,12 +90,9 @@ def read_recipe(path: Path) -> Recipe:
     recipe = queue.read_settings(path, Recipe, updates=UPDATES)
     queue.check_folder_names(path, "rows", recipe.rows)
     queue.check_folder_names(path, "subset", [recipe.subset])  # part of a file's name
-    queue.check_numbers(path, "seeds", recipe.seeds)
-    queue.check_numbers(path, "epochs", recipe.epochs.values())
-    options = {f"rows: {name}": words for name, words in recipe.rows.items()} | {"options": recipe.options}
-    for name, text in options.items():
-        queue.check_own(path, name, queue.words_of(path, name, text))
-    queue.words_of(path, "search", recipe.search)
+    for name, options in recipe.rows.items():
+        queue.check_own(path, f"rows: {name}", options)
+    queue.check_own(path, "options", recipe.options)
     if recipe.tune is not None:
         recipe.tune = _search(path, recipe)
     for row in recipe.baseline, *recipe.epochs:
@@ -110,15 +107,13 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def _search(path: Path, recipe: Recipe) -> Search:
-    search = queue.checked(path, "tune", Search, recipe.tune)
-    queue.check_numbers(path, "tune: rounds", search.rounds)
+    search = queue.checked(path, Search, recipe.tune, "tune: ")
     for row, choices in search.space.items():
         if row not in ("all", *recipe.rows):
             raise UserError(f"{path}: tune: space: {row}: no such row; there are: all, {', '.join(recipe.rows)}")
         for name, options in choices.items():
             for option in options:
-                where = f"tune: space: {row}: {name}"
-                queue.check_own(path, where, queue.words_of(path, where, option))
+                queue.check_own(path, f"tune: space: {row}: {name}", option)
     return search
 
 

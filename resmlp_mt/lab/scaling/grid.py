@@ -88,26 +88,21 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
     recipe = queue.read_settings(path, ScalingRecipe)
     for name in "families", "sizes":
         queue.check_folder_names(path, name, getattr(recipe, name))
-    queue.check_numbers(path, "pairs", recipe.pairs)
     if sorted(set(recipe.pairs)) != recipe.pairs:
         raise UserError(f"{path}: pairs: {recipe.pairs}: must rise from each to the next")
-    for family in recipe.families:
-        for size, numbers in recipe.sizes.items():
-            try:
-                options = recipe.model_options(family, size)
-            except (LookupError, ValueError, AttributeError, TypeError) as error:
-                raise UserError(
-                    f"{path}: families: {family}: {error}: with the numbers of the size {size}: {numbers}"
-                ) from error
-            queue.check_own(path, f"families: {family}", options)
+    queue.check_own(path, "options", recipe.options)
+    for family, options in recipe.families.items():
+        queue.check_own(path, f"families: {family}", options)
+        for size in recipe.sizes:
+            with queue.reading(path, f"families: {family}, size {size}: "):
+                recipe.model_options(family, size)
     if recipe.repeated is not None:
         recipe.repeated = _repeated(path, recipe)
     return recipe
 
 
 def _repeated(path: Path, recipe: ScalingRecipe) -> Repeated:
-    again = queue.checked(path, "repeated", Repeated, recipe.repeated)
-    queue.check_numbers(path, "repeated: seeds", again.seeds)
+    again = queue.checked(path, Repeated, recipe.repeated, "repeated: ")
     if again.size not in recipe.sizes or again.pairs not in recipe.pairs:
         raise UserError(f"{path}: repeated: {again.size}, {again.pairs}: no such size, or no such pairs")
     if recipe.seed in again.seeds:

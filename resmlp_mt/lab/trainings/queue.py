@@ -17,9 +17,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import IO, Any, TypeVar
@@ -77,39 +77,38 @@ Settings = TypeVar("Settings", bound=SharedSettings)
 
 def read_settings(path: Path, kind: type[Settings], **also: str) -> Settings:
     """The settings of a file and its bases, interpolated, as a dataclass; ``also`` is what they may name beside."""
-    try:
+    with reading(path):
         given: Any = OmegaConf.to_container(OmegaConf.merge(_over_base(path, []), also), resolve=True)
-    except (OmegaConfBaseException, OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
-        raise _not_read(path, error) from error
-    settings = checked(path, "", kind, {name: value for name, value in given.items() if name not in ("base", *also)})
+    settings = checked(path, kind, {name: value for name, value in given.items() if name not in ("base", *also)})
     if not re.fullmatch(r"\w+-\w+", settings.languages):
         raise UserError(f"{path}: languages: {settings.languages}: give source-target, such as en-de")
     check_code(settings.langs[1], f"{path}: languages:")
-    words_of(path, "batches", settings.batches)
     return settings
 
 
 Checked = TypeVar("Checked")
 
 
-def checked(path: Path, part: str, kind: type[Checked], given: Any) -> Checked:
-    """The settings ``given`` for a part of a file ("": all of it) as a dataclass; whole numbers are above 0."""
-    where = f"{part}: " if part else ""
-    try:
-        values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(kind), given))
-    except (OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
-        raise _not_read(path, error) from error
+def checked(path: Path, kind: type[Checked], given: Any, part: str = "") -> Checked:
+    """The settings ``given`` for a part of a file, or all of it, as a dataclass; whole numbers are above 0."""
+    with reading(path, part):
+        values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(kind), given), throw_on_missing=True)
     for name, value in values.items():
-        if value == MISSING:
-            raise UserError(f"{path}: {where}{name} is missing")
-    for each in fields(kind):  # type: ignore[arg-type]
-        if each.type is int:
-            check_numbers(path, f"{where}{each.name}", [values[each.name]])
+        numbers = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+        for number in numbers:
+            if type(number) is int and not 1 <= number <= MOST:
+                raise UserError(f"{path}: {part}{name}: {number}: give a whole number from 1 to {MOST:,}")
     return kind(**values)
 
 
-def _not_read(path: Path, error: Exception) -> UserError:
-    return UserError(f"{path}: not read: {' '.join(str(error).split())}")
+@contextlib.contextmanager
+def reading(path: Path, part: str = "") -> Iterator[None]:
+    """Tell in one line what is wrong with a file of settings, or with a part such as ``tune: ``."""
+    try:
+        yield
+    except (OmegaConfBaseException, OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError,
+            yaml.YAMLError) as error:  # fmt: skip
+        raise UserError(f"{path}: {part}not read: {' '.join(str(error).split())}") from error
 
 
 def _over_base(path: Path, above: list[Path]) -> DictConfig:
@@ -125,28 +124,17 @@ def _over_base(path: Path, above: list[Path]) -> DictConfig:
     return DictConfig(OmegaConf.merge(_over_base(base, above), settings))
 
 
-def check_numbers(path: Path, name: str, numbers: Iterable[int]) -> None:
-    for number in numbers:
-        if type(number) is not int or not 1 <= number <= MOST:
-            raise UserError(f"{path}: {name}: {number}: give a whole number from 1 to {MOST:,}")
-
-
-def words_of(path: Path, name: str, text: Any) -> list[str]:
-    """The words of options, as a shell has them; none of None."""
-    try:
-        return shlex.split("" if text is None else str(text))
-    except ValueError as error:
-        raise UserError(f"{path}: {name}: {error}: {text}") from error
-
-
 def check_folder_names(path: Path, setting: str, names: Iterable[str]) -> None:
     for name in names:
         if not re.fullmatch(r"\w[\w.+-]{,99}", name):
             raise UserError(f"{path}: {setting}: {name!r}: is also a folder: name it by letters, digits and . _ + -")
 
 
-def check_own(path: Path, name: str, options: Iterable[str]) -> None:
-    for word in options:
+def check_own(path: Path, name: str, options: str | None) -> None:
+    """Refuse options that are not a single training's to choose."""
+    with reading(path, f"{name}: "):
+        words = shlex.split(options or "")
+    for word in words:
         if word.partition("=")[0] in SHARED_OPTIONS:
             raise UserError(f"{path}: {name}: {word}: one for all {name.partition(':')[0]}, and not set here")
 

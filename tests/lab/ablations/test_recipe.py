@@ -45,7 +45,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
     ("old", "new", "message"),
     [
         ("title: A table", "titel: A table", "Key 'titel' not in 'Recipe'"),
-        ("languages: de-en", "", "languages is missing"),
+        ("languages: de-en", "", "Missing mandatory value: languages"),
         ("seed: 1", "seed: 9999999999", "seed: 9999999999: give a whole number from 1 to 1,000,000,000"),
         ("seed: 1", "seeds: [2, 1, 2]", "seeds: [2, 1, 2]: give each seed once"),
         ("title: A table", "title: !!python/object/apply:os.getcwd []", "not read: "),
@@ -56,7 +56,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("max_epoch: 24", "max_epoch: 24\nepochs: {broken: 1}", "average is 2, but there are only 1 epochs"),
         ("baseline: paper", "baseline: nobody", "nobody: no such row; there are: paper, relu, broken"),
         ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: one for all rows"),
-        ("--dropout 2", "--adam-betas '(", "rows: broken: No closing quotation"),
+        ("--dropout 2", "--adam-betas '(", "rows: broken: not read: No closing quotation"),
         ("${updates}", "${nothing}", "not read: "),
     ],
 )

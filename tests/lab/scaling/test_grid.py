@@ -64,8 +64,12 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
     ("old", "new", "message"),
     [
         ("pairs: [5, 10, 20]", "pairs: [5, 20, 10]", "pairs: [5, 20, 10]: must rise from each to the next"),
-        ("{width: 8, layers: 1}", "{width: 8}", "families: transformer: 'layers': with the numbers of the size s"),
-        ("--token-mixing none", "--dropout {width.most}", "families: none: 'int' object has no attribute 'most'"),
+        ("{width: 8, layers: 1}", "{width: 8}", "families: transformer, size s: not read: 'layers'"),
+        (
+            "--token-mixing none",
+            "--dropout {width.most}",
+            "families: none, size s: not read: 'int' object has no attribute 'most'",
+        ),
         ("--token-mixing none", "--max-update 9", "families: none: --max-update: one for all families"),
         ("  none:", "  a/b:", "families: 'a/b': is also a folder"),
         ("size: m, pairs: 10", "size: x, pairs: 10", "repeated: x, 10: no such size, or no such pairs"),
