@@ -1,9 +1,8 @@
-"""Measure speed and memory: of architectures, of engines that translate real text, of preparing a corpus."""
+"""Measure speed and memory: of architectures, and of engines that translate real text."""
 
 import argparse
 
 from resmlp_mt.cli.arguments import add_flag, add_number, add_path, add_repeated, command_parser, number_within, run_of
-from resmlp_mt.common.files import check_can_be_written, check_outputs, write_json
 
 SYSTEMS = """
 systems:
@@ -40,9 +39,8 @@ MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabu
 
 def benchmark() -> argparse.ArgumentParser:
     parser = command_parser(SYSTEMS, run_of("benchmarks.command"))
-    parser.add_argument(
-        "what", choices=["training", "generation", "workers", "all"], help="workers: trainings at a time"
-    )
+    what = "what to measure; workers: one training, and several at a time"
+    parser.add_argument("what", choices=["training", "generation", "workers", "all"], help=what)
     add_flag(parser, "--quick", "a minute instead of half an hour")
     add_repeated(parser, "--system", "NAME", "what to compare, instead of the usual")
     parser.add_argument("--baseline", metavar="NAME", help="what others are compared with (default: transformer)")
@@ -57,9 +55,8 @@ def benchmark() -> argparse.ArgumentParser:
     add_flag(conditions, "--fp16", "half precision, on CUDA")
     add_number(conditions, "--threads", 1000, "of a process (default: as many as cores; 1 for workers)")
     add_number(conditions, "--beam", 1000, "width of the search", 4)
-    conditions.add_argument(
-        "--padding", type=number_within(0, 0.49), metavar="X", help="part of a batch (default: 0.1)"
-    )
+    share = number_within(0, 0.49)
+    conditions.add_argument("--padding", type=share, metavar="X", help="part of a batch (default: 0.1)")
     add_number(conditions, "--rounds", 1000, "how often each is timed (default: the comparison's)")
     add_number(conditions, "--warmup", 1000, "rounds before that (default: the comparison's)")
     add_flag(conditions, "--no-memory", "measure time alone")
@@ -91,26 +88,3 @@ def benchmark_translate() -> argparse.ArgumentParser:
     add_path(output, "--markdown", "FILE", "the table")
     add_path(output, "--plot", "FILE", "BLEU against speed, a PNG; needs matplotlib")
     return parser
-
-
-def benchmark_corpora() -> argparse.ArgumentParser:
-    parser = command_parser(run=_corpora)
-    add_path(parser, "--from", "FOLDER", "folder with Multi30k's .gz files", dest="multi30k", required=True)
-    add_number(parser, "--pairs", 10**8, "training pairs; Multi30k's 29,000 are repeated", 300_000)
-    add_number(parser, "--symbols", 10**6, "BPE merges", 4000)
-    add_number(parser, "--jobs", 1000, "processes of each tool, and ours", 2)
-    add_number(parser, "--rounds", 1000, "runs of each chain, in turn", 3)
-    add_path(parser, "--json", "FILE", "write all figures to this file")
-    return parser
-
-
-def _corpora(args: argparse.Namespace) -> None:
-    if args.json:
-        check_can_be_written(args.json)
-        check_outputs([args.json], args.multi30k.glob("*.gz"))
-    from resmlp_mt.lab.benchmarks.corpora import compare, table
-
-    result = compare(args.multi30k, args.pairs, args.symbols, args.jobs, args.rounds)
-    print(f"{args.pairs:,} pairs, {args.jobs} processes, {args.rounds} rounds: the same bytes\n\n{table(result)}")
-    if args.json:
-        write_json(args.json, result)
