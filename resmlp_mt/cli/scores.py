@@ -30,7 +30,7 @@ BASELINE = "compare with it by sacrebleu's paired bootstrap: output of fairseq-g
 RUNS = """
 The folder of a run has the name of its system (lstm, convs2s, transformer, resmlp6, resmlp12; gated6 and gated12, which
 the paper does not have) and holds test.json, which evaluate.sh left. A folder of such folders stands for all of them;
-SYSTEM=DIR names the system of a folder with another name.
+SYSTEM=DIR names the system of a folder with another name. What is measured in GNMT's row is an LSTM with attention.
 
 example:
   resmlp-mt table5 resmlp6=elsewhere/run7 work/wmt14_en_de/transformer --markdown
@@ -44,6 +44,9 @@ formula:
   target tokens  = updates x tokens of a batch (padding included), or epochs x pairs x length
   GPU-hours      = training FLOPs / (peak x utilization) / 3600
 Sources and targets have the same length. Sizes, batch, updates and epochs are those that train.sh trains with.
+
+example:
+  resmlp-mt cost en-de --gpu A100 --utilization 0.3
 """
 
 

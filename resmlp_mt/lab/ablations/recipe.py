@@ -149,13 +149,16 @@ class RowFolder(queue.TrainingFolder):
         recipe, average = self.recipe, self.folder / "average.pt"
         paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.epochs_of(self.name))
         save_checkpoint(average_checkpoints(paths), average)
-        part = self.translation.with_suffix(".txt.part")
+        part, log = self.translation.with_suffix(".txt.part"), self.folder / "generate.log"
+        for path in part, log:  # what a kill has left
+            path.unlink(missing_ok=True)
         source, target = recipe.langs
-        words: list[PathLike] = [
+        command: list[PathLike] = [
+            *("fairseq_cli.generate", self.data, "--user-dir", queue.USER_DIR),
             *("--path", average, "--source-lang", source, "--target-lang", target),
             *("--required-batch-size-multiple", "1", *recipe.search_options),
         ]
-        self.generate(words, part, held, stop)
+        queue.run(command, part, log, held, stop)
         os.replace(part, self.translation)
         state = self.state
         state.values["search"] = state.values.get("search", {}) | {recipe.subset: recipe.search_options}

@@ -329,10 +329,9 @@ def _finish(axis: Any, table: Table, values: list[float]) -> None:
 
 
 def save(table: Table, rows: list[RowFolder], out: Path) -> None:
-    pictures: list[str] = []
-    markdown, as_json, *drawn = rows[0].recipe.table_files
-    if drawing.wants_pictures():
-        pictures = drawn
+    markdown, as_json, *pictures = rows[0].recipe.table_files
+    pictures = pictures if drawing.wants_pictures() else []
+    if pictures:
         draw(table, out / pictures[0])
         draw_curves({row.label: read_log(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
     write_json(out / as_json, table.as_json())

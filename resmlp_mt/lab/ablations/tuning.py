@@ -82,10 +82,7 @@ def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
 
 
 def tune(recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str], train: bool = True) -> list[Result]:
-    """Train round after round, those of the rows ``only``; returns what is finished of all, the last round first.
-
-    A row whose round is not whole has no next one.
-    """
+    """Train round after round, those of the rows ``only``; returns what is finished of all, the last round first."""
     sums = queue.digests(data)
     trials = {row: list(range(1, recipe.tune.trials + 1)) for row in recipe.rows if row in only}
     found: list[Result] = []

@@ -117,8 +117,6 @@ def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Secti
         if args.data:  # the text has its own
             settings = {name: value for name, value in settings.items() if name not in ("vocabulary", "padding")}
     notes = []
-    if generation and not args.system and not HAS_CTRANSLATE2:
-        notes.append("CTranslate2 is not installed, and not compared.")
     if any(system.library == "onednn" for system in comparison.systems):
         arithmetic = "fp32" if matmul.exact() else "bfloat16"
         notes.append(f"fp32 products are BLAS's; where a name ends in @onednn, oneDNN's, here in {arithmetic}.")

@@ -129,11 +129,7 @@ def tokenizer_of(source: Source) -> Tokenizer:
 def compare(
     engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: str, rounds: int, profile: bool = False
 ) -> list[Row]:
-    """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns.
-
-    The first engine is what the others are compared with. ``profile`` also finds where the time goes; CTranslate2's is
-    all outside of PyTorch. ``language`` is that of the translations.
-    """
+    """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns."""
     first = {engine.name: engine.first_sentence(corpora[0].lines[0]) for engine in engines}
     rows = []
     for corpus in corpora:

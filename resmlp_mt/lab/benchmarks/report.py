@@ -195,10 +195,9 @@ def plain_log(axis: Any) -> None:
 
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    steps: list[float] = [1, 2, 3, 5] if high > 12 * low else [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, *range(3, 10)]
-    if high < 1.7 * low:
-        steps = [tenths / 10 for tenths in range(10, 100)]
-    axis.yaxis.set_major_locator(LogLocator(subs=steps))
+    axis.yaxis.set_major_locator(
+        LogLocator(subs=[1, 2, 3, 5] if high > 12 * low else [1 + 0.2 * fifths for fifths in range(45)])
+    )
     axis.yaxis.set_major_formatter("{x:,g}")
     axis.set_yticks([], minor=True)
 

@@ -50,17 +50,14 @@ class Repeated:
 
 @dataclass
 class ScalingRecipe(queue.SharedSettings):
-    """One study; ``reference`` is the text of the validation set's target side: for the loss a character.
-
-    A training ends after ``patience`` validations without a lower loss; after a break they are counted again.
-    """
+    """One study; ``reference`` is the text of the validation set's target side: for the loss a character."""
 
     families: dict[str, str] = MISSING  # name, options; {number} is a number of the size, in ``options`` too
     sizes: dict[str, Any] = MISSING  # name, numbers by name
     pairs: list[int] = MISSING  # amounts of training data, from small to large
     updates: int = MISSING  # the budget of every training
     validate_every: int = MISSING  # updates from one point of the curve to the next
-    patience: int = MISSING
+    patience: int = MISSING  # validations without a lower loss, after which a training ends
     sample_seed: int = 1  # of the permutation of which samples are the beginning
     repeated: Any = None  # a ``Repeated``, if any
 

@@ -6,7 +6,7 @@ import itertools
 import math
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -41,8 +41,7 @@ NOTES = (
     "running text. Compute: three times the forward FLOPs (matrix products) times the target subwords trained on, "
     "padding left out. N: parameters of encoder and decoder without embeddings and output projection. D: target "
     "subwords of the sample; those of later epochs are compute, not data.",
-    "Mixing matrices (A, with its bias and relative term) grow with the number of positions, not with the width. N has "
-    "them, as stored; the other choice, without them, has a table of its own.",
+    "N has mixing matrices (A, with its bias and relative term), as stored; without them it has a table of its own.",
     "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, beside it a law in which N and D "
     "act together, ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), and L(C) = a (b + C)^-alpha + E to "
     "the frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of "
@@ -324,18 +323,15 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
     families = fits.fit_families(runs, list(recipe.families))
     tokens_a_character = int(target.sum()) / sum(map(len, text))
-    study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about(cells))
-    save(study, out)
-    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
-    if failed:
-        raise UserError(f"not finished: {'; '.join(failed)}")
-
-
-def about(cells: Sequence[grid.CellFolder]) -> dict[str, str]:
     trained = sorted({facts(cell.trained) for cell in cells if cell.finished})
-    return {
+    about = {
         "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
         "date": datetime.date.today().isoformat(),
         "machine": describe(threads=1)["processor"],
         "trained": "; ".join(trained[:3]),
     }
+    study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)
+    save(study, out)
+    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
+    if failed:
+        raise UserError(f"not finished: {'; '.join(failed)}")

@@ -40,12 +40,7 @@ class TrainingFigures:
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """Figures, by fairseq's names, by the number of updates; of a training that is finished or not.
-
-    Losses are in bits a subword: ``loss`` that of the criterion, ``nll_loss`` that without label smoothing, where the
-    criterion tells it. ``wps`` are target subwords with ``</s>`` a second of the clock; in json ``update`` are the
-    epochs so far.
-    """
+    """Figures by the number of updates and fairseq's names: losses in bits a subword, ``wps``, ``update`` (epochs)."""
 
     path: PathLike
     training: dict[float, dict[str, float]]

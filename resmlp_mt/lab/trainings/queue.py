@@ -270,10 +270,7 @@ class TrainingFolder:
         return {"options": self.options, "data": self.sums}
 
     def finish(self, stop: Event, retrain: bool, about: Mapping[str, str]) -> None:
-        """Do what is not done yet; ended by ``stop`` and run again, it goes on.
-
-        With ``retrain`` all that is there goes first; ``about`` are the circumstances, to be kept with the training.
-        """
+        """Do what is not done yet; ended by ``stop`` and run again, it goes on. With ``retrain`` all goes first."""
         with contextlib.closing(locked(self.folder)) as held:
             try:
                 # fairseq-train would go on from any checkpoints
@@ -335,12 +332,6 @@ class TrainingFolder:
         """Whether a training that fairseq-train has broken off is one that cannot go on, and counts as finished."""
         return False
 
-    def generate(self, words: Sequence[PathLike], output: Path, held: IO[str], stop: Event) -> None:
-        log = self.folder / "generate.log"
-        for path in output, log:  # what a kill has left
-            path.unlink(missing_ok=True)
-        run(["fairseq_cli.generate", self.data, "--user-dir", USER_DIR, *words], output, log, held, stop)
-
 
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
     for name in set(given) - set(names):
@@ -364,10 +355,9 @@ def duration(seconds: float) -> str:
 def train_all(
     trainings: Sequence[TrainingFolder], jobs: int, retrain: frozenset[str], planned: Mapping[str, float] | None = None
 ) -> list[str]:
-    """Finish trainings in their order, ``jobs`` at a time, and tell of each as it ends; returns labels of the failed.
+    """Finish trainings in their order, ``jobs`` at a time; returns labels of those that failed.
 
-    Those named by ``retrain`` are trained again. ``planned`` are the seconds of each, by name; without them
-    all are taken to be alike.
+    ``planned`` are the seconds of each by name; without them all are taken to be alike.
     """
 
     def end(number: int, frame: Any) -> None:
