@@ -29,7 +29,6 @@ COMMANDS = {
     "serve": ("folder", "a page and an interface over HTTP, with the folder of a trained model"),
     "benchmark": ("benchmark", "speed and memory of training and generation, beside other architectures of one size"),
     "benchmark translate": ("benchmark", "engines that translate real text: speed, quality, latency, memory, size"),
-    "benchmark-corpora": ("benchmark", "speed and memory of preparing a corpus, beside plain tools: the same bytes"),
 }
 
 EXAMPLE = """from text to a page:

@@ -1,9 +1,8 @@
-"""Measure speed and memory: of architectures, of engines that translate real text, of preparing a corpus."""
+"""Measure speed and memory: of architectures, and of engines that translate real text."""
 
 import argparse
 
 from resmlp_mt.cli.arguments import add_flag, add_number, add_path, add_repeated, command_parser, number_within, run_of
-from resmlp_mt.common.files import check_can_be_written, check_outputs, write_json
 
 SYSTEMS = """
 systems:
@@ -17,10 +16,7 @@ systems:
 
 examples:
   resmlp-mt benchmark all --quick
-  resmlp-mt benchmark all --markdown BENCHMARKS.md --plots examples/benchmarks
   resmlp-mt benchmark training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
-  resmlp-mt benchmark generation --data work/multi30k/data-bin --system resmlp.pt --system transformer.pt \\
-    --baseline transformer.pt --system ctranslate2:compute_type=int8 --sentences 256
   resmlp-mt benchmark translate --help            real text, by fairseq, CTranslate2 and Translator
 """
 ENGINES = """
@@ -31,16 +27,11 @@ engines:
                                           the same Transformer in CTranslate2; max_batch_size=64 unless given, vmap=FILE
   FOLDER, FOLDER:precision=bf16           made by resmlp-mt export, in Translator; also engine=compiled
 
-Each runs in a process of its own, and they take turns. The first one is what the others are compared with. A text is
-SOURCE or SOURCE:REFERENCE, a sentence a line.
+Each runs in a process of its own, and they take turns. The first one is what the others are compared with.
 
 example:
   resmlp-mt benchmark translate --data data-bin --languages en de --text test.en:test.de --threads 1 \\
     --engine transformer.pt --engine ctranslate2/transformer.pt:compute_type=int8 --engine en-de --json speed.json
-"""
-CORPUS = """
-example:
-  resmlp-mt benchmark-corpora --from work/multi30k/raw --pairs 29000 --json corpora.json
 """
 MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabulary": 1 << 20}
 """Sizes beyond which a model is a slip of the hand."""
@@ -52,8 +43,7 @@ def benchmark() -> argparse.ArgumentParser:
     parser.add_argument("what", choices=["training", "generation", "workers", "all"], help=what)
     add_flag(parser, "--quick", "a minute instead of half an hour")
     add_repeated(parser, "--system", "NAME", "what to compare, instead of the usual")
-    baseline = "the system that the others are compared with (default: transformer)"
-    parser.add_argument("--baseline", metavar="NAME", help=baseline)
+    parser.add_argument("--baseline", metavar="NAME", help="what others are compared with (default: transformer)")
     shapes = "batches, such as 24x32, lengths in subwords with </s>; one comparison instead of several"
     parser.add_argument("--shapes", nargs="+", metavar="LENGTHxSENTENCES", help=shapes)
     size = parser.add_argument_group("size of the models")
@@ -65,8 +55,8 @@ def benchmark() -> argparse.ArgumentParser:
     add_flag(conditions, "--fp16", "half precision, on CUDA")
     add_number(conditions, "--threads", 1000, "of a process (default: as many as cores; 1 for workers)")
     add_number(conditions, "--beam", 1000, "width of the search", 4)
-    padding = "part of a batch that is padding (default: 0.1)"
-    conditions.add_argument("--padding", type=number_within(0, 0.49), metavar="X", help=padding)
+    share = number_within(0, 0.49)
+    conditions.add_argument("--padding", type=share, metavar="X", help="part of a batch (default: 0.1)")
     add_number(conditions, "--rounds", 1000, "how often each is timed (default: the comparison's)")
     add_number(conditions, "--warmup", 1000, "rounds before that (default: the comparison's)")
     add_flag(conditions, "--no-memory", "measure time alone")
@@ -87,8 +77,7 @@ def benchmark_translate() -> argparse.ArgumentParser:
     parser = command_parser(ENGINES, run_of("benchmarks.real_text"))
     add_repeated(parser, "--engine", "NAME", "what to compare", required=True)
     add_path(parser, "--data", "DATA_BIN", "the training's binarized data", required=True)
-    codes = "two-letter codes, such as en de"
-    parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help=codes)
+    parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help="such as en de")
     add_repeated(parser, "--text", "SOURCE[:REFERENCE]", "plain files", required=True)
     add_number(parser, "--threads", 1000, "of each engine", 1)
     add_number(parser, "--beam", 1000, "width of the search", 4)
@@ -99,26 +88,3 @@ def benchmark_translate() -> argparse.ArgumentParser:
     add_path(output, "--markdown", "FILE", "the table")
     add_path(output, "--plot", "FILE", "BLEU against speed, a PNG; needs matplotlib")
     return parser
-
-
-def benchmark_corpora() -> argparse.ArgumentParser:
-    parser = command_parser(CORPUS, _corpora)
-    add_path(parser, "--from", "FOLDER", "folder with Multi30k's .gz files", dest="multi30k", required=True)
-    add_number(parser, "--pairs", 10**8, "training pairs; Multi30k's 29,000 are repeated", 300_000)
-    add_number(parser, "--symbols", 10**6, "BPE merges", 4000)
-    add_number(parser, "--jobs", 1000, "processes of each tool, and ours", 2)
-    add_number(parser, "--rounds", 1000, "runs of each chain, in turn", 3)
-    add_path(parser, "--json", "FILE", "write all figures to this file")
-    return parser
-
-
-def _corpora(args: argparse.Namespace) -> None:
-    if args.json:
-        check_can_be_written(args.json)
-        check_outputs([args.json], args.multi30k.glob("*.gz"))
-    from resmlp_mt.lab.benchmarks.corpora import compare, table
-
-    result = compare(args.multi30k, args.pairs, args.symbols, args.jobs, args.rounds)
-    print(f"{args.pairs:,} pairs, {args.jobs} processes, {args.rounds} rounds: the same bytes\n\n{table(result)}")
-    if args.json:
-        write_json(args.json, result)

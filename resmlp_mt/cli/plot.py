@@ -31,7 +31,6 @@ state in a checkpoint of fairseq-train tells. An averaged checkpoint has no such
 training's own checkpoints before it, or --length; otherwise all positions are shown that any sentence reached.
 
 examples:
-  resmlp-mt plot checkpoints/checkpoint_best.pt --out mixing
   resmlp-mt plot checkpoints/checkpoint1.pt checkpoints/checkpoint10.pt --out mixing --length 40
   resmlp-mt plot checkpoints/checkpoint_last.pt checkpoints/avg.pt --out mixing --prune 0.5 0.9
 """
@@ -39,8 +38,7 @@ CURVES = """
 A log is what fairseq-train printed with --log-format simple or json, of a training that is finished or still runs. To
 keep it: fairseq-train ... --log-format simple --log-interval 20 2>&1 | tee -a RUN/train.log
 
-examples:
-  resmlp-mt plot-training work/multi30k/resmlp/train.log --out resmlp.png
+example:
   resmlp-mt plot-training work/multi30k/*/train.log --out both.png
 """
 
@@ -79,9 +77,9 @@ def _plot(args: argparse.Namespace) -> None:
 
 def _plot_training(args: argparse.Namespace) -> None:
     check_files([args.out], args.logs, "plot-training")
-    from resmlp_mt.lab.trainings.log import draw_curves, read_curves
+    from resmlp_mt.lab.trainings.log import draw_curves, read_log
 
-    runs = {name: read_curves(path) for name, path in _names_of(args.logs).items()}
+    runs = {name: read_log(path) for name, path in _names_of(args.logs).items()}
     draw_curves(runs, args.out)
     for name, curves in runs.items():
         print(f"{name}: {max(curves.training):,.0f} updates")
@@ -91,8 +89,4 @@ def _plot_training(args: argparse.Namespace) -> None:
 def _names_of(paths: list[Path]) -> dict[str, Path]:
     """A name for each log: its folder's or its own, or, where those do not tell them apart, its whole path."""
     found = {path.resolve().parent.name if path.stem == "train" else path.stem: path for path in paths}
-    if len(found) < len(paths):
-        found = {str(path): path for path in paths}
-    if len(found) < len(paths):
-        raise UserError(f"{', '.join(map(str, paths))}: a log is given twice")
-    return found
+    return found if len(found) == len(paths) else {str(path): path for path in paths}

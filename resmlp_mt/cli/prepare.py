@@ -32,27 +32,23 @@ what is prepared (resmlp_mt/data/wmt14.py names every archive, its bytes and whe
   en-fr   train: those, the UN documents and Giga-French; valid: newstest2012 and 2013; test: newstest2014, in full;
           {TASKS["en-fr"].symbols:,} symbols unless told
 
-how: punctuation normalized, non-printing characters dropped, words by Moses' rules with hyphens split (tokenizer.perl
-  -a), joint subwords; training pairs are dropped that are empty, longer than 250 subwords, or 1.5 times longer on one
-  side than on the other; one dictionary for both languages.
+how: punctuation normalized, words by Moses' rules with hyphens split (tokenizer.perl -a), joint subwords; training
+  pairs are dropped that are empty, longer than 250 subwords, or 1.5 times longer on one side than on the other.
 
 what OUT gets:
   raw/                    the archives, unless --archives names them; needed again only if this is run again
   data-bin/               for fairseq-train and fairseq-generate
   newstest2014.LANG ...   the official text as sacrebleu has it: score against newstest2014.TARGET
   summary.json            pairs read, kept and dropped by reason, words, subwords, unknown rates
-  and what a run that was broken off, or has other options, goes on from: it redoes only what must be redone
 
 {CHARACTER_RULES}
 
 examples:
-  resmlp-mt prepare-wmt14 en-de --out work/wmt14_en_de --dry-run
   resmlp-mt prepare-wmt14 en-de --out work/wmt14_en_de --jobs 8
   resmlp-mt prepare-wmt14 en-fr --out work/sample --archives downloads --sample 10000
 """
-ARCHIVES = """folder that has the archives, got by other means; they are checked, nothing is downloaded (--dry-run tells
-their names). A .zip of known sums (told there too) or, unchecked, the unpacked files of a training corpus stand for its
-archive"""
+ARCHIVES = """folder that has the archives (--dry-run tells their names); they are checked, nothing is downloaded. A
+.zip or, unchecked, the unpacked files of a training corpus stand for its archive"""
 MIRROR = """address of a folder that may have the archives by these names, with the same sums, asked before the public
 ones"""
 

@@ -30,11 +30,9 @@ BASELINE = "compare with it by sacrebleu's paired bootstrap: output of fairseq-g
 RUNS = """
 The folder of a run has the name of its system (lstm, convs2s, transformer, resmlp6, resmlp12; gated6 and gated12, which
 the paper does not have) and holds test.json, which evaluate.sh left. A folder of such folders stands for all of them;
-SYSTEM=DIR names the system of a folder with another name. GNMT is in the paper; what is measured in its row is an LSTM
-with attention, which is no GNMT.
+SYSTEM=DIR names the system of a folder with another name. What is measured in GNMT's row is an LSTM with attention.
 
-examples:
-  resmlp-mt table5 work/wmt14_en_de work/wmt14_en_fr
+example:
   resmlp-mt table5 resmlp6=elsewhere/run7 work/wmt14_en_de/transformer --markdown
 """
 UTILIZATION = 0.14
@@ -45,8 +43,7 @@ formula:
   training FLOPs = 3 x forward FLOPs a target token x target tokens
   target tokens  = updates x tokens of a batch (padding included), or epochs x pairs x length
   GPU-hours      = training FLOPs / (peak x utilization) / 3600
-Forward FLOPs are those of resmlp_mt/lab/analysis/flops.py with sources and targets of the same length. Sizes, batch,
-updates and epochs are those of the command that train.sh prints with DRY_RUN=1.
+Sources and targets have the same length. Sizes, batch, updates and epochs are those that train.sh trains with.
 
 example:
   resmlp-mt cost en-de --gpu A100 --utilization 0.3

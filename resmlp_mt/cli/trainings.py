@@ -7,20 +7,13 @@ from resmlp_mt.cli.arguments import add_flag, add_number, add_path, command_pars
 from resmlp_mt.data.languages import check_name
 
 ROWS = """
-Every row has a folder, OUT/ROW: checkpoints, logs, average.pt, the translation. Run again after a break, each goes on
-from its last checkpoint, to the weights of an unbroken run; a finished row is not run again, and one whose options or
-data have changed since is refused unless named by --retrain. The table is OUT/table.md, table.json and, with
-matplotlib, table.png and training.png, which has a curve a training.
+Every row has a folder, OUT/ROW. Run again after a break, each goes on from its last checkpoint, to the weights of an
+unbroken run; a finished row is not run again, and one whose options or data have changed since is refused unless named
+by --retrain. The table is OUT/table.md, table.json and, with matplotlib, table.png and training.png. What a recipe may
+say is in examples/ablations/README.md: seeds, subset: valid, tune (then all trials are in OUT/tuning.md, tuning.json).
 
-A recipe with seeds: [1, 2, 3] trains every row once a seed, in OUT/seed1/ROW and so on. One with subset: valid is
-scored on the validation set, in OUT/table.valid.md and so on: choose there, and score the test set once, at the end.
-
-One with tune: is a search for options instead: the same number of trials for each row, trained in short rounds of which
-the best by perplexity go on. All trials are in OUT/tuning.md and tuning.json.
-
-examples:
-  resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2
-  resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --rows paper none
+example:
+  resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2 --rows paper none
 """
 CELLS = """
 A cell of the grid is a family (such as transformer, resmlp), a size and an amount of data. Each is trained in a folder
@@ -29,8 +22,7 @@ again after a break, it goes on; a finished cell is not run again. Each amount o
 set in OUT/data; larger samples hold the smaller ones, the validation set is one for all. The page of the finished cells
 is OUT/scaling.html, scaling.png, scaling.md and scaling.json.
 
-examples:
-  resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --dry-run
+example:
   resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2
 """
 TEACHER = """
@@ -66,8 +58,7 @@ def _add_trainings(
     add_path(parser, "--work", "WORK", data, default=work, required=work is None)
     add_path(parser, "--out", "OUT", f"the folder for all results (default: WORK/{out}/ and the recipe's name)")
     add_number(parser, "--jobs", 1000, "trainings at a time, of one thread each", 1)
-    what = parser.add_mutually_exclusive_group()
-    again = f"delete what these {name.lower()}s have, and train them again"
+    again, what = f"delete what these {name.lower()}s have, and train them again", parser.add_mutually_exclusive_group()
     what.add_argument("--retrain", nargs="+", default=[], metavar=name, help=again)
     add_flag(what, "--table", "train nothing: show what is finished")
     return what
@@ -78,8 +69,8 @@ def distill() -> argparse.ArgumentParser:
     files = "what fairseq-generate printed for --gen-subset train; several files are the shards of one run"
     parser.add_argument("generated", nargs="+", metavar="FILE", help=files)
     add_path(parser, "--data", "DATA", "the binarized data that was translated", required=True)
-    parser.add_argument("--source-lang", required=True, metavar="LANG", help="such as en")
-    parser.add_argument("--target-lang", required=True, metavar="LANG", help="such as de")
+    for side in "source", "target":
+        parser.add_argument(f"--{side}-lang", required=True, metavar="LANG", help="such as en")
     add_path(parser, "--out", "OUT", "the folder to make, which must not exist yet", required=True)
     add_flag(parser, "--keep-original", "train on the original pairs too, after the teacher's")
     return parser

@@ -23,8 +23,6 @@ _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class DataBin:
-    """fairseq's folder of binarized data, and its languages."""
-
     folder: Path
     source: str
     target: str

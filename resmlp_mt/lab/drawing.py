@@ -6,6 +6,7 @@ The colors are those of Okabe and Ito, and of Tol. matplotlib is imported where 
 import importlib.util
 import io
 import itertools
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,7 +48,6 @@ def colors_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def _lighter(color: str) -> str:
-    """Half-way to white."""
     return "#" + "".join(f"{(int(color[at : at + 2], 16) + 255) // 2:02X}" for at in (1, 3, 5))
 
 
@@ -55,8 +55,14 @@ def has_matplotlib() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
+def wants_pictures() -> bool:
+    """Whether there is matplotlib; told if not."""
+    if not has_matplotlib():
+        print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
+    return has_matplotlib()
+
+
 def check_matplotlib(what: str) -> None:
-    """See before long work that ``what`` can be drawn."""
     if not has_matplotlib():
         raise UserError(f"{what} needs matplotlib: pip install matplotlib")
 
@@ -71,7 +77,6 @@ def check_files(outputs: Sequence[PathLike], inputs: Iterable[PathLike], picture
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure of so many inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

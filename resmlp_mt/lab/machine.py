@@ -20,7 +20,6 @@ def version_of(*packages: str) -> str:
 
 
 def processor() -> str:
-    """The processor's own name, as Linux tells it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -30,7 +29,6 @@ def processor() -> str:
 
 
 def now() -> str:
-    """Date and time of a measurement."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -27,7 +27,6 @@ def training_args(words: Sequence[str], name: str) -> Namespace:
 
 
 def build_model(config: Any, task: TranslationTask) -> BaseFairseqModel:
-    """An untrained model, the same one every time."""
     torch.manual_seed(1)
     try:
         return task.build_model(config.model)

@@ -42,7 +42,6 @@ def picture(png: bytes, description: str, small: bool = False) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """A header and a line a row."""
     header, *body = rows
     lines = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in header)}</tr>"]
     lines += [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in body]

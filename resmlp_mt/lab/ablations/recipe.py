@@ -13,7 +13,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.lab.trainings import queue
-from resmlp_mt.lab.trainings.log import check_updates
+from resmlp_mt.lab.trainings.log import read_log
 
 UPDATES = "{updates}"  # what ``${updates}`` is in options until a row is known
 
@@ -33,8 +33,7 @@ class Search:
 class Recipe(queue.SharedSettings):
     """One table; ``reference`` is the text of the subset's target side.
 
-    With ``updates_per_epoch``, which is checked, ``${updates}`` is a row's whole budget in updates. If there are
-    ``seeds``, every row is trained once with each of them, and ``seed`` is not used.
+    ``${updates}`` in options is a row's whole budget in updates. ``seeds`` stand in the place of ``seed``.
     """
 
     baseline: str = MISSING  # the row that all others are compared with
@@ -60,7 +59,6 @@ class Recipe(queue.SharedSettings):
 
     @property
     def search_options(self) -> list[str]:
-        """The options of fairseq-generate."""
         return [*shlex.split(self.search), "--gen-subset", self.subset]
 
     @property
@@ -70,7 +68,6 @@ class Recipe(queue.SharedSettings):
         return f"{name}.md", f"{name}.json", f"{name}.png", "training.png"
 
     def training_options(self, row: str, seed: int) -> list[str]:
-        """The options of fairseq-train for a row, those apart that name files; later ones win."""
         source, target = self.langs
         return [
             *("--source-lang", source, "--target-lang", target, *shlex.split(self.batches)),
@@ -82,7 +79,6 @@ class Recipe(queue.SharedSettings):
         ]
 
     def own_options(self, row: str) -> list[str]:
-        """A row's own options of fairseq-train."""
         return self._words(row, self.rows[row] or "")
 
     def _words(self, row: str, options: str) -> list[str]:
@@ -91,16 +87,12 @@ class Recipe(queue.SharedSettings):
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read the file of a table."""
     recipe = queue.read_settings(path, Recipe, updates=UPDATES)
     queue.check_folder_names(path, "rows", recipe.rows)
     queue.check_folder_names(path, "subset", [recipe.subset])  # part of a file's name
-    queue.check_numbers(path, "seeds", recipe.seeds)
-    queue.check_numbers(path, "epochs", recipe.epochs.values())
-    options = {f"rows: {name}": words for name, words in recipe.rows.items()} | {"options": recipe.options}
-    for name, text in options.items():
-        queue.check_own(path, name, queue.words_of(path, name, text))
-    queue.words_of(path, "search", recipe.search)
+    for name, options in recipe.rows.items():
+        queue.check_own(path, f"rows: {name}", options)
+    queue.check_own(path, "options", recipe.options)
     if recipe.tune is not None:
         recipe.tune = _search(path, recipe)
     for row in recipe.baseline, *recipe.epochs:
@@ -115,16 +107,13 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def _search(path: Path, recipe: Recipe) -> Search:
-    """The search of a recipe, checked."""
-    search = queue.checked(path, "tune", Search, recipe.tune)
-    queue.check_numbers(path, "tune: rounds", search.rounds)
+    search = queue.checked(path, Search, recipe.tune, "tune: ")
     for row, choices in search.space.items():
         if row not in ("all", *recipe.rows):
             raise UserError(f"{path}: tune: space: {row}: no such row; there are: all, {', '.join(recipe.rows)}")
         for name, options in choices.items():
             for option in options:
-                where = f"tune: space: {row}: {name}"
-                queue.check_own(path, where, queue.words_of(path, where, option))
+                queue.check_own(path, f"tune: space: {row}: {name}", option)
     return search
 
 
@@ -144,7 +133,6 @@ class RowFolder(queue.TrainingFolder):
 
     @property
     def translation(self) -> Path:
-        """What fairseq-generate printed."""
         return self.folder / f"{self.recipe.subset}.txt"
 
     @property
@@ -154,20 +142,23 @@ class RowFolder(queue.TrainingFolder):
         return self.is_trained and search == self.recipe.search_options and self.translation.is_file()
 
     def progress(self) -> str:
-        epoch = check_updates(self.log, self.recipe.updates_per_epoch)
+        epoch = read_log(self.log).check_updates(self.recipe.updates_per_epoch)
         return f"epoch {epoch} of {self.recipe.epochs_of(self.name)}" if epoch else ""
 
     def after(self, held: IO[str], stop: Event) -> None:
         recipe, average = self.recipe, self.folder / "average.pt"
         paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.epochs_of(self.name))
         save_checkpoint(average_checkpoints(paths), average)
-        part = self.translation.with_suffix(".txt.part")
+        part, log = self.translation.with_suffix(".txt.part"), self.folder / "generate.log"
+        for path in part, log:  # what a kill has left
+            path.unlink(missing_ok=True)
         source, target = recipe.langs
-        words: list[PathLike] = [
+        command: list[PathLike] = [
+            *("fairseq_cli.generate", self.data, "--user-dir", queue.USER_DIR),
             *("--path", average, "--source-lang", source, "--target-lang", target),
             *("--required-batch-size-multiple", "1", *recipe.search_options),
         ]
-        self.generate(words, part, held, stop)
+        queue.run(command, part, log, held, stop)
         os.replace(part, self.translation)
         state = self.state
         state.values["search"] = state.values.get("search", {}) | {recipe.subset: recipe.search_options}

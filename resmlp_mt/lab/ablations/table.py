@@ -1,7 +1,6 @@
 """``ablate``: train what is not finished; the figures of a table's rows as text, Markdown, JSON and pictures."""
 
 import argparse
-import json
 import shlex
 import statistics
 import sys
@@ -20,7 +19,7 @@ from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts
-from resmlp_mt.lab.trainings.log import TrainingFigures, check_updates, draw_curves, read_curves, read_training
+from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
 from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
 from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
@@ -91,7 +90,6 @@ class Figures:
     bootstrap: dict[str, Any] | None  # the same beside the baseline of the same seed; none for the baseline itself
 
     def value(self, figure: str) -> float:
-        """One of COMPARED."""
         return self.training.perplexity if figure == "perplexity" else self.scores[figure]["score"]
 
     def differs(self, metric: str) -> bool:
@@ -99,15 +97,12 @@ class Figures:
         return self.bootstrap is not None and self.bootstrap[metric]["p_value"] < SIGNIFICANT
 
     def cells(self) -> list[str]:
-        """By HEADING."""
         scores = [f"{self.scores[key]['score']:.1f}{'*' if self.differs(key) else ''}" for key in METRICS]
         return _cells([f"{self.training.perplexity:.2f}", *scores], [self])
 
 
 @dataclass(frozen=True)
 class Table:
-    """The trainings that are finished."""
-
     title: str
     baseline: str
     budget: str
@@ -126,7 +121,6 @@ class Table:
         return {name: each for name, each in found.items() if each}
 
     def values(self, row: str, figure: str) -> list[float]:
-        """One of COMPARED of each of a row's trainings."""
         return [each.value(figure) for each in self.rows[row]]
 
     def spreads(self, row: str) -> dict[str, Spread]:
@@ -149,7 +143,6 @@ class Table:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, as JSON values."""
         values = asdict(self)
         if self.seeds:
             values["over seeds"] = {row: _as_json(self.spreads(row)) for row in self.rows}
@@ -186,10 +179,8 @@ class Table:
         return [heading, *lines]
 
     def notes(self) -> list[str]:
-        """What the figures are."""
         lines = [
-            f"{self.budget}. Scores: {self.scored}. Perplexity: after the last epoch. Words: target subwords a second "
-            "of the clock while training, median; processor time: of the training.",
+            f"{self.budget}. Scores: {self.scored}. Perplexity: after the last epoch. Words: target subwords, median.",
         ]
         if any(row.differs(metric) for row in self.figures for metric in METRICS):
             pair = " with the same seed" if self.seeds else ""
@@ -197,12 +188,9 @@ class Table:
         if self.seeds:
             lines += [
                 "Over seeds: mean +- standard deviation (n - 1); words/s and processor time are means.",
-                f"minus {self.baseline}: the difference of the means, with Welch's t interval ({CONFIDENCE:.0%}) over "
-                "the seeds of both, not corrected for the number of rows; **: zero is outside of it. It covers chance "
-                "in training (first weights, order of batches, dropout), for these sentences.",
-                f"p < {SIGNIFICANT}: the paired bootstrap, each seed's translation beside that of {self.baseline} with "
-                "the same seed. It covers chance in the choice of the sentences, for these trained models. Neither "
-                "covers both.",
+                f"minus {self.baseline}: difference of the means, with Welch's t interval ({CONFIDENCE:.0%}), of "
+                f"chance in training; **: zero is outside of it. p < {SIGNIFICANT}: paired bootstrap beside the same "
+                f"seed of {self.baseline}, of chance in the sentences.",
             ]
         for key, name in METRICS.items():
             for signature in sorted({row.scores[key]["signature"] for row in self.figures}):
@@ -210,11 +198,9 @@ class Table:
         return lines
 
     def as_text(self) -> str:
-        """For the terminal."""
         return "\n\n".join([self.title, *map(text_table, self.tables()), "\n".join(self.notes())])
 
     def as_markdown(self, pictures: Sequence[str] = ()) -> str:
-        """A document with pictures beside it."""
         own = [["row", "its own options of fairseq-train"]]
         own += [[name, f"`{row[0].options}`" if row[0].options else ""] for name, row in self.rows.items()]
         parts = [f"# {self.title}", *map(markdown_table, self.tables()), *self.notes(), markdown_table(own)]
@@ -253,11 +239,12 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
     texts = {(row.name, row.seed): running_text(row.translation, len(expected), language) for row in finished}
     figures = []
     for row in finished:
-        check_updates(row.log, recipe.updates_per_epoch)
+        log = read_log(row.log)
+        log.check_updates(recipe.updates_per_epoch)
         text, bootstrap = texts[row.name, row.seed], None
         if row.name != recipe.baseline and (recipe.baseline, row.seed) in texts:
             bootstrap = paired_bootstrap(text, texts[recipe.baseline, row.seed], expected, language)
-        options, training = " ".join(recipe.own_options(row.name)), read_training(row.log, recipe.epochs_of(row.name))
+        options, training = " ".join(recipe.own_options(row.name)), log.figures(recipe.epochs_of(row.name))
         scores, seconds = detokenized_scores(text, expected, language), row.processor_seconds
         figures.append(Figures(row.name, row.seed, options, training, seconds, row.trained, scores, bootstrap))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"
@@ -342,31 +329,17 @@ def _finish(axis: Any, table: Table, values: list[float]) -> None:
 
 
 def save(table: Table, rows: list[RowFolder], out: Path) -> None:
-    """Write the table's files."""
-    pictures: list[str] = []
-    markdown, as_json, *drawn = rows[0].recipe.table_files
-    if drawing.has_matplotlib():
-        pictures = drawn
+    markdown, as_json, *pictures = rows[0].recipe.table_files
+    pictures = pictures if drawing.wants_pictures() else []
+    if pictures:
         draw(table, out / pictures[0])
-        draw_curves({row.label: read_curves(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
-    else:
-        print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
+        draw_curves({row.label: read_log(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
     write_json(out / as_json, table.as_json())
     with atomic_write(out / markdown) as stream:
         stream.write(table.as_markdown(pictures))
 
 
-def recorded(recipe: Path) -> dict[str, float]:
-    """Processor seconds of a training of each row, by an earlier run's table beside the recipe; nothing without one."""
-    try:
-        rows = json.loads(recipe.with_suffix(".json").read_text(encoding="utf-8"))["figures"]
-        return {str(row["name"]): float(row["processor_seconds"]) for row in rows}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
 def run(args: argparse.Namespace) -> None:
-    """Train what is not finished and make the table."""
     recipe = read_recipe(args.recipe)
     sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
     only, retrain = (known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.retrain))
@@ -387,7 +360,7 @@ def run(args: argparse.Namespace) -> None:
 
     failed = []
     if not args.table:
-        failed = train_all([row for row in rows if row.name in only], args.jobs, retrain, recorded(args.recipe))
+        failed = train_all([row for row in rows if row.name in only], args.jobs, retrain)
     table = make_table(recipe, rows, reference, about)
     save(table, rows, out)
     print(table.as_text())

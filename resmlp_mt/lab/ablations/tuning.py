@@ -17,7 +17,7 @@ from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder
 from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings import queue
-from resmlp_mt.lab.trainings.log import check_updates, read_training
+from resmlp_mt.lab.trainings.log import read_log
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,6 @@ class Trial(RowFolder):
 
 @dataclass(frozen=True)
 class Result:
-    """A trial in one round."""
-
     row: str
     trial: int  # 1: the row's options as they stand
     options: str  # what was chosen for it, beside the row's own
@@ -76,17 +74,15 @@ def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
         if each.finished:
             row, _, number = each.name.rpartition(".")
             epochs = each.recipe.epochs_of(each.name)
-            check_updates(each.log, recipe.updates_per_epoch)
-            perplexity, options = read_training(each.log, epochs).perplexity, choices(recipe, row)[int(number) - 1]
+            log = read_log(each.log)
+            log.check_updates(recipe.updates_per_epoch)
+            perplexity, options = log.figures(epochs).perplexity, choices(recipe, row)[int(number) - 1]
             found.append(Result(row, int(number), options, epochs, perplexity, each.processor_seconds, each.trained))
     return sorted(found, key=lambda result: (list(recipe.rows).index(result.row), result.perplexity, result.trial))
 
 
 def tune(recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str], train: bool = True) -> list[Result]:
-    """Train round after round, those of the rows ``only``; returns what is finished of all, the last round first.
-
-    A row whose round is not whole has no next one.
-    """
+    """Train round after round, those of the rows ``only``; returns what is finished of all, the last round first."""
     sums = queue.digests(data)
     trials = {row: list(range(1, recipe.tune.trials + 1)) for row in recipe.rows if row in only}
     found: list[Result] = []
@@ -94,7 +90,7 @@ def tune(recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str],
         this = round_of(recipe, trials, epochs)
         folder = out / f"{epochs}-epochs"
         folders = [Trial(name, recipe.seed, data, sums, folder / name, this) for name in this.rows]
-        failed = queue.train_all(folders, jobs, frozenset(), {}) if train else []
+        failed = queue.train_all(folders, jobs, frozenset()) if train else []
         done = results(recipe, folders)
         found = done + found
         if failed:

@@ -45,7 +45,6 @@ class TranslationModel:
     beams_share: bool = False  # whether on a CPU the beams of a sentence share its keys and values
 
     def encoder(self, source: int) -> int:
-        """FLOPs of a source sentence of that length."""
         return source * (self.encoder_position + source * self.encoder_pair)
 
     def decoder(self, source: int, target: int) -> int:
@@ -58,7 +57,6 @@ class TranslationModel:
         return source * self.keys_and_values
 
     def forward(self, source: int, target: int) -> int:
-        """FLOPs of the forward pass over a pair of sentences of these lengths."""
         return self.encoder(source) + self.decoder(source, target)
 
     def per_target_token(self, source: int, target: int) -> float:
@@ -97,7 +95,6 @@ def token_mixing(cfg: LayerConfig) -> Mixing:
 
 
 def of_layers(layers: Iterable[Mixing]) -> Mixing:
-    """That of all layers of a stack."""
     positions, pairs = zip(*layers, strict=True)
     return sum(positions), sum(pairs)
 
@@ -250,7 +247,6 @@ def estimate(pair: str, system: str, rate: float) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> None:
-    """What ``cost`` does with its options."""
     unknown = [pair for pair in args.pairs if pair not in CORPORA]
     if unknown:
         raise UserError(f"no pair {unknown[0]}: give {' or '.join(CORPORA)}")

@@ -39,9 +39,8 @@ BY_GRADIENT = (
     f"{SHARE:.0%} of the squared gradients of the position that had most"
 )
 BY_BIAS = (
-    "found from the biases b, which start at zero: up to the last position that any sentence of the training reached. "
-    "Positions that few sentences reached are mostly noise; --length, or a checkpoint that still has its optimizer's "
-    "state, leaves them out"
+    "found from the biases b, which start at zero: up to the last position that any sentence of the training reached; "
+    "--length, or a checkpoint with its optimizer's state, leaves out those that few reached, mostly noise"
 )
 NOTHING_TELLS = "all of A: every bias b is zero, as before training, so nothing tells what is used; --length does"
 
@@ -50,15 +49,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MixingMatrix:
-    """A of one layer, counted from 1; ``key`` is that of its module in the model.
-
-    ``weights`` are H x T x T, a matrix for each head (H = 1: one for all channels), zero where a causal A is not read.
-    """
+    """A of one layer, counted from 1."""
 
     side: str
     layer: int
-    key: str
-    weights: Tensor
+    key: str  # of its module in the model
+    weights: Tensor  # H x T x T, a matrix for each head (H = 1: one for all channels), zero where it is not read
 
     @property
     def name(self) -> str:
@@ -83,12 +79,10 @@ class MixingMatrix:
         return everywhere.tril() if self.causal else everywhere
 
     def up_to(self, length: int) -> "MixingMatrix":
-        """The first positions alone."""
         return replace(self, weights=self.weights[:, :length, :length])
 
 
 def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
-    """Side, number and module of each layer."""
     for side in SIDES:
         for number, layer in enumerate(getattr(model, side).layers, start=1):
             yield side, number, layer
@@ -111,24 +105,19 @@ def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
 
 @dataclass(frozen=True)
 class Profile:
-    """One matrix over relative position: of each diagonal j - i (up to 0 for a causal A), mean and standard deviation.
-
-    ``explained`` is the share of the variance of all entries that the means explain; ``by_chance`` that to expect of
-    independent random entries.
-    """
+    """One matrix over relative position: mean and standard deviation of each diagonal j - i (causal: up to 0)."""
 
     offsets: NDArray[np.int64]
     mean: Array
     spread: Array
-    explained: float
-    by_chance: float
+    explained: float  # the share of the variance of all entries that the means explain
+    by_chance: float  # that to expect of independent random entries
 
     def as_json(self) -> dict[str, Any]:
         return {name: np.asarray(value).tolist() for name, value in vars(self).items()}
 
 
 def profiles(mixing: MixingMatrix) -> list[Profile]:
-    """The profile of each head."""
     offsets = np.arange(1 - mixing.length, 1 if mixing.causal else mixing.length)
     found = []
     for matrix in mixing.weights.double().numpy():
@@ -188,7 +177,6 @@ class UsedPart:
 
 
 def used_part(checkpoint: Mapping[str, Any], mixings: Sequence[MixingMatrix]) -> UsedPart:
-    """By the best that a checkpoint has to go by."""
     if lengths := _lengths(squared_gradients(checkpoint), mixings, SHARE):
         return UsedPart(lengths, BY_GRADIENT)
     # b starts at zero, and b of a position gets a gradient just where a sentence has that position
@@ -198,10 +186,7 @@ def used_part(checkpoint: Mapping[str, Any], mixings: Sequence[MixingMatrix]) ->
 
 
 def _lengths(parameters: Mapping[str, Tensor], mixings: Sequence[MixingMatrix], share: float) -> dict[str, int]:
-    """Of each side the longest that its biases tell, up to the first with too small a share; {} if one has none.
-
-    One sentence that reaches far may have large gradients there too: what counts is where they begin to be small.
-    """
+    """Of each side the longest that its biases tell, up to the first with too small a share; {} if one has none."""
     lengths: dict[str, int] = {}
     for mixing in mixings:
         bias = parameters.get(f"{mixing.key}.bias", torch.zeros(mixing.length))
@@ -239,11 +224,7 @@ def squared_gradients(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
 def pruned(
     checkpoint: Mapping[str, Any], model: ResMLPTransformerModel, share: float, used: UsedPart
 ) -> dict[str, Any]:
-    """A new checkpoint, without optimizer state, whose every A has lost its smallest weights.
-
-    In the used part of each matrix (of each head; in the decoder of its lower triangle) the given share of the weights,
-    rounded down, becomes zero: those that are smallest in magnitude.
-    """
+    """A new checkpoint, without optimizer state, whose every A has lost a share of its used part: the smallest."""
     weights = dict(checkpoint["model"])
     for mixing in mixing_matrices(model):
         key = f"{mixing.key}.weight"
@@ -276,19 +257,15 @@ def smallest(mixing: MixingMatrix, share: float) -> Tensor:
 
 @dataclass(frozen=True)
 class TextBand:
-    """The band of one layer (counted from 1): the weights of J relative positions ``offsets``, j - i.
-
-    ``mean`` and ``spread`` (standard deviation) of each weight are over all positions of the text, H x J; ``sentence``
-    has those of each position of one sentence, T x H x J, whose T ``tokens`` are beside it.
-    """
+    """The band of one layer (counted from 1): the weights of J relative positions j - i."""
 
     side: str
     layer: int
     offsets: list[int]
-    mean: Tensor
-    spread: Tensor
-    sentence: Tensor
-    tokens: list[str]
+    mean: Tensor  # over all positions of the text, H x J
+    spread: Tensor  # standard deviation
+    sentence: Tensor  # the weights of each position of one sentence, T x H x J
+    tokens: list[str]  # of that sentence
 
     @property
     def name(self) -> str:
@@ -299,7 +276,6 @@ class TextBand:
 
 
 def bands_of(model: ResMLPTransformerModel) -> dict[tuple[str, int], Band]:
-    """Every band of a model, by side and layer."""
     return {
         (side, number): layer.mixing.mixing.band
         for side, number, layer in layers_of(model)

@@ -39,7 +39,6 @@ def overview(mixings: Sequence[MixingMatrix], size: float = 2.5) -> Figure:
 
 
 def layer(mixing: MixingMatrix) -> Figure:
-    """One A, as large as it gets."""
     figure = overview([mixing], 6.25)
     figure.set_figwidth(7.7)  # A is a square: beside it there is room for the names of its axes
     return figure

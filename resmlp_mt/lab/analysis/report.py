@@ -22,20 +22,17 @@ from resmlp_mt.lab.analysis import matrices, pictures
 from resmlp_mt.lab.distillation import DataBin
 
 NOTES = {
-    "Overview": "What position i (row) takes from position j (column), layer by layer, all on one scale with zero in "
-    "white; the few largest weights may lie beyond it. Grey is what a causal A does not read. The heads of a layer, if "
-    "there are several, have numbers, row by row.",
-    "Profiles": "The mean weight of each diagonal of A: a line a head, or with one head its standard deviation as a "
-    "band. If A were a convolution (a Toeplitz matrix), its diagonals' means would explain all of its variance; of a "
-    "matrix of random entries they explain the share by chance.",
-    "Sparsity": "The share of weights whose magnitude is below 5% of the largest of their matrix: A (its used part), "
-    "the two matrices of the MLP, and those of the cross-attention. The paper's figures 3 and B.2 for a sequence.",
-    "Bands": "Beside A each position reads its neighbours by weights that it predicts from its own content. First, "
-    "head by head, their mean over the text's positions, and their standard deviation (spread): what differs from "
-    "position to position. Then one sentence: how much each of its positions reads of its neighbours, by the root of "
-    "the mean square over the heads. The decoder begins with </s>. What lies outside of the sentence is zero.",
-    "Change": "Each A in each checkpoint and, below, what has changed since the checkpoint before, on a scale of its "
-    "own; in the title the norm of the change over that of A.",
+    "Overview": "What position i (row) takes from position j (column), on one scale with zero in white; the few "
+    "largest weights may lie beyond it. Grey is what a causal A does not read. Heads have numbers, row by row.",
+    "Profiles": "The mean weight of each diagonal of A. If A were a convolution (a Toeplitz matrix), the means would "
+    "explain all of its variance; of a matrix of random entries they explain the share by chance.",
+    "Sparsity": "The share of weights whose magnitude is below 5% of the largest of their matrix: the used part of A, "
+    "and the matrices of MLP and cross-attention (the paper's figures 3 and B.2).",
+    "Bands": "What each position reads of its neighbours by weights that it predicts: head by head their mean over the "
+    "text's positions and their standard deviation (spread); then one sentence, by the root of the mean square over "
+    "the heads. The decoder begins with </s>. What lies outside of the sentence is zero.",
+    "Change": "Each A in each checkpoint and, below, what has changed since the checkpoint before, with its norm over "
+    "that of A.",
 }
 """Under each heading of the page."""
 
@@ -56,10 +53,7 @@ def read(path: Path) -> Reading:
     checkpoint = load_checkpoint(path)
     architecture = architecture_of(checkpoint)
     if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
-        raise UserError(
-            f"{path}: no matrix A over positions in this {architecture}: give a checkpoint of a resmlp_transformer "
-            "with linear token mixing"
-        )
+        raise UserError(f"{path}: no matrix A over positions in this {architecture}: give that of a resmlp_transformer")
     model = model_of(path, checkpoint)
     mixings = matrices.mixing_matrices(model)
     if not mixings:
@@ -70,7 +64,6 @@ def read(path: Path) -> Reading:
 
 
 def read_series(paths: Sequence[Path]) -> list[Reading]:
-    """Read checkpoints of one model, oldest first."""
     readings = [read(path) for path in paths]
     layouts = [[(mixing.key, mixing.weights.shape) for mixing in reading.mixings] for reading in readings]
     for reading, layout in zip(readings, layouts, strict=True):
@@ -90,10 +83,7 @@ def used_of(readings: Sequence[Reading], length: int | None) -> matrices.UsedPar
 
 
 class Report:
-    """Checkpoints of one model, oldest first; pictures and tables of one model are of the last.
-
-    ``used`` is the part of each A to look at, ``bands`` what the last one's bands read in a text.
-    """
+    """Checkpoints of one model, oldest first; pictures and tables of one model are of the last."""
 
     def __init__(self, readings: Sequence[Reading], used: matrices.UsedPart, bands: Sequence[matrices.TextBand] = ()):
         self.readings, self.used, self.bands = readings, used, bands
@@ -107,7 +97,6 @@ class Report:
             self.names = [str(reading.path.with_suffix("")) for reading in readings]
 
     def files(self) -> dict[str, bytes]:
-        """The content of each file, by name."""
         drawn = {
             part: {name: drawing.png(figure) for name, figure in figures.items()}
             for part, figures in self.pictures().items()
@@ -119,7 +108,6 @@ class Report:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """All figures."""
         checkpoints = []
         for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True):
             checkpoints.append(
@@ -145,7 +133,6 @@ class Report:
         }
 
     def pictures(self) -> dict[str, dict[str, Figure]]:
-        """Every picture, by the heading of the page and the picture's name."""
         last = self.series[-1]
         found = {
             "Overview": {"overview": pictures.overview(last)},
@@ -166,7 +153,6 @@ class Report:
         return found
 
     def as_page(self, drawn: dict[str, dict[str, bytes]]) -> str:
-        """Everything on one HTML page, of pictures by heading and name."""
         rows = [["checkpoint", "architecture", "updates"]]
         rows += [[str(reading.path), reading.architecture, f"{reading.updates:,}"] for reading in self.readings]
         whole = {mixing.side: mixing.length for mixing in self.readings[-1].mixings}
@@ -202,7 +188,6 @@ class Report:
 
 
 def run(args: argparse.Namespace) -> None:
-    """What ``plot`` does with its options."""
     out, last = args.out, args.checkpoints[-1]
     readings = read_series(args.checkpoints)
     most = max(mixing.length for mixing in readings[-1].mixings)
@@ -228,7 +213,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def bands_in_text(args: argparse.Namespace) -> list[matrices.TextBand]:
-    """What the last checkpoint's bands read in ``--data``."""
     path = args.checkpoints[-1]
     trained = load([path], args.data)
     if not matrices.bands_of(trained.model):

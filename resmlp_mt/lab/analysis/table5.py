@@ -86,18 +86,12 @@ def rows(found: Found) -> list[list[str]]:
 
 
 def notes(found: Found) -> list[str]:
-    """What the figures are, one line each."""
     lines = ["paper, measured: tokenized BLEU, En-De with compounds split (Ott et al. 2018)"]
     for kind, name in ("tokenized_bleu", "measured"), ("sacrebleu", "sacreBLEU"):
         lines += [f"{name}: {each}" for each in sorted({scores[f"{kind}_signature"] for scores in found.values()})]
-    for (system, target), scores in sorted(found.items()):
+    for _, scores in sorted(found.items()):
         if scores["segments"] != SEGMENTS:
-            lines.append(
-                f"* {scores['file']}: {scores['segments']} segments, not the {SEGMENTS} of newstest2014: "
-                f"{PAPER[system][0]}, {PAIRS[target][0]} is no figure of this table"
-            )
-    if any(system == "lstm" for system, _ in found):
-        lines.append("LSTM: fairseq's LSTM with attention (Luong et al. 2015), in GNMT's place; it is no GNMT")
+            lines.append(f"* {scores['file']}: {scores['segments']} segments, not the {SEGMENTS} of newstest2014")
     return lines
 
 
@@ -112,7 +106,6 @@ def as_json(found: Found) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> None:
-    """What ``table5`` does with its options."""
     found = read_runs(args.runs)
     if args.json:
         print(json.dumps(as_json(found)))

@@ -3,7 +3,6 @@
 import argparse
 import importlib.util
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -71,7 +70,6 @@ HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 
 
 def comparisons(args: argparse.Namespace) -> list[Comparison]:
-    """What the options ask for."""
     chosen = [each for each in (QUICK if args.quick else FULL) if args.what in ("all", each.kind)]
     if args.data:  # the text decides the lengths
         chosen = [each for each in chosen if each.kind != "generation" or each.by != "length"]
@@ -85,7 +83,6 @@ def comparisons(args: argparse.Namespace) -> list[Comparison]:
 
 
 def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
-    """A comparison as the options change it."""
     given = {name: value for name, value in vars(args).items() if value is not None}
     workers = comparison.kind == "workers"
     sizes = {name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given}
@@ -106,7 +103,6 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
 
 
 def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Section:
-    """The section to fill."""
     generation, conditions = comparison.kind == "generation", comparison.conditions
     settings = {name: str(value) for name, value in asdict(comparison.size).items()}
     if all(system.is_checkpoint or system.is_ctranslate2 for system in comparison.systems):
@@ -121,8 +117,6 @@ def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Secti
         if args.data:  # the text has its own
             settings = {name: value for name, value in settings.items() if name not in ("vocabulary", "padding")}
     notes = []
-    if generation and not args.system and not HAS_CTRANSLATE2:
-        notes.append("CTranslate2 is not installed, and not compared.")
     if any(system.library == "onednn" for system in comparison.systems):
         arithmetic = "fp32" if matmul.exact() else "bfloat16"
         notes.append(f"fp32 products are BLAS's; where a name ends in @onednn, oneDNN's, here in {arithmetic}.")
@@ -132,7 +126,6 @@ def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Secti
 
 
 def picture_of(title: str, args: argparse.Namespace) -> Path:
-    """Where the picture of a section goes."""
     return Path(args.plots) / f"{title.lower().replace(',', '').replace(' ', '-')}.png"
 
 
@@ -148,7 +141,6 @@ def check(chosen: list[Comparison], args: argparse.Namespace) -> None:
 
 
 def measured(comparison: Comparison, args: argparse.Namespace) -> Iterator[Measurement]:
-    """Row by row."""
     if comparison.kind == "training":
         return train(comparison)
     if comparison.kind == "workers":
@@ -157,7 +149,6 @@ def measured(comparison: Comparison, args: argparse.Namespace) -> Iterator[Measu
 
 
 def save(run: report.Run, args: argparse.Namespace) -> None:
-    """Write the files that the options ask for."""
     paths = [picture_of(section.title, args) for section in run.sections if args.plots]
     for section, path in zip(run.sections, paths, strict=False):
         report.draw(section, path)
@@ -169,7 +160,6 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure what the options ask for, and write it down."""
     quiet()
     run = report.Run(shlex.join(["resmlp-mt", "benchmark", *sys.argv[1:]]), machine.now(), [])
     chosen = comparisons(args)
@@ -178,13 +168,8 @@ def run(args: argparse.Namespace) -> None:
         comparison.conditions.apply()
         title, section = comparison.title, section_of(comparison, args)
         run.sections.append(section)
-        try:
-            for row in measured(comparison, args):
-                section.rows.append(row)
-                print(f"{title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
-        except (MemoryError, RuntimeError) as error:  # PyTorch raises RuntimeError: only the message tells
-            if isinstance(error, RuntimeError) and not re.search("allocate memory|out of memory", str(error)):
-                raise
-            raise UserError(f"{title}: not enough memory: give smaller --shapes, or a smaller --size") from error
+        for row in measured(comparison, args):
+            section.rows.append(row)
+            print(f"{title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
         print(f"{report.as_text(section)}\n", flush=True)
         save(run, args)  # a run that is broken off leaves what it has

@@ -75,7 +75,6 @@ class EngineProcess:
         self.formula = self._process.submit(_build, build).result()  # of its FLOPs, if there is one
 
     def translate(self, sentences: Sequence[Any], length: int | None = None) -> tuple[list[Any], float]:
-        """Translations as the engine gives them, and the seconds that they took."""
         return self._process.submit(_timed, sentences, length).result()
 
     def operations(self, batches: Sequence[Batch], device: str = "cpu") -> dict[str, float]:
@@ -83,7 +82,6 @@ class EngineProcess:
         return self._process.submit(_operations, batches, device).result()
 
     def peak(self) -> int:
-        """Bytes that the process has taken at most so far."""
         return self._process.submit(memory, "VmHWM").result()
 
     def close(self) -> None:

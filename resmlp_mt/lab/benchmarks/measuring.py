@@ -32,19 +32,14 @@ def bracketed(spread: Spread, digits: int = 0) -> str:
 
 
 def turns(names: Sequence[Name], pieces: int, rounds: int) -> Iterator[tuple[int, int, Name]]:
-    """Whose turn it is: (round, piece, name), every name once a piece before the next piece begins.
-
-    Every other round goes through the names backwards, so that nobody always runs behind the same one.
-    """
+    """Whose turn it is: (round, piece, name), every name once a piece before the next piece begins."""
     for number in range(rounds):
-        for piece in range(pieces):
+        for piece in range(pieces):  # every other round backwards: nobody always runs behind the same one
             for name in names if number % 2 == 0 else reversed(names):
                 yield number, piece, name
 
 
 def timed(work: Callable[[int], object]) -> Callable[[int], float]:
-    """The seconds that a piece of work takes in this process."""
-
     def seconds(piece: int) -> float:
         start = timer()
         work(piece)
@@ -54,10 +49,7 @@ def timed(work: Callable[[int], object]) -> Callable[[int], float]:
 
 
 def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int, warmup: int) -> dict[str, Times]:
-    """Let every system do the same pieces of work, in turns, after rounds that do not count.
-
-    ``work`` does piece number n and returns the seconds that this took.
-    """
+    """Let every system do the same pieces of work, in turns; ``work`` does piece number n and returns its seconds."""
     names = list(work)
     for _, piece, name in turns(names, pieces, warmup):
         work[name](piece)
@@ -95,8 +87,6 @@ class Workload:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One system on one workload."""
-
     system: str
     workload: str
     length: float
@@ -125,10 +115,7 @@ def compare(
     peaks: Mapping[str, int],
     operations: Mapping[str, Callable[[], dict[str, float]]],
 ) -> list[Measurement]:
-    """Time the systems on a workload, by ``work`` as ``measure`` has it; all mappings are by system.
-
-    ``flops`` are a token's, ``peaks`` bytes where somebody looked, ``operations`` where the time of the last goes.
-    """
+    """Time the systems on a workload, by ``work`` as ``measure`` has it; all mappings are by system."""
     tokens = workload.tokens
     times = measure(work, len(tokens), comparison.rounds, comparison.warmup)
     theirs = flops[comparison.baseline]

@@ -6,7 +6,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from resmlp_mt.lab.benchmarks.measuring import Spread, Times, bracketed, latency
 from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import builder
-from resmlp_mt.lab.drawing import check_files
+from resmlp_mt.lab.drawing import check_files, colors_of, new_figure, save
 from resmlp_mt.lab.machine import describe, facts, now
 from resmlp_mt.score.scoring import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
@@ -46,8 +46,6 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Row:
-    """One engine on one corpus."""
-
     engine: str
     corpus: str
     sentences: int
@@ -131,11 +129,7 @@ def tokenizer_of(source: Source) -> Tokenizer:
 def compare(
     engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: str, rounds: int, profile: bool = False
 ) -> list[Row]:
-    """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns.
-
-    The first engine is what the others are compared with. ``profile`` also finds where the time goes; CTranslate2's is
-    all outside of PyTorch. ``language`` is that of the translations.
-    """
+    """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns."""
     first = {engine.name: engine.first_sentence(corpora[0].lines[0]) for engine in engines}
     rows = []
     for corpus in corpora:
@@ -172,7 +166,6 @@ def compare(
 def translate_in_turns(
     engines: Sequence[TextEngine], batches: Sequence[Sequence[str]], rounds: int
 ) -> tuple[dict[str, list[list[str]]], dict[str, Times]]:
-    """All translations of each engine, and its times."""
     found: dict[str, list[list[str]]] = {engine.name: [] for engine in engines}
 
     def seconds(number: int, engine: TextEngine) -> float:
@@ -185,8 +178,6 @@ def translate_in_turns(
 
 
 def table(rows: Sequence[Row]) -> Cells:
-    """The figures of all engines."""
-
     def score(row: Row, metric: str) -> str:
         return f"{row.scores[metric]['score']:.1f}" if row.scores else ""
 
@@ -218,12 +209,35 @@ def tables_of(rows: Sequence[Row]) -> list[Cells]:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """BLEU against speed, for the texts that have references; there must be one."""
-    texts: dict[str, dict[str, tuple[float, float]]] = {}
-    for row in rows:
-        if row.scores:
-            texts.setdefault(row.corpus, {})[row.engine] = row.rate.median, row.scores["sacrebleu"]["score"]
-    report.draw_frontier(texts, path)
+    """BLEU against speed, a panel a text that has references; there must be one."""
+    texts = list(dict.fromkeys(row.corpus for row in rows if row.scores))
+    figure = new_figure(6.5 * len(texts), 5.5)
+    colors = colors_of(row.engine for row in rows)
+    for axis, text in zip(figure.subplots(1, len(texts), squeeze=False)[0], texts, strict=True):
+        points = {
+            row.engine: (row.rate.median, row.scores["sacrebleu"]["score"])
+            for row in rows
+            if row.corpus == text and row.scores
+        }
+        for name, point in points.items():
+            axis.plot(*point, "o", color=colors[name], label=name)
+        axis.step(
+            *zip(*frontier(points.values()), strict=True), where="post", color="0.6", zorder=0, label="best so far"
+        )
+        axis.set(xlabel="sentences/s", ylabel="sacreBLEU", title=text)
+        axis.set_xlim(left=0)
+        axis.grid(alpha=0.3)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", fontsize="small")
+    save(figure, path)
+
+
+def frontier(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points (speed, quality) that no other point equals or beats in both, the fastest first."""
+    best: list[tuple[float, float]] = []
+    for point in sorted(set(points), reverse=True):
+        if not best or point[1] > best[-1][1]:
+            best.append(point)
+    return best
 
 
 def read_corpus(text: str) -> Corpus:
@@ -237,7 +251,6 @@ def read_corpus(text: str) -> Corpus:
 
 
 def run(args: argparse.Namespace) -> None:
-    """What ``benchmark translate`` does with its options."""
     if len(set(args.engine)) < len(args.engine):
         raise UserError("an --engine is given twice")
     corpora = [read_corpus(text) for text in args.text]

@@ -27,8 +27,6 @@ Cells = list[list[str]]
 
 @dataclass(frozen=True)
 class Section:
-    """Rows of one table and one picture; ``by`` changes from workload to workload: ``length`` or ``sentences``."""
-
     title: str
     kind: str
     by: str
@@ -41,8 +39,6 @@ class Section:
 
 @dataclass(frozen=True)
 class Run:
-    """All that one call of the benchmark found."""
-
     command: str
     date: str
     sections: list[Section]
@@ -64,7 +60,6 @@ def milliseconds(latency: tuple[float, float] | None, number: int) -> str:
 
 
 def table(section: Section) -> Cells:
-    """The figures of a section."""
     theirs = {row.workload: row.memory for row in section.rows if row.system == section.baseline}
 
     def memory_ratio(row: Measurement) -> float | None:
@@ -108,13 +103,11 @@ def _profile(title: str, spent: Mapping[str, Mapping[str, float]]) -> Cells:
 
 
 def tables_of(section: Section) -> list[Cells]:
-    """The figures, and where the time goes if that was asked for."""
     spent = [(row.workload, row.system, row.operations) for row in section.rows if row.operations]
     return [table(section), *profiles(spent)]
 
 
 def as_text(section: Section) -> str:
-    """For the terminal."""
     head = [section.title, facts(section.settings), facts(section.machine), *section.notes]
     return "\n".join(head) + "\n\n" + tables_as_text(tables_of(section))
 
@@ -137,7 +130,6 @@ def as_markdown(run: Run, pictures: Sequence[str]) -> str:
 
 
 def draw(section: Section, path: Path) -> None:
-    """Draw a section: lines over lengths, or bars beside each other."""
     figure = by_length(section) if section.by == "length" else by_sentences(section)
     figure.suptitle(section.title)
     save(figure, path)
@@ -194,7 +186,6 @@ def by_length(section: Section) -> Any:
 
 
 def whiskers(spreads: list[Spread]) -> list[list[float]]:
-    """How far the quartiles are below and above the medians."""
     return [[each.median - each.low for each in spreads], [each.high - each.median for each in spreads]]
 
 
@@ -204,10 +195,9 @@ def plain_log(axis: Any) -> None:
 
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    steps: list[float] = [1, 2, 3, 5] if high > 12 * low else [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, *range(3, 10)]
-    if high < 1.7 * low:
-        steps = [tenths / 10 for tenths in range(10, 100)]
-    axis.yaxis.set_major_locator(LogLocator(subs=steps))
+    axis.yaxis.set_major_locator(
+        LogLocator(subs=[1, 2, 3, 5] if high > 12 * low else [1 + 0.2 * fifths for fifths in range(45)])
+    )
     axis.yaxis.set_major_formatter("{x:,g}")
     axis.set_yticks([], minor=True)
 
@@ -237,28 +227,3 @@ def by_sentences(section: Section) -> Any:
         axis.set(xlabel="length (subwords) x sentences of a batch", ylabel=label)
     legend(figure, ratios, "whiskers: quartiles of the rounds; black lines: what FLOPs alone predict")
     return figure
-
-
-def frontier(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points (speed, quality) that no other point equals or beats in both, the fastest first."""
-    best: list[tuple[float, float]] = []
-    for point in sorted(set(points), reverse=True):
-        if not best or point[1] > best[-1][1]:
-            best.append(point)
-    return best
-
-
-def draw_frontier(texts: Mapping[str, Mapping[str, tuple[float, float]]], path: Path) -> None:
-    """BLEU against speed, a panel a text; ``texts`` has the speed and BLEU of each engine."""
-    figure = new_figure(6.5 * len(texts), 5.5)
-    colors = colors_of(itertools.chain(*texts.values()))
-    for axis, (text, points) in zip(figure.subplots(1, len(texts), squeeze=False)[0], texts.items(), strict=True):
-        for name, point in points.items():
-            axis.plot(*point, "o", color=colors[name], label=name)
-        best = zip(*frontier(points.values()), strict=True)
-        axis.step(*best, where="post", color="0.6", zorder=0, label="best so far")
-        axis.set(xlabel="sentences/s", ylabel="sacreBLEU", title=text)
-        axis.set_xlim(left=0)
-        axis.grid(alpha=0.3)
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", fontsize="small")
-    save(figure, path)

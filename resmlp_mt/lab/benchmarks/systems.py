@@ -104,7 +104,6 @@ class System:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """The options as values, by fairseq's names for them."""
         return dict(map(as_override, self.options))
 
     @property
@@ -116,7 +115,6 @@ class System:
         return self.arch.partition("/")[0] == "ctranslate2"
 
     def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
-        """fairseq's configuration of a fairseq-train of this system, architecture applied."""
         model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
         if model not in SIZE_OPTIONS:
             raise UserError(f"{self.name}: no system: give an architecture of {', '.join(SIZE_OPTIONS)}")
@@ -161,7 +159,6 @@ class Source:
     languages: tuple[str, str] | tuple[None, None] = (None, None)  # of the data, where its files do not tell them
 
     def task(self) -> TranslationTask:
-        """fairseq's translation with the dictionaries."""
         if self.data is None:
             dictionary = made_up_dictionary(self.size.vocabulary)
             return TranslationTask(TranslationConfig(), dictionary, dictionary)
@@ -183,7 +180,6 @@ class Source:
 
 
 def formula_of(config: Any, vocabulary: int) -> TranslationModel | None:
-    """The formula for a model's FLOPs, or None where there is none."""
     try:
         return of_options(config.model, vocabulary)
     except UserError:
@@ -202,7 +198,6 @@ class Shape:
 
     @staticmethod
     def parse(text: str) -> "Shape":
-        """Read ``24x32``."""
         found = re.fullmatch("([0-9]{1,5})x([0-9]{1,6})", text)
         if not (found and int(found[1]) > 1 and int(found[2]) > 0):
             raise UserError(f"{text!r}: no shape: give LENGTHxSENTENCES, such as 24x32, with a length of 2 or more")
@@ -217,7 +212,6 @@ class Shape:
         return [torch.cat([each, torch.tensor([dictionary.eos()])]) for each in words]
 
     def random_batch(self, padding: float, dictionary: Dictionary) -> dict[str, Any]:
-        """Random pairs, sources and targets equally long."""
         sides = (self.random_sentences(padding, dictionary, seed) for seed in (1, 2))
         return batch(dict(enumerate(zip(*sides, strict=True))), dictionary)
 
@@ -230,8 +224,6 @@ def batch(pairs: Mapping[int, tuple[Tensor, Tensor]], dictionary: Dictionary) ->
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which systems are compared, and how thoroughly."""
-
     systems: tuple[System, ...]
     shapes: tuple[Shape, ...] = ()
     kind: str = "generation"  # or training, workers

@@ -50,7 +50,6 @@ class Training:
         self.trainer, self._library = Trainer(self.config, task, model, criterion), system.library
 
     def step(self, batch: dict[str, Any], _: int = 0) -> None:
-        """Train on a batch."""
         with matmul(self._library):
             self.trainer.train_step([batch])
 
@@ -63,7 +62,6 @@ class Training:
 
 
 def train(comparison: Comparison) -> Iterator[Measurement]:
-    """Time the training of every system."""
     trainings = {system.name: Training(system, comparison) for system in comparison.systems}
     rehearsal = partial(two_steps, replace(comparison, size=TINY), System("transformer"), Shape(2, 1))
     device = comparison.conditions.device
@@ -93,10 +91,7 @@ def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
 
 
 def train_together(comparison: Comparison, processes: int) -> Iterator[Measurement]:
-    """Time the training of every system by one process and by several, each with batches of its own.
-
-    Every round starts processes afresh. The ratio is that of several to one, of the same system.
-    """
+    """Time the training of every system by one process and by several; every round starts processes afresh."""
     for shape in comparison.shapes:
         tokens = shape.random_batch(comparison.padding, made_up_dictionary(comparison.size.vocabulary))["ntokens"]
         for system in comparison.systems:
@@ -112,7 +107,6 @@ def train_together(comparison: Comparison, processes: int) -> Iterator[Measureme
 
 
 def time_steps(comparison: Comparison, system: System, shape: Shape, processes: int) -> float:
-    """Seconds that so many processes take for their steps together."""
     with tempfile.TemporaryDirectory() as folder, new_processes(processes) as executor:
         work = partial(_steps, comparison, system, shape, processes, f"file://{folder}/meeting")
         return max(executor.map(work, range(processes)))
@@ -210,11 +204,7 @@ def convert(source: Source, folder: str, vmap: str | None = None) -> None:
 
 
 def builder(source: Source, folder: str, baseline: str = "") -> Callable[[], Any]:
-    """What builds fairseq's or CTranslate2's engine of a system in a process of its own.
-
-    CTranslate2 reads from ``folder``, an empty one, whenever a process starts, and has the model of ``baseline`` where
-    its name tells no other.
-    """
+    """What builds an engine in another process; CTranslate2's reads ``folder``, by default ``baseline``'s model."""
     system, here = source.system, source.conditions
     if not system.is_ctranslate2:
         return partial(FairseqEngine, source)
@@ -247,7 +237,7 @@ def random_piece(shape: Shape, padding: float, dictionary: Dictionary) -> Piece:
 def real_pieces(task: TranslationTask, split: str, count: int, batch_size: int) -> list[Piece]:
     """Sentences taken evenly from a split of the task's data, in batches of similar length, shortest first.
 
-    Every translation of a batch has the mean length of its references, or of its sources where there are none.
+    Every translation of a batch has the mean length of its references.
     """
     task.load_dataset(split)
     dataset = task.dataset(split)
@@ -256,17 +246,13 @@ def real_pieces(task: TranslationTask, split: str, count: int, batch_size: int) 
     pieces = []
     for start in range(0, len(pairs), batch_size):
         part = pairs[start : start + batch_size]
-        references = [pair["source"] if pair["target"] is None else pair["target"] for pair in part]
-        length = max(2, round(sum(map(len, references)) / len(references)))
+        length = max(2, round(sum(len(pair["target"]) for pair in part) / len(part)))
         pieces.append(piece_of((pair["source"] for pair in part), task.source_dictionary, length))
     return pieces
 
 
 def generate(comparison: Comparison, data: str | None = None, split: str = "test") -> Iterator[Measurement]:
-    """Time the translating of every system.
-
-    Sentences are random, or those of the folder ``data``; then the shapes' numbers of sentences count alone.
-    """
+    """Time the translating of random sentences, or of ``data``: then the shapes' numbers of sentences count alone."""
     sources = {each.name: Source(each, comparison.size, comparison.conditions, data) for each in comparison.systems}
     task = sources[comparison.baseline].task()
     builds: dict[str, Callable[[], Any]] = {}
@@ -328,10 +314,7 @@ def translate_alone(build: Callable[[], Any], piece: Piece) -> None:
 def flops_per_token(
     comparison: Comparison, formula: flops.TranslationModel | None, pieces: Sequence[Piece]
 ) -> float | None:
-    """FLOPs a target token; the encoder reads a sentence once, every beam decodes it step by step.
-
-    Each beam has keys and values of its own, but on the CPU those of a ResMLP share them.
-    """
+    """FLOPs a target token; the encoder reads a sentence once, every beam decodes it step by step."""
     if formula is None:
         return None
     total, beam = 0.0, comparison.conditions.beam
@@ -344,11 +327,7 @@ def flops_per_token(
 
 
 def step_by_step(formula: flops.TranslationModel, source: int, target: int) -> float:
-    """FLOPs of the decoder, one position after the other.
-
-    Position t costs what each of t positions costs at once: squares over positions, whole at once, are triangles here.
-    Keys and values are there once, and what is beyond the last position (``ConvS2S``) is not there.
-    """
+    """FLOPs of the decoder, one position after the other: squares over positions are triangles here."""
     without = formula.decoder(source, 0)
     steps = ((formula.decoder(source, length) - without) / length for length in range(1, target + 1))
     return formula.kept(source) + sum(steps)

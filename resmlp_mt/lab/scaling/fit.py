@@ -33,7 +33,6 @@ class Estimate:
     draws: np.ndarray = field(repr=False, compare=False)
 
     def as_json(self) -> dict[str, float | None]:
-        """Value and ends, none where they are no finite number."""
         named = {name: float(getattr(self, name)) for name in ("value", "low", "high")}
         return {name: each if math.isfinite(each) else None for name, each in named.items()}
 
@@ -53,7 +52,6 @@ def estimate(value: float, draws: np.ndarray, runs: int, constants: int, factor:
 
 
 def interval(draws: np.ndarray) -> tuple[float, float]:
-    """The ends between which CONFIDENCE of the draws are."""
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.nanpercentile(draws, [tail, 100 - tail], method="nearest")  # some may be infinite
     return float(low), float(high)
@@ -69,10 +67,7 @@ class Frontier:
 
 
 def frontier(runs: Sequence[Run], counts: np.ndarray | None = None) -> Frontier:
-    """The frontier of all runs, and of each resample, in which runs are ``counts`` times (resamples x runs).
-
-    Between two validations a curve is a line over log compute.
-    """
+    """The frontier of all runs, and of each resample, in which runs are ``counts`` times (resamples x runs)."""
     lowest, highest = min(min(run.compute) for run in runs), max(max(run.compute) for run in runs)
     compute = np.geomspace(lowest, highest, STEPS)
     lines = ((np.log(run.compute), np.minimum.accumulate(run.losses)) for run in runs)
@@ -84,52 +79,40 @@ def frontier(runs: Sequence[Run], counts: np.ndarray | None = None) -> Frontier:
 
 @dataclass(frozen=True)
 class Fit:
-    """A law's constants by all runs, by each resample of them, and with their intervals.
-
-    ``residual`` is the root of the mean squared residual of log L.
-    """
+    """A law's constants by all runs, by each resample of them, and with their intervals."""
 
     one: Parameters = field(default_factory=dict)
     many: Parameters = field(default_factory=dict)
     constants: Constants = field(default_factory=dict)
-    residual: float = math.nan
+    residual: float = math.nan  # the root of the mean squared residual of log L
 
 
 def bootstrapped(one: Parameters, many: Parameters, runs: int, constants: int, residual: float = math.nan) -> Fit:
-    """A fit to so many runs of a law with so many constants."""
     found = {name: estimate(float(one[name][0]), many[name], runs, constants, name in FACTORS) for name in one}
     return Fit(one, many, found, residual)
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Runs that a fit has not seen: those of the largest size, or of the largest amount of data.
-
-    The errors are means of the absolute errors of the predicted losses, as shares of the losses; ``error_together`` is
-    by the law in which N and D act together.
-    """
+    """Runs that a fit has not seen: those of the largest size, or of the largest amount of data."""
 
     what: str
-    error: float
+    error: float  # the mean of the absolute errors of the predicted losses, as shares of the losses
     runs: int
-    error_together: float
+    error_together: float  # by the law in which N and D act together
 
 
 @dataclass(frozen=True)
 class FamilyFit:
-    """What was found of a family; where something lacks for a fit (``why_not``), nothing but a frontier.
-
-    ``sizes`` have the exponents of the split too, ``N*`` and ``D*``, and ``compute`` has ``N on the frontier``, the
-    exponent of C in the sizes that are best.
-    """
+    """What was found of a family; where something lacks for a fit (``why_not``), nothing but a frontier."""
 
     runs: list[Run]  # those that have not diverged
     why_not: str = ""
     frontier: Frontier | None = None
     flops: tuple[float, float] = (math.nan, math.nan)  # k and growth of FLOPs a token = k N^growth
-    sizes: dict[str, Fit] = field(default_factory=dict)  # L(N, D), by what counts as N
+    sizes: dict[str, Fit] = field(default_factory=dict)  # L(N, D), by what counts as N; with the split's N* and D*
     together: Fit = field(default_factory=Fit)  # the law in which N and D act together
-    compute: Fit = field(default_factory=Fit)  # L(C) on the frontier
+    compute: Fit = field(default_factory=Fit)  # L(C) on the frontier; with the exponent of C in the best sizes
     held_out: list[HeldOut] = field(default_factory=list)
 
     @property
@@ -173,12 +156,10 @@ def best_size(flops: tuple[float, float], named: Parameters, compute: np.ndarray
 
 
 def resamples(runs: int, seed: int) -> np.ndarray:
-    """How often each run is in each resample (resamples x runs)."""
     return np.random.default_rng(seed).multinomial(runs, [1 / runs] * runs, RESAMPLES).astype(float)
 
 
 def lacks(runs: Sequence[Run]) -> str:
-    """What runs lack for a fit of ``L(N, D)``; nothing if nothing."""
     sizes, amounts = {run.cell.size for run in runs}, {run.cell.pairs for run in runs}
     if len(runs) >= FEWEST_RUNS and len(sizes) >= FEWEST_SIZES and len(amounts) >= FEWEST_AMOUNTS:
         return ""
@@ -211,7 +192,6 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
 
 
 def fit_families(runs: Sequence[Run], names: Sequence[str]) -> dict[str, FamilyFit]:
-    """Fit the laws of each family."""
     return {
         name: fit_family([run for run in runs if run.cell.family == name], seed) for seed, name in enumerate(names, 1)
     }

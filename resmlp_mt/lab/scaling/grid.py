@@ -21,7 +21,7 @@ from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sa
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings import queue
-from resmlp_mt.lab.trainings.log import Curves, read_curves
+from resmlp_mt.lab.trainings.log import read_log
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 
@@ -50,17 +50,14 @@ class Repeated:
 
 @dataclass
 class ScalingRecipe(queue.SharedSettings):
-    """One study; ``reference`` is the text of the validation set's target side: for the loss a character.
-
-    A training ends after ``patience`` validations without a lower loss; after a break they are counted again.
-    """
+    """One study; ``reference`` is the text of the validation set's target side: for the loss a character."""
 
     families: dict[str, str] = MISSING  # name, options; {number} is a number of the size, in ``options`` too
     sizes: dict[str, Any] = MISSING  # name, numbers by name
     pairs: list[int] = MISSING  # amounts of training data, from small to large
     updates: int = MISSING  # the budget of every training
     validate_every: int = MISSING  # updates from one point of the curve to the next
-    patience: int = MISSING
+    patience: int = MISSING  # validations without a lower loss, after which a training ends
     sample_seed: int = 1  # of the permutation of which samples are the beginning
     repeated: Any = None  # a ``Repeated``, if any
 
@@ -69,7 +66,6 @@ class ScalingRecipe(queue.SharedSettings):
         return shlex.split(f"{self.options} {self.families[family]}".format(**self.sizes[size]))
 
     def training_options(self, family: str, size: str, seed: int) -> list[str]:
-        """The options of fairseq-train for a cell, those apart that name files; later ones win."""
         source, target = self.langs
         every = str(self.validate_every)
         never = str(10**9)  # an epoch's end is no point of its own: epochs of small samples are short
@@ -86,33 +82,24 @@ class ScalingRecipe(queue.SharedSettings):
 
 
 def read_scaling_recipe(path: Path) -> ScalingRecipe:
-    """Read the file of a study."""
     recipe = queue.read_settings(path, ScalingRecipe)
     for name in "families", "sizes":
         queue.check_folder_names(path, name, getattr(recipe, name))
-    queue.check_numbers(path, "pairs", recipe.pairs)
     if sorted(set(recipe.pairs)) != recipe.pairs:
         raise UserError(f"{path}: pairs: {recipe.pairs}: must rise from each to the next")
-    for family in recipe.families:
-        for size, numbers in recipe.sizes.items():
-            try:
-                options = recipe.model_options(family, size)
-            except (LookupError, ValueError, AttributeError, TypeError) as error:
-                raise UserError(
-                    f"{path}: families: {family}: {error}: with the numbers of the size {size}: {numbers}"
-                ) from error
-            queue.check_own(path, f"families: {family}", options)
+    queue.check_own(path, "options", recipe.options)
+    for family, options in recipe.families.items():
+        queue.check_own(path, f"families: {family}", options)
+        for size in recipe.sizes:
+            with queue.reading(path, f"families: {family}, size {size}: "):
+                recipe.model_options(family, size)
     if recipe.repeated is not None:
         recipe.repeated = _repeated(path, recipe)
     return recipe
 
 
 def _repeated(path: Path, recipe: ScalingRecipe) -> Repeated:
-    try:
-        again = Repeated(**recipe.repeated)
-        queue.check_numbers(path, "repeated: seeds", again.seeds)
-    except TypeError as error:
-        raise UserError(f"{path}: repeated: give {{size: small, pairs: 5000, seeds: [2, 3]}}") from error
+    again = queue.checked(path, Repeated, recipe.repeated, "repeated: ")
     if again.size not in recipe.sizes or again.pairs not in recipe.pairs:
         raise UserError(f"{path}: repeated: {again.size}, {again.pairs}: no such size, or no such pairs")
     if recipe.seed in again.seeds:
@@ -135,17 +122,14 @@ class Parameters:
 
     @property
     def non_embedding(self) -> int:
-        """What is called N."""
         return self.encoder + self.decoder
 
     @property
     def without_mixing(self) -> int:
-        """The other choice of N."""
         return self.non_embedding - self.mixing
 
 
 def count(model: nn.Module) -> Parameters:
-    """Count the parameters of a translation model of fairseq's."""
     mixing = {
         id(parameter)
         for module in model.modules()
@@ -172,7 +156,6 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Also that of its folder."""
         return f"{self.family}-{self.size}-{self.pairs}-seed{self.seed}"
 
 
@@ -334,8 +317,6 @@ def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: 
 
 @dataclass(frozen=True)
 class Run:
-    """A training, from validation to validation."""
-
     cell: Cell
     parameters: Parameters
     flops: float  # of training on a target token
@@ -348,28 +329,20 @@ class Run:
 
     @property
     def compute(self) -> list[float]:
-        """FLOPs until each validation."""
         return [self.flops * seen for seen in self.seen]
 
     @property
     def best(self) -> float:
-        """The lowest loss."""
         return min(self.losses)
 
 
 def read_run(cell: CellFolder, vocabulary: int) -> Run:
     """Read a finished cell; one that is no better than guessing has diverged."""
-    try:
-        curves = read_curves(cell.log)
-    except UserError:
-        if not cell.ended_by_itself():
-            raise
-        curves = Curves({}, {})  # before the first update was told
-    plan = cell.plan
-    epochs = {updates: told["update"] for updates, told in curves.training.items() if "update" in told}
+    log, plan = read_log(cell.log), cell.plan
+    epochs = {updates: told["update"] for updates, told in log.training.items() if "update" in told}
     last = max(epochs, default=1)
     tokens_an_update = plan.tokens * epochs.get(last, 0) / last
-    bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in curves.validation.items()}
+    bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in log.validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
     end = DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED

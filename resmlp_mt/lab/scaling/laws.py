@@ -95,12 +95,10 @@ class Points:
 
     @property
     def centers(self) -> tuple[float, float]:
-        """Means of log N and log D."""
         return float(np.log(self.parameters).mean()), float(np.log(self.tokens).mean())
 
     @property
     def centered(self) -> tuple[np.ndarray, np.ndarray]:
-        """log N and log D without their means."""
         n, d = self.centers
         return np.log(self.parameters) - n, np.log(self.tokens) - d
 

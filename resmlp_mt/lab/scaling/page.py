@@ -6,7 +6,7 @@ import itertools
 import math
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -41,8 +41,7 @@ NOTES = (
     "running text. Compute: three times the forward FLOPs (matrix products) times the target subwords trained on, "
     "padding left out. N: parameters of encoder and decoder without embeddings and output projection. D: target "
     "subwords of the sample; those of later epochs are compute, not data.",
-    "Mixing matrices (A, with its bias and relative term) grow with the number of positions, not with the width. N has "
-    "them, as stored; the other choice, without them, has a table of its own.",
+    "N has mixing matrices (A, with its bias and relative term), as stored; without them it has a table of its own.",
     "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, beside it a law in which N and D "
     "act together, ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), and L(C) = a (b + C)^-alpha + E to "
     "the frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of "
@@ -55,8 +54,6 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Study:
-    """All that a page shows."""
-
     title: str
     planned: int  # cells
     runs: list[grid.Run]  # those that are finished
@@ -71,12 +68,10 @@ class Study:
 
     @cached_property
     def differences(self) -> dict[str, fits.Constants]:
-        """Of the families' exponents."""
         return fits.differences(self.families)
 
     @property
     def diverged(self) -> list[str]:
-        """The names of the cells that have."""
         return [run.cell.name for run in self.runs if run.end == grid.DIVERGED]
 
     def notes(self) -> list[str]:
@@ -87,7 +82,6 @@ class Study:
         return [told, *(f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not), *NOTES]
 
     def tables(self) -> dict[str, Table]:
-        """By heading."""
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
         tables = {"The runs": self._runs()}
         for choice, what in fits.CHOICES.items():
@@ -120,7 +114,6 @@ class Study:
         return rows
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, as JSON values."""
         return {
             "title": self.title,
             **self.about,
@@ -138,14 +131,12 @@ class Study:
         }
 
     def as_markdown(self) -> str:
-        """A document beside the picture."""
         parts = [f"# {self.title}", f"![{self.title}]({FILES[1]})", *self.notes()]
         for heading, rows in self.tables().items():
             parts += [f"## {heading}", markdown_table(rows)]
         return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
 
     def as_html(self, png: bytes | None) -> str:
-        """A page that needs no other file."""
         what = f"{self.title}: loss over compute, parameters and data; the best size"
         intro = [html.picture(png, what)] if png else []
         intro += [html.paragraph(each) for each in [*self.notes(), f"{facts(self.about)}."]]
@@ -153,7 +144,6 @@ class Study:
 
 
 def _table(rows: Mapping[str, fits.Constants]) -> Table:
-    """A row of estimates for each name."""
     heading = next(iter(rows.values()), {})
     return [["", *heading], *([name, *map(str, row.values())] for name, row in rows.items())]
 
@@ -184,7 +174,7 @@ def _family(fit: fits.FamilyFit) -> dict[str, Any]:
 def save(study: Study, out: Path) -> None:
     """Write the page, the picture (with matplotlib), the Markdown and the JSON."""
     page, picture, markdown, as_json = (out / name for name in FILES)
-    png = drawn(study)
+    png = drawn(study) if drawing.wants_pictures() else None
     if png:
         with atomic_write(picture, "wb") as stream:
             stream.write(png)
@@ -194,11 +184,8 @@ def save(study: Study, out: Path) -> None:
     write_json(as_json, study.as_json())
 
 
-def drawn(study: Study) -> bytes | None:
-    """The picture as PNG, 1,200 pixels wide; None without matplotlib."""
-    if not drawing.has_matplotlib():
-        print("no picture without matplotlib: pip install matplotlib", file=sys.stderr)
-        return None
+def drawn(study: Study) -> bytes:
+    """The picture as PNG, 1,200 pixels wide."""
     return drawing.png(figure_of(study.families, study.runs, study.title), dpi=100)
 
 
@@ -313,7 +300,6 @@ def _draw_law(axis: Any, law: Law, fit: fits.Fit, measured: tuple[float, float],
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train what is not finished and make the page."""
     recipe = grid.read_scaling_recipe(args.recipe)
     retrain = known([cell.name for cell in grid.cells_of(recipe)], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
@@ -337,19 +323,15 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
     families = fits.fit_families(runs, list(recipe.families))
     tokens_a_character = int(target.sum()) / sum(map(len, text))
-    study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about(cells))
-    save(study, out)
-    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
-    if failed:
-        raise UserError(f"not finished: {'; '.join(failed)}")
-
-
-def about(cells: Sequence[grid.CellFolder]) -> dict[str, str]:
-    """How and where it was made."""
     trained = sorted({facts(cell.trained) for cell in cells if cell.finished})
-    return {
+    about = {
         "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
         "date": datetime.date.today().isoformat(),
         "machine": describe(threads=1)["processor"],
         "trained": "; ".join(trained[:3]),
     }
+    study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)
+    save(study, out)
+    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
+    if failed:
+        raise UserError(f"not finished: {'; '.join(failed)}")

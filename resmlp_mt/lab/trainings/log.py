@@ -33,70 +33,52 @@ _PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained
 
 @dataclass(frozen=True)
 class TrainingFigures:
-    """What a finished training's log tells."""
-
     perplexity: float  # on the validation set after the last epoch
     parameters: int  # those that are trained
     words_per_second: float  # target subwords with </s> a second of the clock, the median over the log
 
 
 @dataclass(frozen=True)
-class Curves:
-    """A training from update to update: figures, by fairseq's names, by the number of updates.
+class TrainingLog:
+    """Figures by the number of updates and fairseq's names: losses in bits a subword, ``wps``, ``update`` (epochs)."""
 
-    Losses are in bits a subword: ``loss`` that of the criterion, ``nll_loss`` that without label smoothing, where the
-    criterion tells it. ``wps`` are target subwords with ``</s>`` a second of the clock.
-    """
+    path: PathLike
+    training: dict[float, dict[str, float]]
+    validation: dict[float, dict[str, float]]
+    epochs: dict[float, dict[str, float]]  # at the end of each
+    parameters: int  # 0 where it does not tell
 
-    training: dict[float, dict[str, float]]  # loss, ppl, lr, wps; in json also update, the epochs so far
-    validation: dict[float, dict[str, float]]  # loss, ppl, nll_loss, wherever there was a validation
-
-
-def read_curves(path: PathLike) -> Curves:
-    """Read a training's log, finished or not."""
-    kept = {"train_inner": ("loss", "ppl", "lr", "wps", "update"), "valid": ("loss", "ppl", "nll_loss")}
-    found: dict[str, dict[float, dict[str, float]]] = {kind: {} for kind in kept}
-    for kind, told in map(_told, read_lines(path)):
-        if kind in kept and "num_updates" in told:
-            found[kind][told["num_updates"]] = {name: told[name] for name in kept[kind] if name in told}
-    if not found["train_inner"]:
-        raise UserError(
-            f"{path}: no update is told in it: give what fairseq-train printed with --log-format simple or json and a "
-            "--log-interval that is shorter than the training"
-        )
-    return Curves(*(dict(sorted(each.items())) for each in found.values()))
-
-
-def check_updates(path: PathLike, per_epoch: int) -> int:
-    """See that every epoch so far had so many updates, and return the last that is finished, 0 before the first."""
-    last = 0
-    for kind, told in map(_told, read_lines(path)):
-        if kind == "train" and {"epoch", "num_updates"} <= told.keys():
-            last, updates = int(told["epoch"]), int(told["num_updates"])
+    def check_updates(self, per_epoch: int) -> int:
+        """See that every epoch so far had so many updates, and return the last that is finished, 0 before the first."""
+        last = 0
+        for updates, told in self.epochs.items():
+            last = int(told.get("epoch", last))
             if updates != last * per_epoch:
                 raise UserError(
-                    f"{path}: {updates} updates after epoch {last}, not {last * per_epoch}: not the batches of the "
-                    "table's other rows; or set its updates_per_epoch right"
+                    f"{self.path}: {updates:.0f} updates after epoch {last}, not {last * per_epoch}: not the batches "
+                    "of the table's other rows; or set its updates_per_epoch right"
                 )
-    return last
+        return last
+
+    def figures(self, last_epoch: int) -> TrainingFigures:
+        speeds = [told["wps"] for told in self.training.values() if "wps" in told]
+        perplexities = {told.get("epoch"): told["ppl"] for told in self.validation.values() if "ppl" in told}
+        if not self.parameters or not speeds or last_epoch not in perplexities:
+            raise UserError(f"{self.path}: not the log of a whole training of {last_epoch} epochs: train again")
+        return TrainingFigures(perplexities[last_epoch], self.parameters, statistics.median(speeds))
 
 
-def read_training(path: PathLike, last_epoch: int) -> TrainingFigures:
-    """Read the log of a training of so many epochs."""
-    parameters = None
-    speeds: dict[float, float] = {}
-    perplexities: dict[float, float] = {}
+def read_log(path: PathLike) -> TrainingLog:
+    found: dict[str, dict[float, dict[str, float]]] = {"train_inner": {}, "valid": {}, "train": {}}
+    parameters = 0
     for line in read_lines(path):
         if match := _PARAMETERS.search(line):
             parameters = int(match[1].replace(",", ""))
         kind, told = _told(line)
-        if kind == "train_inner" and {"num_updates", "wps"} <= told.keys():
-            speeds[told["num_updates"]] = told["wps"]
-        elif kind == "valid" and {"epoch", "ppl"} <= told.keys():
-            perplexities[told["epoch"]] = told["ppl"]
-    if parameters is None or not speeds or last_epoch not in perplexities:
-        raise UserError(f"{path}: not the log of a whole training of {last_epoch} epochs: train again")
-    return TrainingFigures(perplexities[last_epoch], parameters, statistics.median(speeds.values()))
+        if "num_updates" in told:
+            found[kind][told["num_updates"]] = told
+    training, validation, epochs = (dict(sorted(each.items())) for each in found.values())
+    return TrainingLog(path, training, validation, epochs, parameters)
 
 
 def _told(line: str) -> tuple[str, dict[str, float]]:
@@ -115,12 +97,18 @@ def _told(line: str) -> tuple[str, dict[str, float]]:
     return kind, {name: number for name, number in found.items() if math.isfinite(number)}
 
 
-def draw_curves(runs: Mapping[str, Curves], path: PathLike, title: str = "") -> None:
+def draw_curves(runs: Mapping[str, TrainingLog], path: PathLike, title: str = "") -> None:
     """Draw loss, perplexity, learning rate and speed of trainings, by name, over their updates."""
+    for log in runs.values():
+        if not log.training:
+            raise UserError(
+                f"{log.path}: no update is told in it: give what fairseq-train printed with --log-format simple or "
+                "json and a --log-interval that is shorter than the training"
+            )
     save(figure_of(runs, title), path)
 
 
-def figure_of(runs: Mapping[str, Curves], title: str = "") -> Any:
+def figure_of(runs: Mapping[str, TrainingLog], title: str = "") -> Any:
     """One panel a figure, one line a training; where a color comes again, the line has another style."""
     from matplotlib.ticker import LogLocator
 

@@ -17,9 +17,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import IO, Any, TypeVar
@@ -68,7 +68,6 @@ class SharedSettings:
 
     @property
     def langs(self) -> tuple[str, str]:
-        """Source and target language."""
         source, target = self.languages.split("-")
         return source, target
 
@@ -78,39 +77,38 @@ Settings = TypeVar("Settings", bound=SharedSettings)
 
 def read_settings(path: Path, kind: type[Settings], **also: str) -> Settings:
     """The settings of a file and its bases, interpolated, as a dataclass; ``also`` is what they may name beside."""
-    try:
+    with reading(path):
         given: Any = OmegaConf.to_container(OmegaConf.merge(_over_base(path, []), also), resolve=True)
-    except (OmegaConfBaseException, OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
-        raise _not_read(path, error) from error
-    settings = checked(path, "", kind, {name: value for name, value in given.items() if name not in ("base", *also)})
+    settings = checked(path, kind, {name: value for name, value in given.items() if name not in ("base", *also)})
     if not re.fullmatch(r"\w+-\w+", settings.languages):
         raise UserError(f"{path}: languages: {settings.languages}: give source-target, such as en-de")
     check_code(settings.langs[1], f"{path}: languages:")
-    words_of(path, "batches", settings.batches)
     return settings
 
 
 Checked = TypeVar("Checked")
 
 
-def checked(path: Path, part: str, kind: type[Checked], given: Any) -> Checked:
-    """The settings ``given`` for a part of a file ("": all of it) as a dataclass; whole numbers are above 0."""
-    where = f"{part}: " if part else ""
-    try:
-        values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(kind), given))
-    except (OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
-        raise _not_read(path, error) from error
+def checked(path: Path, kind: type[Checked], given: Any, part: str = "") -> Checked:
+    """The settings ``given`` for a part of a file, or all of it, as a dataclass; whole numbers are above 0."""
+    with reading(path, part):
+        values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(kind), given), throw_on_missing=True)
     for name, value in values.items():
-        if value == MISSING:
-            raise UserError(f"{path}: {where}{name} is missing")
-    for each in fields(kind):  # type: ignore[arg-type]
-        if each.type is int:
-            check_numbers(path, f"{where}{each.name}", [values[each.name]])
+        numbers = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+        for number in numbers:
+            if type(number) is int and not 1 <= number <= MOST:
+                raise UserError(f"{path}: {part}{name}: {number}: give a whole number from 1 to {MOST:,}")
     return kind(**values)
 
 
-def _not_read(path: Path, error: Exception) -> UserError:
-    return UserError(f"{path}: not read: {' '.join(str(error).split())}")
+@contextlib.contextmanager
+def reading(path: Path, part: str = "") -> Iterator[None]:
+    """Tell in one line what is wrong with a file of settings, or with a part such as ``tune: ``."""
+    try:
+        yield
+    except (OmegaConfBaseException, OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError,
+            yaml.YAMLError) as error:  # fmt: skip
+        raise UserError(f"{path}: {part}not read: {' '.join(str(error).split())}") from error
 
 
 def _over_base(path: Path, above: list[Path]) -> DictConfig:
@@ -126,31 +124,17 @@ def _over_base(path: Path, above: list[Path]) -> DictConfig:
     return DictConfig(OmegaConf.merge(_over_base(base, above), settings))
 
 
-def check_numbers(path: Path, name: str, numbers: Iterable[int]) -> None:
-    """Refuse numbers below 1."""
-    for number in numbers:
-        if type(number) is not int or not 1 <= number <= MOST:
-            raise UserError(f"{path}: {name}: {number}: give a whole number from 1 to {MOST:,}")
-
-
-def words_of(path: Path, name: str, text: Any) -> list[str]:
-    """The words of options, as a shell has them; none of None."""
-    try:
-        return shlex.split("" if text is None else str(text))
-    except ValueError as error:
-        raise UserError(f"{path}: {name}: {error}: {text}") from error
-
-
 def check_folder_names(path: Path, setting: str, names: Iterable[str]) -> None:
-    """Refuse names that cannot also be those of folders."""
     for name in names:
         if not re.fullmatch(r"\w[\w.+-]{,99}", name):
             raise UserError(f"{path}: {setting}: {name!r}: is also a folder: name it by letters, digits and . _ + -")
 
 
-def check_own(path: Path, name: str, options: Iterable[str]) -> None:
+def check_own(path: Path, name: str, options: str | None) -> None:
     """Refuse options that are not a single training's to choose."""
-    for word in options:
+    with reading(path, f"{name}: "):
+        words = shlex.split(options or "")
+    for word in words:
         if word.partition("=")[0] in SHARED_OPTIONS:
             raise UserError(f"{path}: {name}: {word}: one for all {name.partition(':')[0]}, and not set here")
 
@@ -208,7 +192,6 @@ def processor_seconds(pid: int) -> float:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The checksums of the files of a folder of binarized data."""
     paths = sorted(path for path in folder.glob("*") if path.suffix in (".bin", ".idx", ".txt"))
     if not paths:
         raise UserError(f"{folder}: no binarized data: prepare it first (for Multi30k, examples/multi30k/prepare.py)")
@@ -251,7 +234,6 @@ class TrainingFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether all is done."""
         return self.is_trained
 
     def after(self, held: IO[str], stop: Event) -> None:
@@ -272,7 +254,6 @@ class TrainingFolder:
 
     @property
     def trained(self) -> dict[str, str]:
-        """Date and circumstances."""
         return self.state.values["trained"]
 
     @property
@@ -289,10 +270,7 @@ class TrainingFolder:
         return {"options": self.options, "data": self.sums}
 
     def finish(self, stop: Event, retrain: bool, about: Mapping[str, str]) -> None:
-        """Do what is not done yet; ended by ``stop`` and run again, it goes on.
-
-        With ``retrain`` all that is there goes first; ``about`` are the circumstances, to be kept with the training.
-        """
+        """Do what is not done yet; ended by ``stop`` and run again, it goes on. With ``retrain`` all goes first."""
         with contextlib.closing(locked(self.folder)) as held:
             try:
                 # fairseq-train would go on from any checkpoints
@@ -315,18 +293,13 @@ class TrainingFolder:
                 raise UserError(f"{error.filename or self.folder}: {error.strerror or error}") from error
 
     def _check_training(self) -> None:
-        """Refuse to go on with a training of other options or data."""
         before = self.state.values.get("training")
         if before is None or before == self._training:
             return
-        changed = f"other data than {self.data} has now"
-        if before["data"] == self.sums:
-            then, now = _by_name(before["options"]), _by_name(self.options)
-            different = [name for name in {**then, **now} if then.get(name) != now.get(name)]
-            was, now_is = (" ".join(each.get(name, f"no {name}") for name in different) for each in (then, now))
-            changed = f"other options ({was}, now {now_is})"
+        changed = "options, see row.json" if before["data"] == self.sums else f"data than {self.data} has now"
         raise UserError(
-            f"{self.folder}: trained with {changed}: --retrain {self.name} trains it again, another --out keeps both"
+            f"{self.folder}: trained with other {changed}: --retrain {self.name} trains it again, another --out keeps "
+            "both"
         )
 
     def _train(self, held: IO[str], stop: Event, about: Mapping[str, str]) -> None:
@@ -359,22 +332,8 @@ class TrainingFolder:
         """Whether a training that fairseq-train has broken off is one that cannot go on, and counts as finished."""
         return False
 
-    def generate(self, words: Sequence[PathLike], output: Path, held: IO[str], stop: Event) -> None:
-        """Run fairseq-generate on the data."""
-        log = self.folder / "generate.log"
-        for path in output, log:  # what a kill has left
-            path.unlink(missing_ok=True)
-        run(["fairseq_cli.generate", self.data, "--user-dir", USER_DIR, *words], output, log, held, stop)
-
-
-def _by_name(options: list[str]) -> dict[str, str]:
-    """Each option with its values; the last one of a kind counts."""
-    found = " ".join(options).replace(" --", "\n--").split("\n")
-    return {each.split()[0]: each for each in found}
-
 
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
-    """The names that were given, all of which must be there."""
     for name in set(given) - set(names):
         raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
     return frozenset(given)
@@ -390,39 +349,30 @@ def check_places(reference: Path, *folders: Path) -> None:
 
 
 def duration(seconds: float) -> str:
-    """In hours or minutes."""
     return f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
 
 
-def time_left(waiting: Sequence[TrainingFolder], seconds: Mapping[str, float], jobs: int) -> float | None:
-    """About how many seconds trainings will take, by those of others, by name, and their mean; None without any."""
-    if not seconds:
-        return None
-    usual = statistics.mean(seconds.values())
-    return sum(seconds.get(each.name, usual) for each in waiting) / min(jobs, len(waiting) or 1)
-
-
 def train_all(
-    trainings: Sequence[TrainingFolder], jobs: int, retrain: frozenset[str], planned: Mapping[str, float]
+    trainings: Sequence[TrainingFolder], jobs: int, retrain: frozenset[str], planned: Mapping[str, float] | None = None
 ) -> list[str]:
-    """Finish trainings in their order, ``jobs`` at a time, and tell of each as it ends; returns labels of the failed.
+    """Finish trainings in their order, ``jobs`` at a time; returns labels of those that failed.
 
-    Those named by ``retrain`` are trained again. ``planned`` are processor seconds, by name, as far as known before.
+    ``planned`` are the seconds of each by name; without them all are taken to be alike.
     """
 
     def end(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
 
     def tell_time() -> None:
-        left = time_left(waiting, seconds, jobs)
-        how_long = "how long they take is known when one is finished" if left is None else f"about {duration(left)}"
+        done = [each.processor_seconds for each in trainings if each not in waiting and each.is_trained]
+        seconds = [planned[each.name] if planned else statistics.mean(done) for each in waiting if planned or done]
+        how_long = f", about {duration(sum(seconds) / min(jobs, len(seconds)))}" if seconds else ""
         if waiting:
-            print(f"to run: {len(waiting)} trainings, {jobs} at a time, {how_long}", flush=True)
+            print(f"to run: {len(waiting)} trainings, {jobs} at a time{how_long}", flush=True)
 
     signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
     about = {"rows at a time": str(jobs), **describe(threads=1, packages=())}
     waiting = [each for each in trainings if each.name in retrain or not each.is_trained]
-    seconds = {**planned, **{each.name: each.processor_seconds for each in trainings if each.is_trained}}
     tell_time()
     failed, stop = [], Event()
     with ThreadPoolExecutor(min(jobs, len(trainings) or 1)) as pool:
@@ -437,8 +387,6 @@ def train_all(
                     failed.append(each.label)
                 if each in waiting:
                     waiting.remove(each)
-                    if not error:
-                        seconds[each.name] = each.processor_seconds
                     tell_time()
         finally:  # also if it was interrupted
             stop.set()

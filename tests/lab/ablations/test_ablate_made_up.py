@@ -185,7 +185,7 @@ def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(abla
     with pytest.raises(UserError, match="not finished: relu"):
         ablate(path)
     output, errors = capsys.readouterr()
-    assert "out/relu: trained with other options (--dropout 0.1, now --dropout 0.2): --retrain relu" in errors
+    assert "out/relu: trained with other options, see row.json: --retrain relu" in errors
     assert re.search(r"^relu *$", output, re.MULTILINE)  # not what the table's file says: an empty line
     assert not commands
     ablate(path, "--rows", "relu", "--retrain", "relu")

@@ -1,6 +1,5 @@
 """The files of tables, and the folders of their rows, without a training."""
 
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -10,7 +9,6 @@ from fairseq import options
 import resmlp_mt.fairseq_plugin  # registers the models
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe
-from resmlp_mt.lab.trainings.queue import time_left
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "ablations"
 TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
@@ -47,7 +45,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
     ("old", "new", "message"),
     [
         ("title: A table", "titel: A table", "Key 'titel' not in 'Recipe'"),
-        ("languages: de-en", "", "languages is missing"),
+        ("languages: de-en", "", "Missing mandatory value: languages"),
         ("seed: 1", "seed: 9999999999", "seed: 9999999999: give a whole number from 1 to 1,000,000,000"),
         ("seed: 1", "seeds: [2, 1, 2]", "seeds: [2, 1, 2]: give each seed once"),
         ("title: A table", "title: !!python/object/apply:os.getcwd []", "not read: "),
@@ -58,7 +56,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("max_epoch: 24", "max_epoch: 24\nepochs: {broken: 1}", "average is 2, but there are only 1 epochs"),
         ("baseline: paper", "baseline: nobody", "nobody: no such row; there are: paper, relu, broken"),
         ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: one for all rows"),
-        ("--dropout 2", "--adam-betas '(", "rows: broken: No closing quotation"),
+        ("--dropout 2", "--adam-betas '(", "rows: broken: not read: No closing quotation"),
         ("${updates}", "${nothing}", "not read: "),
     ],
 )
@@ -109,10 +107,3 @@ def test_a_folder_without_a_record_of_its_files_is_neither_gone_on_with_nor_empt
         row.finish(Event(), anew, {})
     assert sorted(path.name for path in row.folder.iterdir() if path.name != ".lock") == before
     assert not row.finished
-
-
-def test_the_time_that_is_left_is_that_of_the_rows_before(row):
-    other = replace(row, name="relu")
-    assert time_left([row, other], {}, 1) is None
-    assert time_left([row, other], {"paper": 60.0, "broken": 30.0}, 2) == (60 + 45) / 2
-    assert time_left([row], {"paper": 60.0}, 4) == 60  # three jobs have nothing to do

@@ -68,7 +68,7 @@ def test_the_best_by_perplexity_go_on_and_nothing_is_trained_twice(recipe, work,
     [
         ("trials: 3", "trials: 99", "paper has fewer than 99 different trials"),
         ("trials: 3", "trial: 3", "Key 'trial' not in 'Search'"),
-        ("  rounds: [2, 4]\n", "", "tune: rounds is missing"),
+        ("  rounds: [2, 4]\n", "", "tune: not read: Missing mandatory value: rounds"),
         ("    relu:", "    nobody:", "tune: space: nobody: no such row"),
         ("--clip-norm 2", "--seed 2", "--seed: one for all tune, and not set here"),
     ],

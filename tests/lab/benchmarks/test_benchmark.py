@@ -125,12 +125,3 @@ def test_what_cannot_be_is_one_line(benchmark, monkeypatch, tmp_path, args, mess
     with pytest.raises(UserError, match=message) as error:
         benchmark(args[0], *TINY, *(["--shapes", "3x1"] if args[0] != "all" else []), *args[1:])
     assert "\n" not in str(error.value)
-
-
-def test_too_little_memory_is_one_line(benchmark, monkeypatch):
-    def run(*_):
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: ...")
-
-    monkeypatch.setattr(command, "train", run)
-    with pytest.raises(UserError, match="Training: not enough memory: give smaller --shapes"):
-        benchmark("training", *TINY, "--shapes", "3x1")

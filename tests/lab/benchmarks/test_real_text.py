@@ -7,7 +7,7 @@ import pytest
 from translate.small_folder import make
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks import real_text, report
+from resmlp_mt.lab.benchmarks import real_text
 from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, tables_of
 from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
 from resmlp_mt.translate.translator import Translator

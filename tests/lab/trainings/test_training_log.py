@@ -5,7 +5,7 @@ import json
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.trainings.log import check_updates, read_curves, read_training
+from resmlp_mt.lab.trainings.log import draw_curves, read_log
 
 HEAD = "2026-01-01 00:00:00 | INFO |"
 PARAMETERS = f"{HEAD} fairseq_cli.train | num. shared model params: 1,234,567 (num. trained: 1,234,500)"
@@ -17,7 +17,8 @@ def inner(updates, speed):
 
 def epoch(number, perplexity, updates):
     return [
-        f"{HEAD} valid | " + json.dumps({"epoch": number, "valid_ppl": str(perplexity)}),
+        f"{HEAD} valid | "
+        + json.dumps({"epoch": number, "valid_ppl": str(perplexity), "valid_num_updates": str(updates)}),
         f"{HEAD} train | " + json.dumps({"epoch": number, "train_num_updates": str(updates), "train_wps": "1"}),
     ]
 
@@ -37,9 +38,9 @@ def test_what_was_done_twice_counts_once_as_it_was_the_last_time(log):
         PARAMETERS, inner(10, 100), inner(20, 200), *epoch(1, 9.5, 20), inner(30, 1), *epoch(2, 8.8, 40),
         "Traceback: killed", PARAMETERS, inner(30, 300), inner(40, 1000), *epoch(2, 7.5, 40),
     )  # fmt: skip
-    training = read_training(path, 2)
+    training = read_log(path).figures(2)
     assert (training.perplexity, training.parameters, training.words_per_second) == (7.5, 1_234_500, 250)
-    check_updates(path, 20)
+    assert read_log(path).check_updates(20) == 2
 
 
 @pytest.mark.parametrize(
@@ -54,15 +55,15 @@ def test_what_was_done_twice_counts_once_as_it_was_the_last_time(log):
 def test_a_line_that_a_kill_has_cut_is_none(log, cut):
     lines = [f"{HEAD} {kind} | {cut}" for kind in ("train", "valid", "train_inner")]
     path = log(PARAMETERS, inner(10, 100), *epoch(1, 9.5, 20), *lines, inner(30, 300), *epoch(2, 7.5, 40))
-    check_updates(path, 20)
-    assert read_training(path, 2).words_per_second == 200
+    assert read_log(path).check_updates(20) == 2
+    assert read_log(path).figures(2).words_per_second == 200
 
 
 def test_an_unfinished_log_and_other_batches_are_refused(log):
     with pytest.raises(UserError, match="not the log of a whole training of 3 epochs"):
-        read_training(log(PARAMETERS, inner(10, 100), *epoch(2, 9.5, 20)), 3)
+        read_log(log(PARAMETERS, inner(10, 100), *epoch(2, 9.5, 20))).figures(3)
     with pytest.raises(UserError, match="41 updates after epoch 2, not 40"):
-        check_updates(log(*epoch(1, 9.5, 20), *epoch(2, 9.5, 41)), 20)
+        read_log(log(*epoch(1, 9.5, 20), *epoch(2, 9.5, 41))).check_updates(20)
 
 
 SIMPLE = [
@@ -74,24 +75,27 @@ SIMPLE = [
 ]
 
 
+def has(found, expected):
+    return found.keys() == expected.keys() and all(found[at].items() >= expected[at].items() for at in expected)
+
+
 def test_curves_are_read_from_both_formats(log):
     again = SIMPLE[0].replace("loss=9.366", "loss=9.1")
     cut = f'{HEAD} train_inner | {{"num_updates": "40", "lo'
-    curves = read_curves(log(*SIMPLE, again, cut))
-    assert curves.training == {
-        10: {"loss": 9.1, "ppl": 619.1, "lr": 0.0088, "wps": 608.1},
-        30: {"loss": 7.5, "ppl": 81, "lr": 2e-05, "wps": 0},
-    }
-    assert curves.validation == {20: {"loss": 8.5, "ppl": 270.2}}
+    curves = read_log(log(*SIMPLE, again, cut))
+    first = {"loss": 9.1, "ppl": 619.1, "lr": 0.0088, "wps": 608.1}
+    assert has(curves.training, {10: first, 30: {"loss": 7.5, "ppl": 81, "lr": 2e-05, "wps": 0}})
+    assert "nll_loss" not in curves.training[30]  # nan
+    assert has(curves.validation, {20: {"loss": 8.5, "ppl": 270.2}})
 
     told = {"update": 0.5, "loss": "5.5", "ppl": "45.3", "lr": "0.1", "wps": "700", "num_updates": "10"}
     valid = {"valid_loss": "4.5", "valid_nll_loss": "4.1", "valid_ppl": "22.6", "valid_num_updates": "10"}
-    curves = read_curves(log(f"{HEAD} train_inner | {json.dumps(told)}", f"{HEAD} valid | {json.dumps(valid)}"))
-    assert curves.training == {10: {"update": 0.5, "loss": 5.5, "ppl": 45.3, "lr": 0.1, "wps": 700}}
-    assert curves.validation == {10: {"loss": 4.5, "nll_loss": 4.1, "ppl": 22.6}}
+    curves = read_log(log(f"{HEAD} train_inner | {json.dumps(told)}", f"{HEAD} valid | {json.dumps(valid)}"))
+    assert has(curves.training, {10: {"update": 0.5, "loss": 5.5, "ppl": 45.3, "lr": 0.1, "wps": 700}})
+    assert has(curves.validation, {10: {"loss": 4.5, "nll_loss": 4.1, "ppl": 22.6}})
 
 
-def test_a_log_without_updates_is_refused(log):
+def test_a_log_without_updates_is_refused(log, tmp_path):
     for lines in [], ["a text"], SIMPLE[1:3], [f"{HEAD} train_inner | [1]"]:
         with pytest.raises(UserError, match=r"train\.log: no update is told in it: give what fairseq-train printed"):
-            read_curves(log(*lines))
+            draw_curves({"run": read_log(log(*lines))}, tmp_path / "curves.png")

@@ -1,5 +1,10 @@
-"""Speed and memory of preparing a corpus, beside the plain sequence of command-line tools."""
+#!/usr/bin/env python3
+"""Speed and memory of preparing a corpus, beside the plain sequence of command-line tools: the same bytes.
 
+python examples/benchmarks/corpora.py --from work/multi30k/raw --pairs 29000 --json corpora.json
+"""
+
+import argparse
 import contextlib
 import filecmp
 import json
@@ -17,7 +22,7 @@ from typing import Any
 import psutil
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, read_parallel
+from resmlp_mt.common.files import atomic_write, read_parallel, write_json
 from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks.measuring import turns
@@ -46,6 +51,21 @@ OURS = {
 CHAINS = {"plain": PLAIN, "ours": OURS}
 SAME = {"codes": "bpe.codes", **{f"tokenized.{lang}": f"tokenized/train.1.{lang}" for lang in ("en", "de")}}
 SAME |= {f"data-bin/{name}": f"data-bin/{name}" for name in ("dict.en.txt", "train.en-de.en.bin", "train.en-de.de.bin")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="multi30k", type=Path, required=True, help="folder with Multi30k's .gz files")
+    parser.add_argument("--pairs", type=int, default=300_000, help="training pairs; Multi30k's 29,000 are repeated")
+    parser.add_argument("--symbols", type=int, default=4000, help="BPE merges")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of each tool, and ours")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each chain, in turn")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    args = parser.parse_args()
+    result = compare(args.multi30k, args.pairs, args.symbols, args.jobs, args.rounds)
+    print(f"{args.pairs:,} pairs, {args.jobs} processes, {args.rounds} rounds: the same bytes\n\n{table(result)}")
+    if args.json:
+        write_json(args.json, result)
 
 
 def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) -> dict[str, Any]:
@@ -86,7 +106,6 @@ def _seconds_of_parts(folder: Path) -> dict[str, float]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Medians of both chains, and their ratios in each round."""
     rows: list[tuple[str, ...]] = [("", "plain tools", "ours", "ratio (each round)")]
 
     def add(name: str, unit: str, *values: list[float]) -> None:
@@ -105,7 +124,7 @@ def table(result: dict[str, Any]) -> str:
 
 def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[float, float, int]:
     """Run a command in a folder: its seconds, those of all processors, and the most memory of all its processes."""
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[2]
     environment = {**os.environ, **{name: str(value) for name, value in variables.items()}, "ROOT": str(root)}
     environment |= {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -124,3 +143,7 @@ def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[fl
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return time.monotonic() - begun, cpu, memory
+
+
+if __name__ == "__main__":
+    main()
