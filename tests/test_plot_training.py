@@ -8,7 +8,7 @@ from scripts import printed
 pytest.importorskip("matplotlib")
 
 from resmlp_mt.lab.drawing import OTHERS, SYSTEMS, colors_of
-from resmlp_mt.lab.trainings.log import Curves, figure_of
+from resmlp_mt.lab.trainings.log import TrainingLog, figure_of
 
 LINE = "2026-01-01 00:00:00 | INFO | train_inner | epoch 001: 1 / 9 loss=9, ppl=600, wps=500, num_updates={}, lr=0.1\n"
 
@@ -31,7 +31,7 @@ def test_runs_are_drawn_by_the_names_of_their_folders(plot_training, tmp_path):
 @pytest.mark.parametrize("number", [1, 17])
 def test_every_panel_has_an_axis_with_its_unit_and_every_run_a_line_of_its_own(number):
     training = {10.0 * i: {"loss": 9.0 / i, "ppl": 2 ** (9 / i), "lr": 0.1, "wps": 500.0} for i in range(1, 5)}
-    figure = figure_of({f"run {i}": Curves(training, {}) for i in range(number)})
+    figure = figure_of({f"run {i}": TrainingLog("log", training, {}, {}, 1) for i in range(number)})
     assert all(axis.get_ylabel() for axis in figure.axes)
     assert [axis.get_xlabel() for axis in figure.axes] == [""] * 3 + ["updates"] * 3
     loss, perplexity, *_ = figure.axes

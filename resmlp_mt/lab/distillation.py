@@ -68,9 +68,8 @@ class Distilled:
 def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_original: bool = False) -> Distilled:
     """Make binarized data whose training targets are a teacher's, in the new folder ``out``.
 
-    ``generated`` is what fairseq-generate printed for ``--gen-subset train``, one file a shard. Dictionaries, sources,
-    ``valid`` and ``test`` are copied byte for byte. The original pairs, if kept, follow the teacher's in ``train``. (A
-    second part, ``train1``, fairseq would take only with ``--upsample-primary 1``.)
+    ``generated`` is what fairseq-generate printed for ``--gen-subset train``, one file a shard; the rest is copied. The
+    original pairs, if kept, follow in ``train`` (fairseq takes ``train1`` only with ``--upsample-primary 1``).
     """
     check_outputs([out], [data.folder, *generated])
     if os.path.lexists(out):

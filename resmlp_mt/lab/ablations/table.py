@@ -20,7 +20,7 @@ from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
-from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
+from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
 from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
@@ -180,7 +180,8 @@ class Table:
 
     def notes(self) -> list[str]:
         lines = [
-            f"{self.budget}. Scores: {self.scored}. Perplexity: after the last epoch. Words: target subwords, median.",
+            f"{self.budget}. Scores: {self.scored}. Perplexity: after the last epoch. Words: target subwords a second "
+            "of the clock while training, median.",
         ]
         if any(row.differs(metric) for row in self.figures for metric in METRICS):
             pair = " with the same seed" if self.seeds else ""
@@ -189,8 +190,9 @@ class Table:
             lines += [
                 "Over seeds: mean +- standard deviation (n - 1); words/s and processor time are means.",
                 f"minus {self.baseline}: difference of the means, with Welch's t interval ({CONFIDENCE:.0%}), of "
-                f"chance in training; **: zero is outside of it. p < {SIGNIFICANT}: paired bootstrap beside the same "
-                f"seed of {self.baseline}, of chance in the sentences.",
+                "chance in training, not corrected for the number of rows; **: zero is outside of it. "
+                f"p < {SIGNIFICANT}: paired bootstrap beside the same seed of {self.baseline}, of chance in the "
+                "sentences.",
             ]
         for key, name in METRICS.items():
             for signature in sorted({row.scores[key]["signature"] for row in self.figures}):
@@ -347,7 +349,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--retrain {' '.join(sorted(retrain - only))}: not of the --rows: {', '.join(args.rows)}")
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
-    check_places(reference, data, out)
+    check_reference(reference)
     command = shlex.join(["resmlp-mt", "ablate", *sys.argv[1:]])
     about = {"Made by": f"`{command}`"}
     if recipe.tune is not None:

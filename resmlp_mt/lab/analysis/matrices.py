@@ -199,8 +199,7 @@ def _lengths(parameters: Mapping[str, Tensor], mixings: Sequence[MixingMatrix], 
 def squared_gradients(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
     """For each parameter the squared gradients that Adagrad (``sum``) or Adam (``exp_avg_sq``) remembers.
 
-    The state knows parameters by their order alone, or, in ``--fp16``, as one vector of all of them. Nothing where
-    there is no such state, or where it does not fit the parameters.
+    The state knows parameters by their order alone, or, in ``--fp16``, as one vector. Nothing where it does not fit.
     """
     states = (checkpoint.get("last_optimizer_state") or {}).get("state") or {}
     records = [states[number].get("sum", states[number].get("exp_avg_sq")) for number in sorted(states)]
@@ -292,10 +291,7 @@ def read_bands(
     dictionaries: tuple[Any, Any],
     sentence: int = 1,
 ) -> list[TextBand]:
-    """Read the first ``MOST_SENTENCES`` pairs, which end with ``</s>``, with a model; the decoder reads the references.
-
-    Of ``sentence``, counted from 1, every weight is kept.
-    """
+    """Read the first ``MOST_SENTENCES`` pairs with a model; of ``sentence``, counted from 1, every weight is kept."""
     if not 1 <= sentence <= len(pairs):
         raise UserError(
             f"--sentence {sentence}: the text has {len(pairs):,} sentences: give one of 1 to {len(pairs):,}"

@@ -93,8 +93,6 @@ class Report:
             for reading, mixings in zip(readings, self.series, strict=True)
         ]
         self.names = [reading.path.stem for reading in readings]
-        if len(set(self.names)) < len(self.names):
-            self.names = [str(reading.path.with_suffix("")) for reading in readings]
 
     def files(self) -> dict[str, bytes]:
         drawn = {

@@ -24,7 +24,7 @@ from resmlp_mt.lab.machine import describe, facts
 from resmlp_mt.lab.scaling import fit as fits
 from resmlp_mt.lab.scaling import grid
 from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
-from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
+from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
 
 FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
 
@@ -304,7 +304,7 @@ def run(args: argparse.Namespace) -> None:
     retrain = known([cell.name for cell in grid.cells_of(recipe)], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
-    check_places(reference, data, out)
+    check_reference(reference)
     plans = grid.plan(recipe, data)
     if args.dry_run:
         print(text_table(grid.plan_table(plans)))

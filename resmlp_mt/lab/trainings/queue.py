@@ -339,13 +339,9 @@ def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[
     return frozenset(given)
 
 
-def check_places(reference: Path, *folders: Path) -> None:
-    """Refuse a missing reference, and names that fairseq takes for options, variables or several folders."""
+def check_reference(reference: Path) -> None:
     if not reference.is_file():
         raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
-    for path in folders:
-        if re.search(r"^-|:|\$\{", str(path)):
-            raise UserError(f"{path}: fairseq would not take it for one folder: use no :, no ${{, no first -")
 
 
 def duration(seconds: float) -> str:
