@@ -55,18 +55,6 @@ def test_profiles_show_what_takes_most(monkeypatch):
     ]
 
 
-def test_texts_have_all_of_it():
-    text = report.as_text(SECTION)
-    lines = text.splitlines()
-    assert lines[:4] == ["A title", "width 8", "torch 2", "A note."]
-    run = report.Run("resmlp-mt benchmark all", "2026-01-02", [SECTION])
-    document = report.as_markdown(run, ["plots/a-title.png"])
-    row = "| 8x1 | new | 200 [150 - 250] |"
-    for part in "    resmlp-mt benchmark all\n", "## A title", "A note.", row, "![A title](plots/a-title.png)":
-        assert part in document
-    assert document.endswith("\n")
-
-
 def test_pictures_show_the_cost_of_a_token_beside_what_flops_predict(tmp_path):
     pytest.importorskip("matplotlib")
     for by in "length", "sentences":
