@@ -104,12 +104,6 @@ def test_it_takes_the_gender_of_what_it_stands_for() -> None:
     assert [pronoun.acc if pronoun else None for pronoun in found] == ["ihn", "sie", "es", None, "sie"]
 
 
-def test_the_clock() -> None:
-    sampler = Sampler(random.Random(0))
-    clocks = {words.en: words.de for words in (sampler.clock() for _ in range(3000))}
-    assert (clocks["half past seven"], clocks["one o'clock"]) == ("halb acht", "ein Uhr")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_well_formed(kind: str) -> None:
     sampler = Sampler(random.Random(7))

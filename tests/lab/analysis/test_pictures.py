@@ -34,26 +34,20 @@ def test_any_number_of_layers_heads_and_positions_is_drawn(layers, heads, length
     assert sum("changed by" in axis.get_title() for axis in figure.axes) == len(series) - 1
 
 
-@pytest.mark.parametrize(("layers", "heads", "reach", "length"), [(1, 1, 1, 2), (3, 16, 3, 30)])
-def test_bands_are_drawn(layers, heads, reach, length):
+def test_bands_are_drawn():
     torch.manual_seed(0)
-    found = []
-    for side, last in ("encoder", reach), ("decoder", 0):
-        offsets = list(range(-reach, last + 1))
-        for number in range(1, layers + 1):
-            mean, spread = torch.randn(heads, len(offsets)), torch.rand(heads, len(offsets))
-            sentence = torch.randn(length, heads, len(offsets))
-            tokens = ["$a", "b$", *["Donaudampfschifffahrtsgesellschaft@@"] * (length - 2)]
-            found.append(TextBand(side, number, offsets, mean, spread, sentence, tokens))
+    offsets, heads, length = [-1, 0, 1], 16, 5
+    mean, spread = torch.randn(heads, 3), torch.rand(heads, 3)
+    sentence, tokens = torch.randn(length, heads, 3), ["$a", "b$", *["Donaudampfschifffahrtsgesellschaft@@"] * 3]
+    found = [TextBand("encoder", number, offsets, mean, spread, sentence, tokens) for number in (1, 2)]
     figure = pictures.band(found)
     assert drawing.png(figure).startswith(PNG)
     (image,) = figure.axes[1].get_images()
-    assert torch.equal(torch.as_tensor(image.get_array().data), found[0].spread)
+    assert torch.equal(torch.as_tensor(image.get_array().data), spread)
     figure = pictures.band_of_a_sentence(found)
     assert drawing.png(figure).startswith(PNG)
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][:2] == ["$a", "b$"]
-    (image,) = figure.axes[layers].get_images()  # the decoder's first
-    size = found[layers].sentence.pow(2).sum(1).div(heads).sqrt()
+    (image,) = figure.axes[0].get_images()
+    size = sentence.pow(2).sum(1).div(heads).sqrt()
     torch.testing.assert_close(torch.as_tensor(image.get_array().data), size)
 
 

@@ -19,7 +19,6 @@ from resmlp_mt.lab.benchmarks.workloads import (
     builder,
     flops_per_token,
     random_piece,
-    real_pieces,
 )
 
 SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
@@ -84,14 +83,6 @@ def test_a_checkpoint_is_a_system(tmp_path):
     assert same.formula.kept(1) == 2 * 4 * 16**2  # keys and values of two layers of width 16
     with pytest.raises(UserError, match="6 subwords, but the model has 5 positions"):
         FairseqEngine(source(f"{checkpoint}:max_target_positions=5")).translate(sentences, 6)
-
-
-def test_real_sentences_are_batched_by_length(data_bin):
-    task = source("resmlp_transformer", data=str(data_bin)).task()
-    pieces = real_pieces(task, "test", count=5, batch_size=2)
-    assert [lengths(sentences) for sentences, _ in pieces] == [[3, 4], [5, 6], [7]]
-    assert [length for _, length in pieces] == [6, 8, 9]  # the references' means with </s>, 5.5, 7.5 and 9
-    assert lengths(sentences for sentences, _ in real_pieces(task, "test", count=3, batch_size=4)) == [3]
 
 
 @pytest.mark.parametrize("name", [NAMES[0], f"{NAMES[1]}:token_mixing=none", *NAMES[3:]])

@@ -75,14 +75,6 @@ def test_what_no_study_can_be_is_told_in_one_line(write_study, work, old, new, m
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_numbers_of_a_size_stand_in_options_of_all_and_of_a_family(write_study):
-    recipe = read_scaling_recipe(write_study(("heads: --arch", "heads: --lr 0.{width} --arch")))
-    words = recipe.training_options("heads", "l", seed=7)
-    assert words[words.index("--encoder-layers") + 1] == "2"
-    assert words[words.index("--seed") + 1] == "7"
-    assert "0.16" in words
-
-
 @pytest.mark.parametrize("name", ["tatoeba", "small"])
 def test_the_examples_are_read(name):
     recipe = read_scaling_recipe(SCRIPTS.parent / "examples" / "scaling" / f"{name}.yaml")
