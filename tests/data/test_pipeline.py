@@ -145,11 +145,6 @@ def _other_text(out):
     return {"test": [PlainText(changed, out.parent / "test.de")]}, {}
 
 
-def _damaged_result(out):
-    (out / "subwords" / "valid.de").write_text("")
-    return {}, {}
-
-
 @pytest.mark.parametrize(
     ("change", "redone"),
     [
@@ -160,7 +155,6 @@ def _damaged_result(out):
             ["learn subwords", "split train", "split valid", "split test", "binarize"],
         ),
         (lambda out: ({}, {"pair_filter": PairFilter(max_length=20)}), ["split train", "binarize"]),
-        (_damaged_result, ["split valid"]),
     ],
 )
 def test_just_what_changed_is_done_again(corpus, prepared, tmp_path, capsys, without_binarizing, change, redone):

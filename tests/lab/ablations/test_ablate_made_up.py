@@ -54,14 +54,15 @@ def commands(monkeypatch):
             history = {"args": None, "extra_state": {}, "optimizer_history": [{}]}
             for epoch in range(1, int(option["--max-epoch"]) + 1):
                 updates = str(5 * epoch)
-                inner = {"wps": str(100 * seed), "num_updates": updates, "loss": "1"}
-                valid = {"epoch": epoch, "valid_ppl": perplexity, "valid_num_updates": updates}
-                lines.append(f"train_inner | {json.dumps(inner)}")
-                lines.append(f"train | {json.dumps({'epoch': epoch, 'train_num_updates': updates})}")
-                lines.append(f"valid | {json.dumps(valid)}")
+                for kind, told in (
+                    ("train_inner", {"wps": "100", "num_updates": updates}),
+                    ("train", {"epoch": epoch, "train_num_updates": updates}),
+                    ("valid", {"epoch": epoch, "valid_ppl": perplexity}),
+                ):
+                    lines.append(f"{kind} | {json.dumps(told)}")
                 torch.save({"model": {"weight": torch.ones(1)}, **history}, folder / f"checkpoint{epoch}.pt")
             log.write_text("".join(f"2026-01-01 | INFO | {line}\n" for line in lines))
-            tell(60.0 * seed)
+            tell(60.0)
         else:
             folder = Path(option["--path"]).parent
             seed = int(folder.parent.name.removeprefix("seed")) if folder.parent.name.startswith("seed") else 1
