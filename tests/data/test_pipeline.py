@@ -226,11 +226,6 @@ def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
     plain = [[line.replace("@@ ", "") for line in side] for side in subwords]
     assert plain[1][-6:] == ["zwei Frauen sehen ."] * 6 and plain[0][-6:] == ["two men see a dog ."] * 6
 
-    # Less again: no trace of what is no longer asked for
-    prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "out")
-    prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "anew")
-    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
-
 
 def test_binarized_as_by_fairseq_preprocess(prepared, tmp_path, monkeypatch):
     from fairseq import options

@@ -175,9 +175,6 @@ def test_killed_at_every_turn(run, server, tmp_path):
 
 def test_archives_that_somebody_has(run, server, archives, tmp_path):
     out = tmp_path / "out"
-    missing = run("en-de", "--out", out, "--archives", tmp_path)
-    assert missing.status == 1
-    assert missing.error == f"{tmp_path / EUROPARL}: no such file: get it from {server.url(EUROPARL)}\n"
     plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
     assert "to download: about 0 bytes" in plan.output
     assert plan.output.count(", there as ") == 5
@@ -186,8 +183,7 @@ def test_archives_that_somebody_has(run, server, archives, tmp_path):
     assert not (out / "raw").exists()
     (archives / EUROPARL).write_bytes(replicas.archives()[EUROPARL][:-1])
     wrong = run("en-de", "--out", out, "--archives", archives, *SMALL)
-    assert (wrong.status, wrong.error.count("\n")) == (1, 1)
-    assert "bytes, not" in wrong.error and "get the file again from" in wrong.error
+    assert (wrong.status, wrong.error.count("\n")) == (1, 1) and "bytes, not" in wrong.error
     assert server.requests == []
 
 
