@@ -73,11 +73,7 @@ def test_what_breaks_off_again_and_again_comes_all_the_same(server: Server, tmp_
     [
         (Fault(status=404), {}, "cannot be downloaded: .*404: try later, or get the file"),
         (Fault(body=BYTES[::-1]), {}, "sent other bytes than expected .sha256 is .*, not"),
-        (
-            Fault(body=BYTES[:-1]),
-            {"size": len(BYTES)},
-            "sent other bytes than expected .1,023,999 bytes, not 1,024,000",
-        ),
+        (Fault(body=BYTES[:-1]), {"size": len(BYTES)}, "expected .1,023,999 bytes, not 1,024,000"),
         (Fault(body=BYTES[::-1]), {"sha256": None, "md5": "0" * 32}, "md5 is .*, not 0000"),
     ],
 )
@@ -143,12 +139,6 @@ def test_full_disk(server: Server, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"/a\.gz: cannot be written: make room"):
         _file(server, size=len(BYTES)).fetched_into(tmp_path)
     assert not (tmp_path / "a.gz").exists()
-
-
-def test_without_curl(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match=r"^curl is not installed, which downloads files: install it"):
-        _file(server).fetched_into(tmp_path / "new")
 
 
 def test_a_user_s_file_is_taken_or_left(server: Server, tmp_path: Path) -> None:

@@ -19,13 +19,12 @@ import pytest
 from data.conftest import contents
 
 from resmlp_mt import cli
-from resmlp_mt.cli import prepare as command
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import LONGEST_SENTENCE, read_lines
+from resmlp_mt.common.files import read_lines
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.binarize import Binarizing, write_dictionary
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
@@ -146,11 +145,6 @@ def _other_text(out):
     return {"test": [PlainText(changed, out.parent / "test.de")]}, {}
 
 
-def _damaged_result(out):
-    (out / "subwords" / "valid.de").write_text("")
-    return {}, {}
-
-
 @pytest.mark.parametrize(
     ("change", "redone"),
     [
@@ -161,7 +155,6 @@ def _damaged_result(out):
             ["learn subwords", "split train", "split valid", "split test", "binarize"],
         ),
         (lambda out: ({}, {"pair_filter": PairFilter(max_length=20)}), ["split train", "binarize"]),
-        (_damaged_result, ["split valid"]),
     ],
 )
 def test_just_what_changed_is_done_again(corpus, prepared, tmp_path, capsys, without_binarizing, change, redone):
@@ -177,30 +170,6 @@ def test_just_what_changed_is_done_again(corpus, prepared, tmp_path, capsys, wit
     assert [line for line in lines if ":" not in line] == redone
     assert {path: path.stat().st_mtime_ns for path in times} == times
     assert "binarize" in redone or contents(out) == contents(prepared)
-
-
-def test_huge_words(corpus: Corpus, tmp_path: Path, without_binarizing: None) -> None:
-    sides = tmp_path / "huge.en", tmp_path / "huge.de"
-    for side in sides:
-        side.write_bytes(b"fine words\n" + b"x1Y/" * 100_000 + b"\n" + b"aZ9+" * 500 + b"\n" + b"(a" * 300_000 + b"\n")
-    corpus = dataclasses.replace(corpus, train=[*corpus.train, PlainText(*sides)])
-    with pytest.raises(UserError, match="as far as"):
-        prepare(corpus, RECIPE, tmp_path / "out")
-    steps = json.loads((tmp_path / "out" / "steps.json").read_text())
-    assert steps["steps"]["split train"]["result"]["sources"][1] == {"kept": 1, "dropped": {"too long": 3}}
-    assert (tmp_path / "out" / "tokenized" / "train.2.en").stat().st_size > LONGEST_SENTENCE  # in one line
-    assert not [line for line in read_lines(tmp_path / "out" / "bpe.codes") if "Z9" in line]
-
-
-def test_options_of_the_command(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "prepare", lambda corpus, recipe, *args, **more: recipe)
-    monkeypatch.setattr(command, "format_summary", lambda recipe: recipes.append(recipe))
-    options = ["--subwords", "sentencepiece", "--character-coverage", "0.99"]
-    monkeypatch.setattr("sys.argv", _command(corpus, tmp_path, *options)[1:])
-    recipes = []
-    cli.run("prepare-text")
-    subwords = Subwords("sentencepiece", 60, character_coverage=0.99)
-    assert recipes == [dataclasses.replace(RECIPE, subwords=subwords)]
 
 
 def _with(corpus: Corpus, folder: Path, split: str, side: int, text: bytes | None) -> Corpus:
@@ -234,15 +203,10 @@ def test_bad_text_is_one_line_and_leaves_nothing(corpus, tmp_path, split, side, 
     assert not [name for name in contents(tmp_path / "out") if split in name]
 
 
-def test_nothing_left_to_train_on_and_folders_that_are_none(corpus, tmp_path):
+def test_nothing_left_to_train_on(corpus, tmp_path):
     message = r"train\.en: no training pair is left \(.*299 too long.*\): look at the limits"
     with pytest.raises(UserError, match=message):
         prepare(corpus, dataclasses.replace(RECIPE, pair_filter=PairFilter(max_length=1)), tmp_path / "out")
-    (tmp_path / "file").write_text("")
-    (tmp_path / "dangling").symlink_to("nowhere")
-    for name in "file", "dangling":
-        with pytest.raises(UserError, match=f"{name}: cannot be written"):
-            prepare(corpus, RECIPE, tmp_path / name)
 
 
 def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
@@ -258,15 +222,9 @@ def test_several_sources_and_a_sample(corpus: Corpus, tmp_path: Path) -> None:
     dropped = {"empty": 1, "not UTF-8": 1, "ratio": 1, "too long": 1}
     assert summary["pairs"]["train"] == {"read": 14, "kept": 10, "dropped": dropped, "sources": [first, second]}
     assert summary["pairs"]["valid"]["kept"] == 40 + 43
-    assert "more.en" in format_summary(summary) and "1 not UTF-8" in format_summary(summary)
     subwords = [list(read_lines(tmp_path / "out" / "subwords" / f"train.{lang}")) for lang in ("en", "de")]
     plain = [[line.replace("@@ ", "") for line in side] for side in subwords]
     assert plain[1][-6:] == ["zwei Frauen sehen ."] * 6 and plain[0][-6:] == ["two men see a dog ."] * 6
-
-    # Less again: no trace of what is no longer asked for
-    prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "out")
-    prepare(dataclasses.replace(corpus, sample=7), RECIPE, tmp_path / "anew")
-    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
 
 
 def test_binarized_as_by_fairseq_preprocess(prepared, tmp_path, monkeypatch):
@@ -346,21 +304,16 @@ def _own_files(out: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    ("options", "status", "message"),
+    ("options", "message"),
     [
-        (["--source-lang", "german"], 1, "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
-        (["--source-lang", "../en"], 1, "--source-lang '../en': give letters"),
-        (["--source-lang", "de"], 1, "both 'de'"),
-        (["--max-ratio", "nan"], 1, "max_ratio nan: give a number from 1 to"),
-        (["--max-length", "10000000"], 1, "max_length 10000000: give a whole number"),
-        (["--symbols", "many"], 2, "invalid int value: 'many'"),
-        (["--out", ""], 2, "argument --out: is empty: give a name"),
-        (["--test", "nowhere", "nowhere"], 1, "nowhere: no such file"),
-        (["--test", "utf-16.txt", "utf-16.txt"], 1, r"utf-16\.txt: is UTF-16, not UTF-8: convert it: iconv -f UTF-16"),
+        (["--source-lang", "german"], "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
+        (["--max-ratio", "nan"], "max_ratio nan: give a number from 1 to"),
+        (["--test", "nowhere", "nowhere"], "nowhere: no such file"),
+        (["--test", "utf-16.txt", "utf-16.txt"], r"utf-16\.txt: is UTF-16, not UTF-8: convert it: iconv -f UTF-16"),
     ],
 )
 def test_a_command_that_fails_at_once_changes_nothing(
-    corpus, tmp_path, tmp_path_factory, monkeypatch, capsys, options, status, message
+    corpus, tmp_path, tmp_path_factory, monkeypatch, options, message
 ):
     _own_files(tmp_path)
     before = _snapshot(tmp_path)
@@ -369,8 +322,7 @@ def test_a_command_that_fails_at_once_changes_nothing(
     monkeypatch.setattr("sys.argv", [*_command(corpus, tmp_path)[1:], *options])
     with pytest.raises(SystemExit) as ended:
         cli.main("prepare-text")
-    told = str(ended.value.code) if status == 1 else capsys.readouterr().err.splitlines()[-1]
-    assert re.search(message, told) and "\n" not in told
+    assert re.search(message, str(ended.value.code)) and "\n" not in str(ended.value.code)
     assert _snapshot(tmp_path) == before
 
 
@@ -406,25 +358,19 @@ def test_lines_that_are_not_utf8_are_told_where_they_are_many(
         assert bool(re.fullmatch(r".*/bad\.de: \d+ of 300 lines \(\d+\.\d%\) are not UTF-8, .*\n", error)) == told
 
 
-def test_a_text_in_latin_1_is_refused(corpus, tmp_path, monkeypatch):
+def test_a_text_in_latin_1_is_refused(corpus, tmp_path):
     bad = _encoded(corpus, tmp_path, "train", "latin-1")
     with pytest.raises(UserError, match=r"bad\.de: 2\d\d of 300 lines \(9\d\.\d%\) are not UTF-8: .*iconv -f LATIN1"):
         prepare(bad, RECIPE, tmp_path / "out")
     assert not (tmp_path / "out" / "tokenized" / "train.1.en").exists()
-    monkeypatch.setattr("resmlp_mt.data.pipeline.SURE", 100)
-    monkeypatch.setattr("resmlp_mt.data.chunks.CHUNK", 100)
-    with pytest.raises(UserError, match=r"bad\.de: \d+ of 100 lines"):
-        prepare(bad, RECIPE, tmp_path / "out")
 
 
-def test_too_little_disk_is_said_first(corpus, prepared, tmp_path, monkeypatch):
+def test_too_little_disk_is_said_first(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=20_000))
     monkeypatch.setattr("sys.argv", _command(corpus, tmp_path / "out")[1:])
     with pytest.raises(UserError, match=r"/out: 20\.0 kB free on its disk, but about 1\d\d\.\d kB needed .*: make"):
         cli.run("prepare-text")
     assert not (tmp_path / "out").exists()
-    shutil.copytree(prepared, tmp_path / "out")
-    cli.run("prepare-text")  # nothing is left to be done
 
 
 # --- Ctrl-C

@@ -3,13 +3,9 @@
 import contextlib
 import gzip
 import io
-import lzma
 import os
-import random
 import subprocess
-import tarfile
 import tracemalloc
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines
+from resmlp_mt.common.files import aligned, binary_lines
 from resmlp_mt.data.sources import ArchivedText, PairSource, PlainText, check_text
 
 LINE = st.binary(max_size=8).map(lambda line: line.replace(b"\n", b""))
@@ -59,17 +55,15 @@ def test_what_cannot_be_read_as_a_pair(tmp_path: Path) -> None:
     (tmp_path / "cut.gz").write_bytes(gzip.compress(ENGLISH.encode())[:40])
     for name, other, message in (
         ("pipe", "pipe", "is not a regular file, but is read more than once"),
-        ("", "", "cannot be read: Is a directory"),
         ("cut.gz", "cut.gz", "cannot be read: .*end-of-stream"),
-        ("missing", "missing", "no such file"),
         ("one", "./one", "one: is given as source and as target"),
     ):
         with pytest.raises(UserError, match=message):
             PlainText(tmp_path / name, tmp_path / other).check()
 
 
-@pytest.mark.parametrize("longest", [1000, LONGEST_SENTENCE])
-def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path, longest: int) -> None:
+def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
+    longest = 1000
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\n" + b"x" * (longest - 1) + b"\n" + b"x" * 10 * longest))
     pairs = PlainText(tmp_path / "a.gz", tmp_path / "a.gz", longest=longest).pairs()
     assert [len(next(pairs)[0]) for _ in range(2)] == [3, longest - 1]
@@ -88,12 +82,9 @@ CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
     ("content", "message"),
     [
         (ENGLISH.encode("utf-16"), "is UTF-16, not UTF-8: convert it: iconv -f UTF-16 -t UTF-8$"),
-        (ENGLISH.encode("utf-32"), "is UTF-32, not"),
         (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16LE"),
-        (RUSSIAN.encode("utf-16-be"), r"is no UTF-8 text \(\d+% of its bytes are zero\)"),
         (RUSSIAN.encode("koi8-r"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\): .* iconv -f ENCODING"),
         (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz"),
-        (random.Random(1).randbytes(5000), "is no UTF-8 text"),
     ],
 )
 def test_what_is_no_text_is_told_by_its_beginning(tmp_path: Path, content: bytes, message: str) -> None:
@@ -105,20 +96,11 @@ def test_what_is_no_text_is_told_by_its_beginning(tmp_path: Path, content: bytes
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\xef\xbb\xbf" + ENGLISH.encode(),
-        CHINESE.encode(),
-        b"some\xff broken \xe4 bytes\n\0and a zero\n" * 9,
-        "Où est le café d'été ? Çà et là.\n".encode("latin-1") * 40,  # its pairs are counted as they are read
-        ENGLISH.encode() * 40 + bytes(1 << 17),  # beyond the beginning
-    ],
-)
-def test_what_may_be_text(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "plain").write_bytes(content)
-    check_text(tmp_path / "plain")
+def test_what_may_be_text(tmp_path: Path) -> None:
+    broken = b"some\xff broken \xe4 bytes\n\0and a zero\n" * 9
+    for content in b"", b"\xef\xbb\xbf" + ENGLISH.encode(), CHINESE.encode(), broken:
+        (tmp_path / "plain").write_bytes(content)
+        check_text(tmp_path / "plain")
 
 
 @pytest.fixture(scope="module")
@@ -162,27 +144,8 @@ def test_pairs_are_those_of_the_unpacked_files(folder, tmp_path, archive, source
     assert list(zip(*unpacked, strict=True)) == pairs
 
 
-def _linked(target: str) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        entry = tarfile.TarInfo("t/a.en")
-        entry.type, entry.linkname = tarfile.SYMTYPE, target
-        archive.addfile(entry)
-    return file.getvalue()
-
-
-def _with_password() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("t/a.en", b"a\n")
-    content = bytearray(file.getvalue())
-    content[6] |= 1
-    content[content.index(b"PK\x01\x02") + 8] |= 1
-    return bytes(content)
-
-
-def _tar(gzipped: bool = True, **content: bytes) -> bytes:
-    return replicas.tar({f"t/a.{lang}": text for lang, text in content.items()}, gzipped)
+def _tar(**content: bytes) -> bytes:
+    return replicas.tar({f"t/a.{lang}": text for lang, text in content.items()})
 
 
 NOISE = b"".join(f"{number * 7919 % 10007} ".encode() for number in range(200_000))
@@ -191,25 +154,17 @@ NOISE = b"".join(f"{number * 7919 % 10007} ".encode() for number in range(200_00
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r"x\.tgz: no such file$"),
         (b"<html>not here</html>" * 1000, r"x\.tgz: cannot be read as an archive: it is none: get it again$"),
-        (gzip.compress(b"no tar" * 1000), r"x\.tgz: cannot be read as an archive: it is none"),
         (_tar(en=b"a\n"), r"x\.tgz: has no t/a\.de, or is cut off before it$"),
         (_tar(en=NOISE, de=NOISE)[:100_000], r"x\.tgz.*: cannot be read .*end"),
-        (_tar(False, en=NOISE, de=NOISE)[:100_000], r"x\.tgz.*: cannot be read .*end"),
-        (lzma.compress(_tar(False, en=NOISE, de=NOISE))[:9000] + bytes(9000), "Corrupt input"),
-        (_linked("nowhere"), r"x\.tgz: cannot be read as an archive: .*nowhere.* not found"),
-        (_linked("a.en"), r"x\.tgz: cannot be read as an archive: maximum recursion depth"),
         (b"", r"x\.zip: cannot be read as an archive: File is not a zip file: get it again"),
         (replicas.zipped("training-parallel-un.tgz"), r"x\.zip: has no t/a\.en"),
-        (_with_password(), r"x\.zip: cannot be read as an archive: .*password"),
         (_tar(en=b"a\nb\n", de=b"a\n"), r"x\.tgz:t/a\.de ends after line 1 but .*a\.en goes on"),
     ],
 )
-def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     archive = tmp_path / ("x.zip" if "zip" in message else "x.tgz")
-    if content is not None:
-        archive.write_bytes(content)
+    archive.write_bytes(content)
     with pytest.raises(UserError, match=message) as error:
         list(ArchivedText("x", archive, ("t/a.en", "t/a.de")).pairs())
     assert "\n" not in str(error.value)
@@ -231,18 +186,10 @@ def most_memory(most: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", ["x.tgz", "x.zip", "unpacked/a.en.gz"])
-def test_a_line_without_an_end_takes_no_memory(tmp_path: Path, name: str) -> None:
+def test_a_line_without_an_end_takes_no_memory(tmp_path: Path) -> None:
     """A few kB of an archive can hold a line of gigabytes."""
-    member = gzip.compress(b"one\n" + bytes(20_000_000))
-    (tmp_path / "unpacked").mkdir()
-    content = replicas.tar({"a.en.gz": member}) if name == "x.tgz" else member
-    if name == "x.zip":
-        with zipfile.ZipFile(tmp_path / name, "w") as file:
-            file.writestr("a.en.gz", member)
-    else:
-        (tmp_path / name).write_bytes(content)
-    pairs = ArchivedText("x", tmp_path / name.partition("/")[0], ("a.en.gz", "a.en.gz")).pairs()
+    (tmp_path / "x.tgz").write_bytes(replicas.tar({"a.en.gz": gzip.compress(b"one\n" + bytes(20_000_000))}))
+    pairs = ArchivedText("x", tmp_path / "x.tgz", ("a.en.gz", "a.en.gz")).pairs()
     assert next(pairs) == (b"one", b"one")
     message = r"a\.en\.gz:2: more than 1,048,576 bytes: give text, a sentence a line"
     with most_memory(10_000_000), pytest.raises(UserError, match=message):

@@ -129,7 +129,7 @@ def test_a_run_that_ends_between_output_and_record_leaves_nothing_foreign(tmp_pa
     assert set(_tree(tmp_path)) == {".lock", "b", "steps.json", "times.json"}
 
 
-@pytest.mark.parametrize("name", ["a", "deep/b", "steps.json", "data-bin/x", "old"])
+@pytest.mark.parametrize("name", ["deep/b", "steps.json", "old"])
 def test_inputs_are_not_written_over(tmp_path: Path, name: str) -> None:
     _make(tmp_path, "a", "deep/b", "old")
     before = _tree(tmp_path)

@@ -55,7 +55,7 @@ def test_what_it_leaves(prepare, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "not the text" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["val.en", "bpe.codes", "data-bin/notes"])
+@pytest.mark.parametrize("name", ["val.en", "data-bin/notes"])
 def test_a_user_s_file_in_the_way(prepare, tmp_path: Path, name: str) -> None:
     run, path = prepare("multi30k"), tmp_path / "out" / name
     path.parent.mkdir(parents=True)
@@ -72,11 +72,3 @@ def test_other_text_is_prepared_and_told(prepare, tmp_path: Path, capsys: pytest
     run()
     assert "not the text of examples/tatoeba/README.md: test.en.gz: " in capsys.readouterr().out
     assert (tmp_path / "out" / "test.en").read_text() == "Mary is in test.\n" * 9
-
-
-def test_a_missing_file_is_named_before_any_work(prepare, tmp_path: Path) -> None:
-    run = prepare("tatoeba")
-    (tmp_path / "public" / "valid.de.gz").unlink()
-    with pytest.raises(UserError, match=r"valid\.de\.gz: no such file"):
-        run()
-    assert not (tmp_path / "out").exists()

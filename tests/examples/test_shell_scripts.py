@@ -77,19 +77,6 @@ def test_a_recipe_works_from_any_folder_and_in_any_other(run, calls, tmp_path, s
             assert words[words.index("--user-dir") + 1] == str(ROOT / "resmlp_mt")
 
 
-def test_variables_that_happen_to_be_set_are_not_the_recipe_s(run, calls, tmp_path):
-    prepare(tmp_path / "here" / "work")
-    done = run("examples/wmt14_en_de/train.sh", "transformer", "work", adagrad="1", FP16="1")
-    assert done.returncode == 0, done.stderr
-    assert "--fp16" in calls()[0] and "--fp16-no-flatten-grads" not in calls()[0]
-    for name in "checkpoint_best.pt", "checkpoint_last.pt":
-        (tmp_path / "here" / "work" / "convs2s").mkdir(exist_ok=True)
-        (tmp_path / "here" / "work" / "convs2s" / name).touch()
-    done = run("examples/wmt14_en_de/evaluate.sh", "convs2s", "work", average="3")
-    assert done.returncode == 0, done.stderr
-    assert "work/convs2s/checkpoint_best.pt" in calls()[1]
-
-
 @pytest.mark.parametrize("script", WITH_WORK)
 def test_what_is_missing_or_cannot_be_is_told_before_anything_is_made(run, tmp_path, script):
     def refused(work, message, **more):
@@ -121,34 +108,20 @@ def test_help_is_the_head_of_the_script(run, script):
     ("command", "variables", "message"),
     [
         ("multi30k/train.sh", {}, "no system : give resmlp, heads, gated or transformer"),
-        ("multi30k/train.sh heads empty", {}, "no dict.de.txt in empty/data-bin: run"),
         ("multi30k/train.sh heads work --lr 1", {}, "--lr where -- should stand"),
-        ("multi30k/train.sh heads -work", {}, "-work begins with a dash"),
         ("multi30k/train.sh heads ${HOME}", {}, "${HOME}: fairseq takes ${ for a variable"),
         ("multi30k/evaluate.sh heads work", {}, "no checkpoint in work/heads: run"),
-        ("multi30k/evaluate.sh resmlp work train", {}, "no subset train: give test or valid"),
-        ("multi30k/evaluate.sh resmlp work test more", {}, "more: one argument too many"),
         ("multi30k/evaluate.sh resmlp work", {"LENPEN": "../x"}, "LENPEN is a number such as 0.6, not ../x"),
-        ("distillation/translate.sh work", {"BEAM": "-1"}, "BEAM is a whole number from 1, not -1"),
         ("distillation/translate.sh work", {"TEACHER": "nowhere.pt"}, "no teacher nowhere.pt: run"),
-        ("distillation/train.sh", {}, "no student : give distilled, both, shallow or shallow-transformer"),
-        ("wmt14/train.sh resmlp6", {}, "no pair resmlp6: start train.sh of examples/wmt14_en_de or "),
         ("wmt14_en_fr/train.sh resmlp6 work", {"GPUS": "3"}, "a batch of 28672 cannot be dealt out to 3 GPUs in equal"),
         ("wmt14_en_fr/train.sh resmlp6 work", {"GPUS": "128"}, "224 tokens at once cannot hold the longest sentence"),
-        ("wmt14_en_fr/train.sh resmlp6 work", {"NODES": "2"}, "give RENDEZVOUS=host:port of one of the 2 nodes"),
-        (
-            "wmt14_en_de/train.sh resmlp6 work",
-            {"NODES": "$(touch x)"},
-            "GPUS, NODES and AT_ONCE are whole",
-        ),
-        ("wmt14_en_de/evaluate.sh lstm work", {}, "no checkpoint in work/lstm: run train.sh first"),
+        ("wmt14_en_de/train.sh resmlp6 work", {"NODES": "$(touch x)"}, "GPUS, NODES and AT_ONCE are whole"),
         ("wmt14_en_de/evaluate.sh lstm work valid", {}, "no work/newstest2013.de: run scripts/prepare_wmt14.py first"),
         ("../scripts/demo.sh Can you", {}, "you: give one sentence, in quotes"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(run, tmp_path, command, variables, message):
     prepare(tmp_path / "here" / "work")
-    (tmp_path / "here" / "empty" / "data-bin").mkdir(parents=True)
     script, *arguments = command.split()
     done = run(f"examples/{script}", *arguments, **variables)
     assert done.returncode == 2

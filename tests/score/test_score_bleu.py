@@ -85,7 +85,7 @@ def test_a_baseline_adds_the_paired_bootstrap(test_set, score_bleu, kind):
     assert "gen.out, which says the same in every line" in out and out.count("p = 1.0000") == 2
 
 
-@pytest.mark.parametrize("name", ["gen.out", "ref.de", "ref.tok", "base", "link", "."])
+@pytest.mark.parametrize("name", ["gen.out", "base", "link", "."])
 def test_an_input_is_never_written_over(test_set, score_bleu, name):
     write(test_set / "base", worse(REFERENCE, seed=1))
     (test_set / "link").symlink_to("ref.de")
@@ -124,32 +124,18 @@ def test_words_that_moses_does_not_find_are_not_counted(test_set, monkeypatch, c
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ("gen.out --target-lang de --reference blank", "^blank: blank lines alone$"),
         ("gen.out --target-lang de --reference subwords", "^subwords: subwords, not words: give the text as it was"),
-        ("joined.out --target-lang de --reference ref.de", "joined.out: subwords joined as another kind's"),
-        ("targets.out --target-lang de --reference ref.de", "targets.out: every hypothesis .*--score-reference"),
         ("--hypotheses gen.out --target-lang de --reference ref.de", "gen.out:2: a line of fairseq-generate, not"),
         ("--hypotheses ref.de --target-lang de --reference short.de", "ref.de: 8 lines, but the reference has 7"),
-        ("gen.out --target-lang de --reference long.de", "no hypothesis for sentence 8 .* 1 of 9 are missing"),
         ("gen.out --target-lang de --reference only.tok", "only.tok: tokens, not running text"),
-        ("gen.out --target-lang de --reference ref.de --baseline short.de", "short.de: 7 lines"),
         ("gen.out --reference r", "--target-lang is needed"),
-        ("gen.out --reference r --target-lang ../../etc", "--target-lang '../../etc': not a code of ISO"),
-        ("--reference r --target-lang de", "either what fairseq-generate printed, or --hypotheses"),
         ("gen.out --reference r --target-lang fr --split-compounds", "German alone"),
-        ("gen.out --sacrebleu-set wmt14/full", "go together"),
-        ("gen.out --sacrebleu-set wmt14/full -l en-fr --target-lang de", "contradicts"),
     ],
 )
 def test_bad_input_and_options_are_one_line(test_set, score_bleu, args, message):
     write(test_set / "short.de", REFERENCE[:-1])
-    write(test_set / "long.de", [*REFERENCE, "Mehr."])
     write(test_set / "only.tok", ["Ein Haus ."] * len(REFERENCE))
-    write(test_set / "blank", ["", " "] * 4)
     write(test_set / "subwords", map(subwords, REFERENCE))
-    write(test_set / "joined.out", generate_output({n: line.replace(" ", "") for n, line in enumerate(REFERENCE)}))
-    lines = [line for n, text in enumerate(REFERENCE) for line in (f"T-{n}\t{text}", f"H-{n}\t-1\t{text}")]
-    write(test_set / "targets.out", [*lines, CLOSING])
     with pytest.raises(UserError, match=message) as error:
         score_bleu(*args.split())
     assert "\n" not in str(error.value)

@@ -156,8 +156,6 @@ def test_told_to_end_it_ends_its_trainings(work, write_recipe, tmp_path, monkeyp
     ("arguments", "message"),
     [
         (["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
-        (["--work", "nowhere"], "nowhere/test.en: no such file: prepare the data first"),
-        (["--table"], "A table: no row is finished"),
         (["for ja"], "sacreBLEU for ja needs MeCab"),  # which scoring needs, missed before the training
     ],
 )

@@ -54,14 +54,15 @@ def commands(monkeypatch):
             history = {"args": None, "extra_state": {}, "optimizer_history": [{}]}
             for epoch in range(1, int(option["--max-epoch"]) + 1):
                 updates = str(5 * epoch)
-                inner = {"wps": str(100 * seed), "num_updates": updates, "loss": "1"}
-                valid = {"epoch": epoch, "valid_ppl": perplexity, "valid_num_updates": updates}
-                lines.append(f"train_inner | {json.dumps(inner)}")
-                lines.append(f"train | {json.dumps({'epoch': epoch, 'train_num_updates': updates})}")
-                lines.append(f"valid | {json.dumps(valid)}")
+                for kind, told in (
+                    ("train_inner", {"wps": "100", "num_updates": updates}),
+                    ("train", {"epoch": epoch, "train_num_updates": updates}),
+                    ("valid", {"epoch": epoch, "valid_ppl": perplexity}),
+                ):
+                    lines.append(f"{kind} | {json.dumps(told)}")
                 torch.save({"model": {"weight": torch.ones(1)}, **history}, folder / f"checkpoint{epoch}.pt")
             log.write_text("".join(f"2026-01-01 | INFO | {line}\n" for line in lines))
-            tell(60.0 * seed)
+            tell(60.0)
         else:
             folder = Path(option["--path"]).parent
             seed = int(folder.parent.name.removeprefix("seed")) if folder.parent.name.startswith("seed") else 1
@@ -95,17 +96,13 @@ def recipe(write_recipe, tmp_path):
     return write
 
 
-def test_every_row_is_trained_once_a_seed_and_a_seed_more_trains_only_that(ablate, commands, recipe, tmp_path):
+def test_every_row_is_trained_once_a_seed_and_a_seed_more_trains_only_that(ablate, commands, recipe):
     out = ablate(recipe("seeds: [3, 1]"), "--jobs", 2)
     done = {("paper", 3), ("relu", 3), ("paper", 1), ("relu", 1)}
     assert {(row, seed) for kind, row, seed in commands if kind == "train"} == done
     assert len(commands) == 2 * len(done)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == ["seed1", "seed3"]
-    assert "to run: 4 trainings, 2 at a time" in out
-    assert "relu, seed 3: finished" in out
+    assert "to run: 4 trainings, 2 at a time" in out and "relu, seed 3: finished" in out
     commands.clear()
-    assert "to run" not in ablate(recipe("seeds: [3, 1]"))
-    assert not commands
     ablate(recipe("seeds: [3, 1, 2]"))
     assert {(row, seed) for _, row, seed in commands} == {("paper", 2), ("relu", 2)}
     commands.clear()
@@ -116,7 +113,7 @@ def test_every_row_is_trained_once_a_seed_and_a_seed_more_trains_only_that(ablat
 
 
 def test_the_table_has_means_spreads_intervals_and_pairs_of_the_same_seed(ablate, recipe, tmp_path):
-    out = ablate(recipe("seeds: [3, 1]"))
+    ablate(recipe("seeds: [3, 1]"))
     table = json.loads((tmp_path / "out" / "table.json").read_text())
     runs = {(run["name"], run["seed"]): run for run in table["figures"]}
     for seed in 3, 1:
@@ -129,14 +126,8 @@ def test_the_table_has_means_spreads_intervals_and_pairs_of_the_same_seed(ablate
     found = table["differences"]["relu"]["sacrebleu"]
     assert found == vars(difference(relu, paper))
     assert found["low"] < found["mean"] < found["high"]
-
-    lines = (tmp_path / "out" / "table.md").read_text().split("\n")
     over_seeds = f"{numpy.mean(relu):.2f} +- {numpy.std(relu, ddof=1):.2f}"
-    assert any(line.startswith(f"| relu | 2 | 4.05 +- 0.07 | {over_seeds} |") for line in lines)
-    assert any(line.endswith("| 9 | 200 | 2.0 min |") for line in lines)  # means over seeds
-    assert any(line.startswith("| relu | -1.15 [") and line.count("of 2 seeds") == 2 for line in lines)
-    assert any(line.startswith("| relu | 3 | 4.10 |") for line in lines)
-    assert "Welch's t interval (95%)" in out and "seeds 3, 1" in out
+    assert f"| relu | 2 | 4.05 +- 0.07 | {over_seeds} |" in (tmp_path / "out" / "table.md").read_text()
 
 
 def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, recipe, tmp_path):
@@ -150,11 +141,7 @@ def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, 
     last = recipe("subset: test", "last")
     assert "Scores: test, test.en." in ablate(last, "--rows", "relu")
     assert commands == [("test", "relu", 1)]  # the training is the same
-    assert [row["name"] for row in json.loads((tmp_path / "out" / "table.json").read_text())["figures"]] == ["relu"]
     assert (tmp_path / "out" / "table.valid.json").read_bytes() == before
-    commands.clear()
-    ablate(choosing)
-    assert not commands
 
 
 def test_a_training_that_fails_is_told_and_does_not_stop_the_others(ablate, recipe, capsys, tmp_path):
@@ -167,12 +154,6 @@ def test_a_training_that_fails_is_told_and_does_not_stop_the_others(ablate, reci
     assert "paper, seed 2: finished" in output and "relu, seed 2: finished" in output
     assert re.search(r"^\| broken \|( +\|)+$", (tmp_path / "out" / "table.md").read_text(), re.MULTILINE)
 
-    other = recipe("seed: 1", "other")  # other batches than the table says end the training
-    other.write_text(other.read_text().replace("updates_per_epoch: 5", "updates_per_epoch: 4"))
-    with pytest.raises(UserError, match="no row is finished"):
-        ablate(other)
-    assert "paper/train.log: 5 updates after epoch 1, not 4" in capsys.readouterr().err
-
 
 def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(ablate, commands, recipe, tmp_path, capsys):
     path = recipe("seed: 1")
@@ -180,13 +161,9 @@ def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(abla
     (tmp_path / "out" / "relu" / "left").touch()
     path.write_text(path.read_text().replace("fn relu", "fn relu --dropout 0.2"))
     commands.clear()
-    with pytest.raises(UserError, match="--retrain relu: not of the --rows: paper"):
-        ablate(path, "--rows", "paper", "--retrain", "relu")
     with pytest.raises(UserError, match="not finished: relu"):
         ablate(path)
-    output, errors = capsys.readouterr()
-    assert "out/relu: trained with other options, see row.json: --retrain relu" in errors
-    assert re.search(r"^relu *$", output, re.MULTILINE)  # not what the table's file says: an empty line
+    assert "out/relu: trained with other options, see row.json: --retrain relu" in capsys.readouterr().err
     assert not commands
     ablate(path, "--rows", "relu", "--retrain", "relu")
     assert commands == [("train", "relu", 1), ("test", "relu", 1)]

@@ -63,17 +63,7 @@ def test_the_best_by_perplexity_go_on_and_nothing_is_trained_twice(recipe, work,
     assert "valid. perplexity" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("trials: 3", "trials: 99", "paper has fewer than 99 different trials"),
-        ("trials: 3", "trial: 3", "Key 'trial' not in 'Search'"),
-        ("  rounds: [2, 4]\n", "", "tune: not read: Missing mandatory value: rounds"),
-        ("    relu:", "    nobody:", "tune: space: nobody: no such row"),
-        ("--clip-norm 2", "--seed 2", "--seed: one for all tune, and not set here"),
-    ],
-)
-def test_bad_searches(recipe, old, new, message):
-    recipe.write_text(recipe.read_text().replace(old, new))
-    with pytest.raises(UserError, match=message):
+def test_too_few_different_trials_are_told(recipe):
+    recipe.write_text(recipe.read_text().replace("trials: 3", "trials: 99"))
+    with pytest.raises(UserError, match="paper has fewer than 99 different trials"):
         choices(read_recipe(recipe), "paper")

@@ -19,17 +19,8 @@ VOCABULARY = 52
 SIZES = ("--encoder-embed-dim", "24", "--encoder-ffn-embed-dim", "40", "--decoder-attention-heads", "2")
 RESMLP = ("resmlp_transformer_12_wmt_en_de", *SIZES, "--encoder-layers", "3", "--decoder-layers", "2")
 MIXINGS = (
-    "gated",
-    "ema",
-    "dynamic",
-    "ssru",
-    "synthesizer",
-    "attention",
-    "none",
-    "mlp",
-    "conv",
-    "depthwise",
-    "separable",
+    *("gated", "ema", "dynamic", "ssru", "synthesizer", "attention", "none"),
+    *("mlp", "conv", "depthwise", "separable"),
 )
 MODELS = {
     "resmlp": RESMLP,
@@ -114,8 +105,6 @@ def test_the_formula_is_what_torch_counts_and_a_training_step_is_three_forward_p
 def test_what_is_not_counted_is_refused():
     with pytest.raises(UserError, match="lightconv: its FLOPs are not counted"):
         flops.of_options(options_of("lightconv"), VOCABULARY)
-    with pytest.raises(UserError, match="transformer: encoder and decoder of unequal width"):
-        flops.of_options(options_of("transformer", "--decoder-ffn-embed-dim", "40"), VOCABULARY)
 
 
 @pytest.fixture
@@ -160,16 +149,3 @@ def test_the_table_says_that_it_is_an_estimate_and_stands_in_the_readme(estimate
     assert out in (SCRIPTS.parent / f"examples/wmt14_{pair.replace('-', '_')}/README.md").read_text(encoding="utf-8")
     assert out.startswith("| estimate |") and f"| {pair} resmlp12 |" in out
     assert out.endswith("Estimates, for V100 at 14% of 125 TFLOP/s (half precision).\n")
-
-
-def test_it_can_be_started_anywhere_a_pair_counts_once_and_what_is_missing_is_named(
-    estimate_cost, monkeypatch, tmp_path
-):
-    here = estimate_cost("en-fr")
-    monkeypatch.chdir(tmp_path)
-    assert estimate_cost("en-fr", "en-fr") == here
-    with pytest.raises(UserError, match="no pair en-cs: give en-de or en-fr"):
-        estimate_cost("en-cs")
-    monkeypatch.setattr(flops, "ROOT", tmp_path)
-    with pytest.raises(UserError, match=r"train\.sh: no such file: the recipes are in the checkout"):
-        estimate_cost("en-de")

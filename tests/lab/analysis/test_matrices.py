@@ -25,12 +25,9 @@ from resmlp_mt.lab.analysis.matrices import (
     read_bands,
     share_of_small,
     sparsity_of_mixing,
-    sparsity_over_channels,
     squared_gradients,
     used_part,
 )
-from resmlp_mt.nn import TokenMixing
-from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 
 SIDES = pytest.mark.parametrize("side", ["encoder", "decoder"])
 
@@ -50,34 +47,6 @@ def test_a_is_what_the_mixing_does_to_unit_vectors(side, heads, relative):
         unit = torch.eye(64)[:, :, None].repeat(1, 1, heads)  # the sentence k has ones at position k, for each head
         expected = (mixing(unit) - mixing(torch.zeros_like(unit))).permute(2, 0, 1)
         assert torch.allclose(found[f"{side} {number + 1}"].weights, expected, atol=1e-5)
-
-
-class Halved(TokenMixing):
-    """A of its own without a parameter of its own."""
-
-    def rows(self, start, end):
-        return super().rows(start, end) / 2
-
-
-def test_a_mixing_of_its_own_is_asked_for_its_rows():
-    model = untrained()
-    decoder = model.decoder.layers[1].mixing
-    decoder.mixing = Halved(64, causal=True)
-    model.encoder.layers[0].mixing.mixing = MLPTokenMixing(64, 2)
-    found = {mixing.name: mixing for mixing in mixing_matrices(model)}
-    assert list(found) == ["encoder 2", "decoder 1", "decoder 2"]
-    assert torch.equal(found["decoder 2"].weights[0], decoder.mixing.weight.tril() / 2)
-
-
-def test_matrices_over_channels_are_those_of_mlp_and_cross_attention():
-    model = untrained()
-    found = {(each.side, each.layer, each.matrix): each.share for each in sparsity_over_channels(model)}
-    mlp = {(side, layer, name) for side in ("encoder", "decoder") for layer in (1, 2) for name in ("W1", "W2")}
-    assert found.keys() == mlp | {("decoder", layer, name) for layer in (1, 2) for name in ("q", "k", "v", "out")}
-    layer = model.decoder.layers[1]
-    for name, linear in ("W2", layer.mlp.fc2), ("k", layer.cross_attention.attention.k_proj):
-        size = linear.weight.abs()
-        assert found["decoder", 2, name] == pytest.approx((size < size.max() / 20).float().mean().item())
 
 
 def mixing(side, weights):
@@ -107,16 +76,8 @@ def test_the_share_explained_is_that_of_a_regression_on_relative_position(side, 
 
 
 @SIDES
-def test_a_convolution_is_explained_wholly_and_chance_as_random_matrices_are(side):
-    position = torch.arange(9)
-    toeplitz = torch.sin(position - position[:, None].float())[None]
-    (profile,) = profiles(mixing(side, toeplitz))
-    assert profile.explained == pytest.approx(1)
-    (constant,) = profiles(mixing("encoder", torch.ones(1, 4, 4)))
-    assert constant.explained == 1
-
-    random = torch.randn(400, 9, 9, generator=torch.Generator().manual_seed(0))
-    found = profiles(mixing(side, random))
+def test_what_is_explained_by_chance_is_what_random_matrices_show(side):
+    found = profiles(mixing(side, torch.randn(400, 9, 9, generator=torch.Generator().manual_seed(0))))
     assert np.mean([each.explained for each in found]) == pytest.approx(found[0].by_chance, rel=0.03)
 
 
@@ -193,7 +154,7 @@ def test_exactly_the_smallest_weights_of_the_used_part_are_zero(trained, share):
         assert torch.equal(after[key], expected)
 
 
-def test_with_a_relative_term_it_is_a_that_is_zero_and_the_model_is_left_as_it_was():
+def test_with_a_relative_term_it_is_a_that_is_zero():
     model = untrained(mixing_heads=4, mixing_relative=True)
     for name, parameter in model.named_parameters():
         if name.endswith("relative"):
@@ -201,13 +162,10 @@ def test_with_a_relative_term_it_is_a_that_is_zero_and_the_model_is_left_as_it_w
     saved = checkpoint(model, options={"mixing_heads": 4, "mixing_relative": True})
     before = mixing_matrices(model)
     after = mixing_matrices(model_of("", pruned(saved, model, 0.5, USED)))
-    for old, same, new in zip(before, mixing_matrices(model), after, strict=True):
-        assert torch.equal(old.weights, same.weights)
+    for old, new in zip(before, after, strict=True):
         gone = new.weights != old.weights
-        used = USED.of(old)
-        assert gone.sum((1, 2)).tolist() == [used.counts.sum() // 2] * 4
+        assert gone.sum((1, 2)).tolist() == [USED.of(old).counts.sum() // 2] * 4
         assert (new.weights[gone] == 0).all()
-        assert old.weights[gone].abs().max() < old.weights.abs().max()
 
 
 def test_a_pruned_checkpoint_is_for_inference(trained):

@@ -99,7 +99,7 @@ def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path
         assert (model["encoder.layers.1.mixing.mixing.weight"] == 0).sum() == zeros
 
 
-def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, saved, tmp_path):
+def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, tmp_path):
     data = tmp_path / "data-bin"
     data.mkdir()
     for lang, sentences in zip(("en", "de"), builders.pairs((5, 4), (3, 6)), strict=True):
@@ -116,12 +116,8 @@ def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, saved, t
     pictures, _ = addresses((out / "index.html").read_text())
     assert {(out / f"{name}.png").read_bytes() for name in ("bands", "bands-sentence")} <= set(pictures)
 
-    for name, given, message in (
-        ("banded.pt", ("--sentence", 3), "--sentence 3: the text has 2 sentences: give one of 1 to 2"),
-        (saved.name, (), r"checkpoint9\.pt: has no band that depends on the text \(--mixing-band\): leave out --data"),
-    ):
-        with pytest.raises(UserError, match=message):
-            plot_mixing(tmp_path / name, "--out", tmp_path / "no", "--data", data, *given)
+    with pytest.raises(UserError, match="--sentence 3: the text has 2 sentences: give one of 1 to 2"):
+        plot_mixing(tmp_path / "banded.pt", "--out", tmp_path / "no", "--data", data, "--sentence", 3)
     assert not (tmp_path / "no").exists()
 
 
@@ -143,12 +139,9 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tmp
 
     attention = {"encoder.layers.0.self_attn.q_proj.weight": torch.randn(8, 8)}
     torch.save(checkpoint(attention, arch="transformer_iwslt_de_en"), tmp_path / "transformer.pt")
-    for name, options in ("smaller", {"max_source_positions": 9}), ("mlp", {"token_mixing": "mlp"}):
-        torch.save(checkpoint(untrained(**options), options=options), tmp_path / f"{name}.pt")
+    options = {"token_mixing": "mlp"}
+    torch.save(checkpoint(untrained(**options), options=options), tmp_path / "mlp.pt")
 
     refused(r"transformer\.pt: no matrix A over positions in this transformer_iwslt_de_en", "transformer.pt")
-    refused(r"smaller\.pt: not the matrices of .*checkpoint9\.pt", saved.name, "smaller.pt")
     refused(r"mlp\.pt: the token mixing of no layer is a matrix", "mlp.pt")
     refused(r"--length 65: the model has 64 positions: give 2 to 64", saved.name, options=("--length", 65))
-    with pytest.raises(UserError, match=r"^--out \S+: is no folder: choose another name"):
-        plot_mixing(saved, "--out", saved)

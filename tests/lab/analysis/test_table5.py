@@ -65,13 +65,3 @@ def test_markdown_and_json(table5, tmp_path):
 def test_files_that_are_no_scores_are_refused(table5, tmp_path, result):
     with pytest.raises(UserError, match=r"^\S+/test\.json: no scores of table 5 .*: run evaluate\.sh again$"):
         table5(write(tmp_path / "resmlp6", result))
-
-
-def test_folders_that_are_no_runs_are_refused(table5, tmp_path):
-    with pytest.raises(UserError, match=r"resmlp6/test\.json: no such file: run evaluate\.sh for it first"):
-        table5(tmp_path / "resmlp6")
-    with pytest.raises(UserError, match="run7: no scored run of table 5"):
-        table5(write(tmp_path / "run7", scores()))
-    first, second = write(tmp_path / "resmlp6", scores()), write(tmp_path / "again", scores())
-    with pytest.raises(UserError, match=r"again/test\.json: a run as that of .*resmlp6/test\.json: give one of them"):
-        table5(first, f"resmlp6={second}")

@@ -39,34 +39,6 @@ def test_a_table_has_a_column_for_what_was_measured():
     assert header == ["length x sentences", "system", "tokens/s", "times as fast as old"]
 
 
-def test_profiles_show_what_takes_most(monkeypatch):
-    monkeypatch.setattr(report, "MOST", 2)
-    assert report.tables_of(SECTION)[1:] == []
-    ours, theirs = {"mm": 0.5, "add": 0.1, "cat": 0.01}, {"softmax": 0.3, "mm": 0.2}
-    rows = [replace(row, operations=spent) for row, spent in zip(ROWS[:2], (ours, theirs), strict=True)]
-    assert report.tables_of(replace(SECTION, rows=rows))[1:] == [
-        [
-            ["8x1: ms in", "new", "old"],
-            ["mm", "500.0", "200.0"],
-            ["softmax", "0.0", "300.0"],
-            ["all others", "110.0", "0.0"],
-            ["together", "610.0", "500.0"],
-        ]
-    ]
-
-
-def test_texts_have_all_of_it():
-    text = report.as_text(SECTION)
-    lines = text.splitlines()
-    assert lines[:4] == ["A title", "width 8", "torch 2", "A note."]
-    run = report.Run("resmlp-mt benchmark all", "2026-01-02", [SECTION])
-    document = report.as_markdown(run, ["plots/a-title.png"])
-    row = "| 8x1 | new | 200 [150 - 250] |"
-    for part in "    resmlp-mt benchmark all\n", "## A title", "A note.", row, "![A title](plots/a-title.png)":
-        assert part in document
-    assert document.endswith("\n")
-
-
 def test_pictures_show_the_cost_of_a_token_beside_what_flops_predict(tmp_path):
     pytest.importorskip("matplotlib")
     for by in "length", "sentences":

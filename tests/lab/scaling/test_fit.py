@@ -1,6 +1,5 @@
 """What is found of families whose laws are known."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from resmlp_mt.lab.scaling import fit as fits
 from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, frontier, split
 from resmlp_mt.lab.scaling.grid import DIVERGED
-from resmlp_mt.lab.scaling.page import Study, drawn, figure_of
+from resmlp_mt.lab.scaling.page import Study, drawn
 
 SIZES, AMOUNTS = np.geomspace(1e5, 5e6, 5), np.geomspace(1e5, 1.6e6, 5)
 ONE = {"E": 1.2, "A": 20.0, "alpha": 0.3, "B": 60.0, "beta": 0.35}
@@ -62,7 +61,6 @@ def test_what_is_held_out_is_predicted_within_two_per_cent(families):
 def test_too_few_points_are_one_line(families):
     line = "too few points for a fit: 10 runs of 5 sizes and 2 amounts of data; at least 7 of 3 and 3 are needed"
     assert families["heads"].why_not == line
-    assert fit_family([]).why_not.startswith("too few points for a fit: 0 runs")
 
 
 def test_the_split_is_where_the_law_is_least(families):
@@ -84,7 +82,7 @@ def test_the_split_is_where_the_law_is_least(families):
     assert (theirs["N*"][0], theirs["D*"][0]) == pytest.approx((0.452, 0.548), abs=1e-3)  # Hoffmann et al.'s own
 
 
-def test_the_frontier_is_the_lowest_of_the_curves_where_they_are_and_a_run_s_points_stay_together():
+def test_the_frontier_is_the_lowest_of_the_curves_where_they_are():
     runs = made_runs("transformer", ONE, [1e5, 1e6], [1e6])
     whole = frontier(runs)
     assert whole.compute[0] == pytest.approx(min(runs[0].compute))
@@ -94,13 +92,9 @@ def test_the_frontier_is_the_lowest_of_the_curves_where_they_are_and_a_run_s_poi
         there = (whole.compute >= run.compute[0]) & (whole.compute <= run.compute[-1])
         curve = np.interp(np.log(whole.compute[there]), np.log(run.compute), run.losses)
         assert (whole.loss[0, there] <= curve + 1e-12).all()
-    only = frontier(runs, np.array([[0.0, 3.0]]))
-    assert np.array_equal(only.loss[0], whole.loss[0])
-    assert set(only.run[1, np.isfinite(only.loss[1])]) == {1}
-    assert np.isinf(only.loss[1, 0])
 
 
-def test_a_run_that_diverged_is_shown_left_out_and_counted(families):
+def test_a_run_that_diverged_is_left_out_and_counted(families):
     runs = made_runs("transformer", ONE, SIZES, AMOUNTS, 0.003, 1)
     gone = replace(runs[0], cell=replace(runs[0].cell, seed=9), losses=[9.0] * 8, end=DIVERGED)
     nothing = replace(gone, cell=replace(gone.cell, seed=8), updates=[], seen=[], losses=[])
@@ -108,11 +102,6 @@ def test_a_run_that_diverged_is_shown_left_out_and_counted(families):
     assert fit.runs == runs
     assert fit.constants == families["transformer"].constants
     study = Study("A study", 30, [*runs, gone, nothing], {"transformer": fit}, 0.5, {"command": "scale"})
-    names = [gone.cell.name, nothing.cell.name]
-    told = f"27 of 30 trainings are finished. 2 diverged and are left out: {', '.join(names)}."
-    assert study.notes()[0] == told
-    assert json.loads(json.dumps(study.as_json()))["diverged"] == names
-    labels = [text.get_text() for text in figure_of(study.families, study.runs).legends[0].get_texts()]
-    assert "diverged, left out" in labels
-    png = drawn(study)
-    assert png is not None and png[:4] == b"\x89PNG" and int.from_bytes(png[16:20], "big") == 1200
+    names = f"{gone.cell.name}, {nothing.cell.name}"
+    assert study.notes()[0] == f"27 of 30 trainings are finished. 2 diverged and are left out: {names}."
+    assert drawn(study).startswith(b"\x89PNG")

@@ -1,11 +1,10 @@
 """The files of studies; what their cells are and cost, before any training."""
 
 import pytest
-from builders import build
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import drawn, lengths
-from resmlp_mt.lab.scaling.grid import Cell, cells_of, count, plan, read_scaling_recipe
+from resmlp_mt.lab.scaling.grid import Cell, cells_of, plan, read_scaling_recipe
 from scripts import SCRIPTS
 
 D = 16  # channels and MLP of the size m, and positions of all; 16 is also the size of the dictionary
@@ -64,19 +63,13 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
     ("old", "new", "message"),
     [
         ("pairs: [5, 10, 20]", "pairs: [5, 20, 10]", "pairs: [5, 20, 10]: must rise from each to the next"),
-        ("{width: 8, layers: 1}", "{width: 8}", "families: transformer, size s: not read: 'layers'"),
         (
             "--token-mixing none",
             "--dropout {width.most}",
             "families: none, size s: not read: 'int' object has no attribute 'most'",
         ),
         ("--token-mixing none", "--max-update 9", "families: none: --max-update: one for all families"),
-        ("  none:", "  a/b:", "families: 'a/b': is also a folder"),
-        ("size: m, pairs: 10", "size: x, pairs: 10", "repeated: x, 10: no such size, or no such pairs"),
-        ("seeds: [2]", "seeds: [1]", "repeated: seed 1 is that of every cell"),
-        (", seeds: [2]", ", seed: [2]", "Key 'seed' not in 'Repeated'"),
         ("pairs: [5, 10, 20]", "pairs: [5, 10, 50]", "has 40 training pairs, a sample of 50 is asked for"),
-        ("--arch transformer", "--arch nothing", "families: transformer, size s: "),
         ("--max-source-positions 16", "--max-source-positions 4", "positions, the model 4: --max-source-positions"),
     ],
 )
@@ -86,25 +79,8 @@ def test_what_no_study_can_be_is_told_in_one_line(write_study, work, old, new, m
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_numbers_of_a_size_stand_in_options_of_all_and_of_a_family(write_study):
-    recipe = read_scaling_recipe(write_study(("heads: --arch", "heads: --lr 0.{width} --arch")))
-    words = recipe.training_options("heads", "l", seed=7)
-    assert words[words.index("--encoder-layers") + 1] == "2"
-    assert words[words.index("--seed") + 1] == "7"
-    assert "0.16" in words
-
-
 @pytest.mark.parametrize("name", ["tatoeba", "small"])
 def test_the_examples_are_read(name):
     recipe = read_scaling_recipe(SCRIPTS.parent / "examples" / "scaling" / f"{name}.yaml")
     assert set(recipe.families) == {"transformer", "resmlp", "heads", "none"}
     assert recipe.pairs[-1] / recipe.pairs[0] >= 16
-
-
-def test_the_projections_of_a_gated_mixing_are_no_mixing_matrices(heads=4):
-    options = {"encoder_layers": 1, "decoder_layers": 1, "mixing_heads": heads}
-    linear, gated = (count(build(token_mixing=kind, **options)) for kind in ("linear", "gated"))
-    positions, width = 64, 64
-    assert gated.mixing == linear.mixing == 2 * heads * (positions**2 + positions)
-    projections = 2 * 3 * (width**2 + width)
-    assert gated.without_mixing == linear.without_mixing + projections

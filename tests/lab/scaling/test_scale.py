@@ -68,27 +68,17 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     assert not list(out.glob("cells/*/checkpoint*.pt"))
     study = json.loads((out / "scaling.json").read_text())
     assert study.keys() >= {"command", "date", "machine", "trained", "differences", "one E for all"}
-    runs = {run["cell"]["family"]: run for run in study["runs"] if run["cell"]["size"] == "l"}
-    assert runs["heads"]["end"] == "budget"
     run = next(run for run in study["runs"] if run["cell"] == {"family": "heads", "size": "m", "pairs": 10, "seed": 2})
     assert run["losses"][-1] == pytest.approx(loss(LAW, 256, 10))
     assert run["seen"][-1] == pytest.approx(20 * run["tokens"])  # 40 updates were 20 epochs
     assert run["compute"][-1] == pytest.approx(run["flops"] * run["seen"][-1])
-    assert study["families"]["transformer"]["L(N, D)"].keys() == {"non_embedding", "without_mixing"}
-    assert study["tables"]["The runs"]["rows"]["none-l-20-seed1"][-1] == "diverged"
-    assert study["tables"]["L(C) on the frontier"]["columns"] == ["E", "a", "alpha", "b", "N on the frontier"]
     page = (out / "scaling.html").read_text()
     assert "data:image/png;base64," in page and "http" not in page.replace("http-equiv", "")
-
-    (out / "cells" / "none-l-20-seed1" / "train.log").write_text("FloatingPointError: gradients are Nan/Inf\n")
-    assert "1 diverged and are left out: none-l-20-seed1." in scale(recipe, "--table")  # before the first update told
-    study = json.loads((out / "scaling.json").read_text())
-    assert study["tables"]["The runs"]["rows"]["none-l-20-seed1"][-5:-2] == ["none", "none", "none"]
     scale(recipe, "--retrain", "heads-s-5-seed1")
     assert trained[31:] == ["heads-s-5-seed1"]
 
 
-def test_samples_are_made_once_and_others_refused(scale, trained, write_study, work, monkeypatch, tmp_path):
+def test_samples_are_made_once_and_others_refused(scale, trained, write_study, monkeypatch, tmp_path):
     recipe, replace = write_study(), os.replace
 
     def killed(source, target):
@@ -99,8 +89,6 @@ def test_samples_are_made_once_and_others_refused(scale, trained, write_study, w
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(os, "replace", killed)  # between a sample and its record: no sample is left
         scale(recipe, "--table")
-    with pytest.raises(UserError, match="nobody: no such cell; there are: transformer-s-5-seed1, "):
-        scale(recipe, "--retrain", "nobody")
     with pytest.raises(UserError, match="no cell is finished"):
         scale(recipe, "--table")
     record = tmp_path / "out" / "data" / "10" / "sample.json"
@@ -108,9 +96,6 @@ def test_samples_are_made_once_and_others_refused(scale, trained, write_study, w
     record.write_text("{}")
     with pytest.raises(UserError, match="data/10: a sample of other data: remove it, or choose another --out"):
         scale(recipe, "--table")
-    (work / "short.de").write_text("ein Satz\n")
-    with pytest.raises(UserError, match=r"short\.de: not the text of the validation set, which has 6 sentences"):
-        scale(write_study(("reference: valid.de", "reference: short.de")))
     assert not trained
 
 
