@@ -57,7 +57,7 @@ def commands(monkeypatch):
                 for kind, told in (
                     ("train_inner", {"wps": "100", "num_updates": updates}),
                     ("train", {"epoch": epoch, "train_num_updates": updates}),
-                    ("valid", {"epoch": epoch, "valid_ppl": perplexity}),
+                    ("valid", {"epoch": epoch, "valid_ppl": perplexity, "valid_num_updates": updates}),
                 ):
                     lines.append(f"{kind} | {json.dumps(told)}")
                 torch.save({"model": {"weight": torch.ones(1)}, **history}, folder / f"checkpoint{epoch}.pt")

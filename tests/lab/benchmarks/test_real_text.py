@@ -61,7 +61,7 @@ def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path
 
 
 def test_the_frontier_holds_what_no_engine_beats():
-    assert report.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
+    assert real_text.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
 
 
 def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
