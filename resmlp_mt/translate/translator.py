@@ -17,7 +17,7 @@ from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.compiled import compiled_model
-from resmlp_mt.translate.constraints import Demand, Forms, Rules, rules_of
+from resmlp_mt.translate.constraints import Constraints, Demand, Forms, Rules, rules_of
 from resmlp_mt.translate.entities import masked, placed, restored, spaced
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
 from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load
@@ -164,7 +164,7 @@ class Translator:
             rows = [torch.tensor(parts[number]) for number in batch]
             source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
             asked = [demand for number in batch if (demand := demands[number]) is not None]
-            constraints = self._rules(options).constraints(asked, self.device) if asked else None
+            constraints = Constraints(asked, self._rules(options).words) if asked else None
             more = [demand.tokens for demand in asked]
             candidates = None if shortlist is None else shortlist.candidates(source, more)
             aligned = options.alignment or any(has_kept[number] for number in batch)
@@ -173,7 +173,8 @@ class Translator:
             for number, hypotheses in zip(batch, searched, strict=True):
                 if len(hypotheses) < options.n_best:
                     told = f"a text has only {len(hypotheses)} translations of so few tokens"
-                    raise UserError(f"n_best {options.n_best}: {told}: give a smaller n_best or a larger max_len_b")
+                    advice = "give a smaller n_best, a larger max_len_b, or less that is forced or avoided"
+                    raise UserError(f"n_best {options.n_best}: {told}: {advice}")
                 found[number] = hypotheses[: options.n_best]
         if options.alignment and options.alignment_by == "omission":
             found = [
@@ -284,7 +285,7 @@ def batches(lengths: Sequence[int], tokens: int, demands: Sequence[Demand | None
 
     With demands, those of a batch have none, or all as many forced tokens, by which their search is wider.
     """
-    missing = [-1 if demand is None else demand.missing for demand in demands] or [-1] * len(lengths)
+    missing = [-1 if demand is None else demand.start.missing for demand in demands] or [-1] * len(lengths)
     batch: list[int] = []
     longest = 0
     for number in sorted(range(len(lengths)), key=lambda number: (missing[number], -lengths[number])):
