@@ -7,7 +7,7 @@ a beam that is wider by some places for each forced token: with nothing forced i
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -28,8 +28,9 @@ Forms = Sequence[Sequence[int]]  # of a constraint: token sequences of which one
 
 
 class Progress(NamedTuple):
-    """How far a translation is with what is forced."""
+    """How far a translation is with what is demanded."""
 
+    demand: "Demand"
     met: frozenset[int]  # the constraints of which a form stands there, before another word
     begun: frozenset[tuple[int, tuple[int, ...]]]  # of forms with which it ends: the constraint, the tokens to come
     missing: int  # tokens
@@ -46,7 +47,7 @@ class Demand:
         self.tokens = {*prefix, *(token for forms in forced for form in forms for token in form)} - {END}
         self._shortest = [min(len(form) for form in forms if form[0] != END) for forms in forced]
         self.after = cache(self._after)
-        self.start = self.after(Progress(frozenset(), frozenset(), 0), END, True)
+        self.start: Progress = self.after(Progress(self, frozenset(), frozenset(), 0), END, True)
 
     def _after(self, progress: Progress, token: int, word_begins: bool) -> Progress:
         """That of a translation with one token more, with which a word begins or does not."""
@@ -58,7 +59,8 @@ class Demand:
         missing = dict(enumerate(self._shortest))
         for number, rest in begun:
             missing[number] = min(missing[number], len(rest))
-        return Progress(frozenset(met), frozenset(begun), sum(missing[number] for number in missing.keys() - met))
+        left = sum(missing[number] for number in missing.keys() - met)
+        return Progress(self, frozenset(met), frozenset(begun), left)
 
 
 class TargetWords:
@@ -70,8 +72,6 @@ class TargetWords:
         else:
             texts = [symbol.replace(WORD_START, " ") for symbol in symbols]
         self.texts = [" "] * len(SPECIAL) + [text or " " for text in texts[len(SPECIAL) :]]
-        self._begins_within = [within_word(text[0]) for text in self.texts]
-        self._ends_within = [within_word(text[-1]) for text in self.texts]
         self.longest = max(map(len, avoided), default=0)
         # by a text, the tokens that begin with it and end a word there; what follows a token may go on with its word
         finishing: dict[str, list[int]] = defaultdict(list)
@@ -88,7 +88,7 @@ class TargetWords:
 
     def begins(self, previous: int, token: int) -> bool:
         """Whether a word begins between two tokens."""
-        return not (self._ends_within[previous] and self._begins_within[token])
+        return not (within_word(self.texts[previous][-1]) and within_word(self.texts[token][0]))
 
     def barred(self, tail: Sequence[int]) -> list[int]:
         """The tokens that must not follow the last ones of a translation, those of ``longest`` + 1 characters."""
@@ -112,18 +112,15 @@ class Constraints:
     def __init__(self, demands: Sequence[Demand], words: TargetWords):
         self.words = words
         self.more_beams = min(PLACES * demands[0].start.missing, MOST_MORE)
-        self._demands = list(demands)
-        self._progress = [[demand.start] for demand in demands]  # of the beams, B x K
-        self._next = self._progress  # of the best continuations, B x 2K
+        self._beams = [[demand.start] for demand in demands]  # B x K
+        self._next = self._beams  # the best continuations, B x 2K
 
     def bar(self, found: Tensor, tokens: Tensor) -> None:
         """Give what must not follow the beams so far (BK x T) the score minus infinity, in ``found``, BK x V."""
-        step, beams = tokens.size(1) - 1, len(tokens) // len(self._demands)
+        at_least = tokens.size(1)  # tokens, as a translation is not empty
+        beams = [beam for row in self._beams for beam in row]
         unfinished = [
-            number * beams + beam
-            for number, demand in enumerate(self._demands)
-            for beam, progress in enumerate(self._progress[number])
-            if step < max(1, len(demand.prefix)) or progress.missing
+            row for row, beam in enumerate(beams) if beam.missing or max(1, len(beam.demand.prefix)) >= at_least
         ]
         found[:, PAD] = -torch.inf
         found[unfinished, END] = -torch.inf
@@ -131,7 +128,7 @@ class Constraints:
             for row, tail in enumerate(tokens[:, -1 - self.words.longest :].tolist()):
                 found[row, self.words.barred(tail)] = -torch.inf
 
-    def best(self, found: Tensor, tokens: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
+    def best(self, found: Tensor, tokens: Tensor, beam: int) -> tuple[Tensor, ...]:
         """The continuations that may be kept, B x 2K: totals, rows of ``found``, and symbols.
 
         Args:
@@ -139,38 +136,33 @@ class Constraints:
             tokens: the beams so far, BK x T
             beam: K from this step on
         """
-        step, beams = tokens.size(1) - 1, len(tokens) // len(self._demands)
-        asked = [torch.tensor(sorted(demand.tokens), dtype=torch.long) for demand in self._demands]
-        used = pad_sequence(asked, batch_first=True, padding_value=PAD).to(found.device).repeat_interleave(beams, 0)
+        asked = [torch.tensor(sorted(each.demand.tokens), dtype=torch.long) for row in self._beams for each in row]
+        used = pad_sequence(asked, batch_first=True, padding_value=PAD).to(found.device)
         others = found.scatter(1, used, -torch.inf).topk(min(2 * beam, found.size(1)), 1)
         totals = torch.cat([others.values, found.gather(1, used)], 1).tolist()
         symbols = torch.cat([others.indices, used], 1).tolist()
-        previous = tokens[:, -1].tolist()
+        previous, step = tokens[:, -1].tolist(), tokens.size(1) - 1
         best = []
-        for number, demand in enumerate(self._demands):
+        for number, beams in enumerate(self._beams):
             possible = []
-            only = demand.prefix[step] if step < len(demand.prefix) else None
-            for row, progress in enumerate(self._progress[number], start=number * beams):
+            for row, progress in enumerate(beams, start=number * len(beams)):
+                demand = progress.demand
+                only = demand.prefix[step : step + 1]
                 for total, symbol in zip(totals[row], symbols[row], strict=True):
-                    if total > -torch.inf and only in (None, symbol):
+                    if total > -torch.inf and (not only or symbol == only[0]):
                         known = symbol if symbol in demand.tokens else UNKNOWN
                         after = demand.after(progress, known, self.words.begins(previous[row], symbol))
                         possible.append(Continuation(total, row, symbol, after))
             kept = in_banks(possible, beam)
-            best.append(kept + [Continuation(-torch.inf, number * beams, PAD, demand.start)] * (2 * beam - len(kept)))
+            best.append(kept + [Continuation(-torch.inf, row, PAD, progress)] * (2 * beam - len(kept)))
         self._next = [[each.progress for each in row] for row in best]
-        columns = [[[each[place] for each in row] for row in best] for place in range(3)]
-        totals, rows, symbols = (torch.tensor(column, device=found.device) for column in columns)
-        return totals, rows, symbols
+        columns = ([[each[column] for each in row] for row in best] for column in range(3))
+        return tuple(torch.tensor(column, device=found.device) for column in columns)
 
     def follow(self, kept: Tensor, left: Tensor | None) -> None:
         """Go on with the continuations ``kept``, B' x K numbers below 2K, of the sentences ``left`` (None: all)."""
-        numbers = range(len(self._demands)) if left is None else left.tolist()
-        self._demands = [self._demands[number] for number in numbers]
-        self._progress = [
-            [self._next[number][place] for place in places]
-            for number, places in zip(numbers, kept.tolist(), strict=True)
-        ]
+        rows = self._next if left is None else [self._next[number] for number in left.tolist()]
+        self._beams = [[row[place] for place in places] for row, places in zip(rows, kept.tolist(), strict=True)]
 
 
 class Continuation(NamedTuple):
@@ -187,7 +179,9 @@ def in_banks(possible: Sequence[Continuation], beam: int) -> list[Continuation]:
 
     Ends are possible among the best K of theirs. The banks come first to which least is missing.
     """
-    ends, first, others = [], [], []
+    ends: list[Continuation] = []
+    first: list[Continuation] = []
+    others: list[Continuation] = []
     better: Counter[int] = Counter()  # of each bank, those that go on
     for each in sorted(possible, key=lambda each: -each.total):
         bank = each.progress.missing
@@ -206,7 +200,7 @@ class Rules:
     def __init__(
         self, tokenizer: Tokenizer, prefix: str | None, glossary: Sequence[Sequence[str]], avoid: Sequence[str]
     ):
-        subwords = tokenizer.settings.subwords
+        self._subwords = subwords = tokenizer.settings.subwords
         phrases = [joined(" ".join(pieces_of(tokenizer, text, "avoid")), subwords) for text in avoid]
         self.words = TargetWords(tokenizer.target, subwords, {*phrases, *map(capital, phrases)})
         self.prefix = [] if prefix is None else numbers_of(tokenizer, prefix, "prefix")
@@ -221,24 +215,26 @@ class Rules:
                     forms.append([END, *at_start])
         self._longest = max(map(len, self._terms), default=0)
 
-    def demand(self, source: str, first: bool, forced: Sequence[Forms]) -> Demand | None:
-        """That of a sentence: its words with spaces between; ``first`` of its text; what is forced besides.
+    def demand(self, pieces: Sequence[str], first: bool) -> Demand | None:
+        """That of a sentence's translation; ``first`` of its text. None: a plain search will do."""
+        found = list(self._terms_in(joined(" ".join(pieces), self._subwords))) if self._terms else []
+        demand = Demand(self.prefix if first else (), found)
+        return demand if demand.tokens or self.words.longest else None
 
-        None: a plain search will do.
-        """
-        found = list(forced)
+    def _terms_in(self, source: str) -> Iterator[Forms]:
+        """The forms of each term of a sentence, once; of those that begin at the same word the longest."""
         words, start = WORD.findall(source), 0
-        while self._terms and start < len(words):
+        found = set()
+        while start < len(words):
             some = words[start : start + self._longest]
             keys = [tuple(some[:end]) for end in range(len(some), 0, -1)]
             if start == 0 or words[start - 1] in SENTENCE_ENDS:
                 keys = [key for each in keys for key in (each, (each[0][:1].lower() + each[0][1:], *each[1:]))]
             key = next((key for key in keys if key in self._terms), None)
-            if key and self._terms[key] not in found:
-                found.append(self._terms[key])
+            if key and key not in found:
+                found.add(key)
+                yield self._terms[key]
             start += len(key or "1")
-        demand = Demand(self.prefix if first else (), found)
-        return demand if demand.tokens or self.words.longest else None
 
 
 rules_of = lru_cache(maxsize=16)(Rules)

@@ -132,7 +132,7 @@ def test_terms_are_among_the_candidates_of_a_shortlist(folder, tmp_path):
 )
 def test_which_terms_a_source_has(translator, source, expected):
     glossary = (("fire", "fire"), ("fire truck", "truck of fires"), ("dog's", "dog"), ("US", "USA"))
-    demand = rules_of(translator.tokenizer, None, glossary, ()).demand(source, True, ())
+    demand = rules_of(translator.tokenizer, None, glossary, ()).demand(source.split(), True)
     forms = [] if demand is None else [forms[0] for forms in demand.forced]
     assert forms == [translator.tokenizer.encode(text, target=True)[:-1] for text in expected]
 
