@@ -7,7 +7,7 @@ a beam that is wider by some places for each forced token: with nothing forced i
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -45,6 +45,7 @@ class Demand:
     def __init__(self, prefix: Sequence[int] = (), forced: Sequence[Forms] = ()):
         self.prefix, self.forced = prefix, forced
         self.tokens = {*prefix, *(token for forms in forced for form in forms for token in form)} - {END}
+        self.used = torch.tensor(sorted(self.tokens), dtype=torch.long)
         self._shortest = [min(len(form) for form in forms if form[0] != END) for forms in forced]
         self.after = cache(self._after)
         self.start: Progress = self.after(Progress(self, frozenset(), frozenset(), 0), END, True)
@@ -115,49 +116,46 @@ class Constraints:
         self._beams = [[demand.start] for demand in demands]  # B x K
         self._next = self._beams  # the best continuations, B x 2K
 
-    def bar(self, found: Tensor, tokens: Tensor) -> None:
-        """Give what must not follow the beams so far (BK x T) the score minus infinity, in ``found``, BK x V."""
-        at_least = tokens.size(1)  # tokens, as a translation is not empty
-        beams = [beam for row in self._beams for beam in row]
-        unfinished = [
-            row for row, beam in enumerate(beams) if beam.missing or max(1, len(beam.demand.prefix)) >= at_least
-        ]
-        found[:, PAD] = -torch.inf
-        found[unfinished, END] = -torch.inf
-        if self.words.longest:
-            for row, tail in enumerate(tokens[:, -1 - self.words.longest :].tolist()):
-                found[row, self.words.barred(tail)] = -torch.inf
-
     def best(self, found: Tensor, tokens: Tensor, beam: int) -> tuple[Tensor, ...]:
         """The continuations that may be kept, B x 2K: totals, rows of ``found``, and symbols.
 
         Args:
-            found: log-probabilities, BK x V, of which ``bar`` has been
+            found: log-probabilities, BK x V; what must not follow gets minus infinity there
             tokens: the beams so far, BK x T
             beam: K from this step on
         """
-        asked = [torch.tensor(sorted(each.demand.tokens), dtype=torch.long) for row in self._beams for each in row]
-        used = pad_sequence(asked, batch_first=True, padding_value=PAD).to(found.device)
+        beams = [progress for row in self._beams for progress in row]
+        self._bar(found, tokens, beams)
+        used = pad_sequence([row[0].demand.used for row in self._beams], batch_first=True, padding_value=PAD)
+        used = used.to(found.device).repeat_interleave(len(self._beams[0]), 0)
         others = found.scatter(1, used, -torch.inf).topk(min(2 * beam, found.size(1)), 1)
         totals = torch.cat([others.values, found.gather(1, used)], 1).tolist()
         symbols = torch.cat([others.indices, used], 1).tolist()
-        previous, step = tokens[:, -1].tolist(), tokens.size(1) - 1
-        best = []
-        for number, beams in enumerate(self._beams):
-            possible = []
-            for row, progress in enumerate(beams, start=number * len(beams)):
-                demand = progress.demand
-                only = demand.prefix[step : step + 1]
-                for total, symbol in zip(totals[row], symbols[row], strict=True):
-                    if total > -torch.inf and (not only or symbol == only[0]):
-                        known = symbol if symbol in demand.tokens else UNKNOWN
-                        after = demand.after(progress, known, self.words.begins(previous[row], symbol))
-                        possible.append(Continuation(total, row, symbol, after))
-            kept = in_banks(possible, beam)
-            best.append(kept + [Continuation(-torch.inf, row, PAD, progress)] * (2 * beam - len(kept)))
-        self._next = [[each.progress for each in row] for row in best]
-        columns = ([[each[column] for each in row] for row in best] for column in range(3))
+        possible: list[list[Continuation]] = [[] for _ in self._beams]  # of each sentence
+        for row, (progress, previous) in enumerate(zip(beams, tokens[:, -1].tolist(), strict=True)):
+            demand, sentence = progress.demand, row // len(self._beams[0])
+            only = demand.prefix[tokens.size(1) - 1 :][:1]  # where the prefix is not whole
+            for total, symbol in zip(totals[row], symbols[row], strict=True):
+                if total > -torch.inf and (not only or symbol == only[0]):
+                    known = symbol if symbol in demand.tokens else UNKNOWN
+                    after = demand.after(progress, known, self.words.begins(previous, symbol))
+                    possible[sentence].append(Continuation(total, row, symbol, after))
+        best = [in_banks(each, beam) for each in possible]
+        for kept in best:
+            kept += [Continuation(-torch.inf, 0, PAD, beams[0])] * (2 * beam - len(kept))
+        self._next = [[each.progress for each in kept] for kept in best]
+        columns = ([[each[column] for each in kept] for kept in best] for column in range(3))
         return tuple(torch.tensor(column, device=found.device) for column in columns)
+
+    def _bar(self, found: Tensor, tokens: Tensor, beams: Sequence[Progress]) -> None:
+        """Give what must not follow the score minus infinity."""
+        had = tokens.size(1) - 1
+        too_short = [had < max(1, len(progress.demand.prefix)) or progress.missing > 0 for progress in beams]
+        found[:, PAD] = -torch.inf
+        found[too_short, END] = -torch.inf
+        if self.words.longest:
+            for row, tail in enumerate(tokens[:, -1 - self.words.longest :].tolist()):
+                found[row, self.words.barred(tail)] = -torch.inf
 
     def follow(self, kept: Tensor, left: Tensor | None) -> None:
         """Go on with the continuations ``kept``, B' x K numbers below 2K, of the sentences ``left`` (None: all)."""
@@ -217,24 +215,23 @@ class Rules:
 
     def demand(self, pieces: Sequence[str], first: bool) -> Demand | None:
         """That of a sentence's translation; ``first`` of its text. None: a plain search will do."""
-        found = list(self._terms_in(joined(" ".join(pieces), self._subwords))) if self._terms else []
-        demand = Demand(self.prefix if first else (), found)
-        return demand if demand.tokens or self.words.longest else None
+        prefix = self.prefix if first else []
+        forced = self._terms_in(joined(" ".join(pieces), self._subwords)) if self._terms else []
+        return Demand(prefix, forced) if prefix or forced or self.words.longest else None
 
-    def _terms_in(self, source: str) -> Iterator[Forms]:
-        """The forms of each term of a sentence, once; of those that begin at the same word the longest."""
+    def _terms_in(self, source: str) -> list[Forms]:
+        """The forms of each term of a sentence, once; of terms that begin at the same word the longest."""
         words, start = WORD.findall(source), 0
-        found = set()
+        found: list[Forms] = []
         while start < len(words):
-            some = words[start : start + self._longest]
-            keys = [tuple(some[:end]) for end in range(len(some), 0, -1)]
+            keys = [tuple(words[start:end]) for end in range(start + 1, min(start + self._longest, len(words)) + 1)]
             if start == 0 or words[start - 1] in SENTENCE_ENDS:
-                keys = [key for each in keys for key in (each, (each[0][:1].lower() + each[0][1:], *each[1:]))]
-            key = next((key for key in keys if key in self._terms), None)
-            if key and key not in found:
-                found.add(key)
-                yield self._terms[key]
-            start += len(key or "1")
+                keys += [(key[0][:1].lower() + key[0][1:], *key[1:]) for key in keys]
+            key = max((key for key in keys if key in self._terms), key=len, default=None)
+            if key and self._terms[key] not in found:
+                found.append(self._terms[key])
+            start += len(key) if key else 1
+        return found
 
 
 rules_of = lru_cache(maxsize=16)(Rules)

@@ -188,10 +188,8 @@ def constrained(
         everything = found.new_full((len(found), len(constraints.words.texts)), -torch.inf)
         found = everything.scatter_(1, numbers.repeat_interleave(beams, 0), found)
     found = found + scores.view(-1, 1)
-    constraints.bar(found, tokens)
-    if_ended = found[:, END].view(sentences, beams)
     totals, rows, symbols = constraints.best(found, tokens, beam)
-    ends = symbols.eq(END)
+    ends, if_ended = symbols.eq(END), found[:, END].view(sentences, beams)
     return Continuations(totals, rows, symbols, ends, first_going_on(ends, beam), if_ended)
 
 

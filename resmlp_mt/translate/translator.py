@@ -171,16 +171,7 @@ class Translator:
             for text in texts
             for number, pieces in enumerate(text.parts)
         ]
-        found = self._search(parts, rules, options)
-        if options.alignment and options.alignment_by == "omission":
-            found = [
-                [
-                    replace(each, attention=omission(self.model, part.numbers, each.tokens, options.batch_tokens))
-                    for each in hypotheses
-                ]
-                for part, hypotheses in zip(parts, found, strict=True)
-            ]
-        left = iter(found)
+        left = iter(self._search(parts, rules, options))
         translations = []
         for text in texts:
             hypotheses = zip(*(next(left) for _ in text.parts), strict=True) if text.parts else [()] * options.n_best
@@ -207,6 +198,10 @@ class Translator:
                     advice = "give a smaller n_best, a larger max_len_b, or less that is forced or avoided"
                     raise UserError(f"n_best {options.n_best}: {told}: {advice}")
                 found[number] = hypotheses[: options.n_best]
+        if options.alignment and options.alignment_by == "omission":
+            for part, best in zip(parts, found, strict=True):
+                rows = [omission(self.model, part.numbers, each.tokens, options.batch_tokens) for each in best]
+                best[:] = [replace(each, attention=row) for each, row in zip(best, rows, strict=True)]
         return found
 
     def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options, prefix: int) -> Translation:
