@@ -47,6 +47,7 @@ class Demand:
         self.tokens = {*prefix, *(token for forms in forced for form in forms for token in form)} - {END}
         self.used = torch.tensor(sorted(self.tokens), dtype=torch.long)
         self._shortest = [min(len(form) for form in forms if form[0] != END) for forms in forced]
+        self.missing = sum(self._shortest)  # tokens, once a form at the very beginning has not come out
         self.after = cache(self._after)
         self.start: Progress = self.after(Progress(self, frozenset(), frozenset(), 0), END, True)
 
@@ -112,7 +113,7 @@ class Constraints:
 
     def __init__(self, demands: Sequence[Demand], words: TargetWords):
         self.words = words
-        self.more_beams = min(PLACES * demands[0].start.missing, MOST_MORE)
+        self.more_beams = min(PLACES * demands[0].missing, MOST_MORE)
         self._beams = [[demand.start] for demand in demands]  # B x K
         self._next = self._beams  # the best continuations, B x 2K
 

@@ -77,7 +77,7 @@ class Part(NamedTuple):
     @property
     def missing(self) -> int:
         """How many tokens are forced; -1: nothing is demanded."""
-        return -1 if self.demand is None else self.demand.start.missing
+        return -1 if self.demand is None else self.demand.missing
 
 
 class Translator:
