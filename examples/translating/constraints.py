@@ -15,7 +15,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from resmlp_mt import Translator
@@ -23,7 +22,6 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_lines, write_json
 from resmlp_mt.lab.machine import commit, describe, now
 from resmlp_mt.score.scoring import detokenized_scores
-from resmlp_mt.translate.options import Options
 
 LETTERS = 4  # of a term, at least
 Check = Callable[[str, Any], bool]
@@ -43,15 +41,6 @@ def has(text: str, word: str) -> bool:
 def rarest(candidates: Sequence[str], counts: Counter[str]) -> list[str]:
     """The most telling of some words, if there are any."""
     return sorted(candidates, key=lambda word: (counts[word], word))[:1]
-
-
-def with_terms(translator: Translator, sources: Sequence[str], terms: Sequence[Sequence[str]]) -> list[str]:
-    """The translations in which each sentence has its own terms."""
-    encoded = []
-    for source, some in zip(sources, terms, strict=True):
-        forms = [[translator.tokenizer.encode(term, target=True)[:-1]] for term in some]
-        encoded.append(replace(translator.encode(source), forced=[forms]))
-    return [best.text for (best,) in translator.translate_encoded(encoded, Options())]
 
 
 def main() -> None:
@@ -80,9 +69,10 @@ def main() -> None:
     def singly(name: str, values: list[Any]) -> list[str]:
         found = []
         for number, source in enumerate(sources):
+            value = {source: values[number]} if name == "glossary" and values[number] else values[number]
             try:
-                found.append(translator.translate(source, **({name: values[number]} if values[number] else {})).text)
-            except UserError as error:  # a prefix that the model cannot say
+                found.append(translator.translate(source, **({name: value} if value else {})).text)
+            except UserError as error:  # what the model cannot say
                 print(error, file=sys.stderr)
                 found.append(plain[number])
                 values[number] = None
@@ -96,8 +86,8 @@ def main() -> None:
         return not re.search(rf"(?<![\w-]){re.escape(*word)}(?![\w-])", text)
 
     tests: dict[str, tuple[list[Any], list[str], Check]] = {
-        "a new term": (new, with_terms(translator, sources, new), obeys),
-        "a known term": (known, with_terms(translator, sources, known), obeys),
+        "a new term": (new, singly("glossary", new), obeys),
+        "a known term": (known, singly("glossary", known), obeys),
         "a word avoided": (avoid, singly("avoid", avoid), lacks),
         "a wrong word avoided": (wrong, singly("avoid", wrong), lacks),
         "a prefix": (begin, singly("prefix", begin), str.startswith),

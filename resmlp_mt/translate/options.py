@@ -54,26 +54,19 @@ class Options(Checked):
     avoid: tuple[str, ...] = option((), "words or phrases that no translation has", metavar="WORD")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "glossary", terms_of(self.glossary))
+        glossary: Any = self.glossary
         avoid: Any = self.avoid
-        if not isinstance(avoid, list | tuple) or not all(isinstance(each, str) for each in avoid):
+        if isinstance(glossary, Mapping):
+            glossary = [(term, *([forms] if isinstance(forms, str) else forms)) for term, forms in glossary.items()]
+        if any(len(row) < 2 for row in glossary):
+            raise UserError("glossary: give for each source term a target term, or a list of its forms")
+        if isinstance(avoid, str):
             raise UserError(f"avoid {avoid!r:.60}: give a list of str")
+        object.__setattr__(self, "glossary", tuple(map(tuple, glossary)))
         object.__setattr__(self, "avoid", tuple(avoid))
         super().__post_init__()
         if self.beam is not None and self.n_best > self.beam:
             raise UserError(f"n_best {self.n_best}: beam {self.beam} finds no more than {self.beam}: raise beam")
-
-
-def terms_of(glossary: Any) -> tuple[tuple[str, ...], ...]:
-    """Each term with its forms, of a dict or of such rows."""
-    rows: list[tuple[Any, ...]] = [()]
-    if isinstance(glossary, Mapping):
-        rows = [(term, *([forms] if isinstance(forms, str) else forms)) for term, forms in glossary.items()]
-    elif isinstance(glossary, list | tuple):
-        rows = [tuple(row) if isinstance(row, list | tuple) else () for row in glossary]
-    if not all(len(row) > 1 and all(isinstance(each, str) for each in row) for row in rows):
-        raise UserError("glossary: give for each source term a target term, or a list of its forms")
-    return tuple(rows)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,6 @@ def search(
     lengths = (~padding).sum(1)
     longest = (options.max_len_a * lengths.double() + options.max_len_b).long().clamp(1, decoder.limit - 1)
     if constraints is not None:
-        constraints.check_room(longest)
         beam += constraints.more_beams
 
     sentences = torch.arange(source.size(0), device=source.device)  # that are not finished
@@ -186,13 +185,11 @@ def constrained(
     sentences, beams = scores.shape
     found = logits.log_softmax(1)
     if numbers is not None:
-        everything = found.new_full((len(found), constraints.vocabulary), -torch.inf)
+        everything = found.new_full((len(found), len(constraints.words.texts)), -torch.inf)
         found = everything.scatter_(1, numbers.repeat_interleave(beams, 0), found)
     found = found + scores.view(-1, 1)
-    constraints.bar(found, tokens)
-    if_ended = found[:, END].view(sentences, beams)
-    totals, rows, symbols, ends = constraints.candidates(found, tokens, beam)
-    rows = rows + torch.arange(sentences, device=rows.device).unsqueeze(1) * beams
+    totals, rows, symbols = constraints.best(found, tokens, beam)
+    ends, if_ended = symbols.eq(END), found[:, END].view(sentences, beams)
     return Continuations(totals, rows, symbols, ends, first_going_on(ends, beam), if_ended)
 
 

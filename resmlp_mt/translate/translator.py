@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,11 +13,10 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
-from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.compiled import compiled_model
-from resmlp_mt.translate.constraints import Demand, Forms, Rules, rules_of
+from resmlp_mt.translate.constraints import Constraints, Demand, Rules, rules_of
 from resmlp_mt.translate.entities import masked, placed, restored, spaced
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
 from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load
@@ -57,19 +56,28 @@ class Translation:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text, its subwords, and the numbers of each part that is translated by itself, ``</s>`` last.
+    """A text, and the subwords of each part that is translated by itself.
 
-    ``forced``: of each part the constraints; of each constraint the forms of which one must come out, in token numbers
-    without ``</s>``. Empty: none of any part. Those of the options' glossary come to them.
     ``masked``: the text that was made subwords of, with masks in the place of what is ``kept`` as it is.
     """
 
     text: str
-    pieces: list[str]
-    parts: list[list[int]]
-    forced: Sequence[Sequence[Forms]] = ()
-    masked: str = ""
-    kept: Sequence[str] = ()
+    parts: list[list[str]]
+    masked: str
+    kept: list[str]
+
+
+class Part(NamedTuple):
+    """What is translated by itself."""
+
+    numbers: list[int]  # of its tokens, ``</s>`` last
+    demand: Demand | None  # what the translation must hold
+    aligned: bool  # the cross-attention is needed
+
+    @property
+    def missing(self) -> int:
+        """How many tokens are forced; -1: nothing is demanded."""
+        return -1 if self.demand is None else self.demand.missing
 
 
 class Translator:
@@ -146,8 +154,8 @@ class Translator:
             raise UserError(f"{len(pieces)} tokens, but the model takes {most}: {told}")
         if too_long == "truncate":
             pieces = pieces[:most]
-        parts = split(pieces, most, self.tokenizer.settings.subwords) if pieces else ()
-        return Encoded(text, pieces, [self.tokenizer.numbers(part) for part in parts], masked=without, kept=kept)
+        parts = list(split(pieces, most, self.tokenizer.settings.subwords)) if pieces else []
+        return Encoded(text, parts, without if parts else " ".join(without.split()), kept)
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """The ``n_best`` translations of each text."""
@@ -155,100 +163,77 @@ class Translator:
         penalty = options.length_penalty
         penalty = self.generation.get("length_penalty", PENALTY) if penalty is None else penalty
         options = replace(options, beam=beam, length_penalty=penalty)
-        parts = [part for text in texts for part in text.parts]
-        has_kept = [bool(text.kept) for text in texts for _ in text.parts]
+        rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+        parts = [
+            Part(
+                self.tokenizer.numbers(pieces), rules.demand(pieces, number == 0), options.alignment or bool(text.kept)
+            )
+            for text in texts
+            for number, pieces in enumerate(text.parts)
+        ]
+        left = iter(self._search(parts, rules, options))
+        translations = []
+        for text in texts:
+            hypotheses = zip(*(next(left) for _ in text.parts), strict=True) if text.parts else [()] * options.n_best
+            translations.append([self._joined(text, each, options, len(rules.prefix)) for each in hypotheses])
+        return translations
+
+    def _search(self, parts: Sequence[Part], rules: Rules, options: Options) -> list[list[Hypothesis]]:
+        """The ``n_best`` hypotheses of each part."""
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
-        demands = self._demands(texts, options)
-        for batch in batches(list(map(len, parts)), options.batch_tokens, demands):
-            rows = [torch.tensor(parts[number]) for number in batch]
+        for batch in batches(parts, options.batch_tokens):
+            some = [parts[number] for number in batch]
+            rows = [torch.tensor(part.numbers) for part in some]
             source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
-            asked = [demand for number in batch if (demand := demands[number]) is not None]
-            constraints = self._rules(options).constraints(asked, self.device) if asked else None
-            more = [demand.tokens for demand in asked]
+            demands = [part.demand for part in some if part.demand is not None]
+            constraints = Constraints(demands, rules.words) if demands else None
+            more = [demand.tokens for demand in demands]
             candidates = None if shortlist is None else shortlist.candidates(source, more)
-            aligned = options.alignment or any(has_kept[number] for number in batch)
-            how = replace(options, alignment=aligned)
+            how = replace(options, alignment=any(part.aligned for part in some))
             searched = search(self._searched, source, END, how, candidates, constraints)
             for number, hypotheses in zip(batch, searched, strict=True):
                 if len(hypotheses) < options.n_best:
                     told = f"a text has only {len(hypotheses)} translations of so few tokens"
-                    raise UserError(f"n_best {options.n_best}: {told}: give a smaller n_best or a larger max_len_b")
+                    advice = "give a smaller n_best, a larger max_len_b, or less that is forced or avoided"
+                    raise UserError(f"n_best {options.n_best}: {told}: {advice}")
                 found[number] = hypotheses[: options.n_best]
         if options.alignment and options.alignment_by == "omission":
-            found = [
-                [
-                    replace(each, attention=omission(self.model, numbers, each.tokens, options.batch_tokens))
-                    for each in hypotheses
-                ]
-                for numbers, hypotheses in zip(parts, found, strict=True)
-            ]
-        left = iter(found)
-        return [
-            [self._joined(text, each, options) for each in zip(*(next(left) for _ in text.parts), strict=True)]
-            if text.parts
-            else options.n_best * [_nothing(text, options.alignment)]
-            for text in texts
-        ]
+            for part, best in zip(parts, found, strict=True):
+                rows = [omission(self.model, part.numbers, each.tokens, options.batch_tokens) for each in best]
+                best[:] = [replace(each, attention=row) for each, row in zip(best, rows, strict=True)]
+        return found
 
-    def _rules(self, options: Options) -> Rules:
-        return rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options, prefix: int) -> Translation:
+        """The translation of all parts: its score is that of all their tokens, as if they were of one sentence.
 
-    def _demands(self, texts: Sequence[Encoded], options: Options) -> list[Demand | None]:
-        """What the options and the texts themselves want of the translation of each part; None: nothing."""
-        free = options.prefix is None and not options.glossary and not options.avoid
-        if free and not any(text.forced for text in texts):
-            return [None for text in texts for _ in text.parts]
-        rules = self._rules(options)
-        demands: list[Demand | None] = []
-        for text in texts:
-            start = 0
-            for number, part in enumerate(text.parts):
-                end = start + len(part) - 1
-                words = joined(" ".join(text.pieces[start:end]), self.tokenizer.settings.subwords)
-                demands.append(rules.demand(words, number == 0, text.forced[number] if text.forced else ()))
-                start = end
-        return demands
-
-    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options) -> Translation:
-        """The translation of all parts: its score is that of all their tokens, as if they were of one sentence."""
+        ``prefix``: with so many tokens the translation had to begin.
+        """
         lengths, penalty = [len(part.tokens) + 1 for part in parts], options.length_penalty or 0.0
         total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
-        tokens: list[int] = []
-        scores: list[float] = []
-        weights: list[list[float]] = []
-        start = 0
-        for numbers, part in zip(text.parts, parts, strict=True):
-            tokens += part.tokens
-            scores += part.token_scores[:-1]
-            end = start + len(numbers) - 1
-            if part.attention is not None:
-                before, behind = [0.0] * start, [0.0] * (len(text.pieces) - end)
-                for row in part.attention[:-1].tolist():
-                    weights.append([*before, *row[:-1], *behind, row[-1]])
-            start = end
-        aligned = weights if parts[0].attention is not None else None
-        pieces, subwords = [self.tokenizer.target[number] for number in tokens], self.tokenizer.settings.subwords
-        running = self.tokenizer.decode(tokens)
+        scores = [score for part in parts for score in part.token_scores[:-1]]
+        alignment = whole_alignment(text.parts, parts)
+        subwords = self.tokenizer.settings.subwords
+        source = [piece for part in text.parts for piece in part]
+        target = [self.tokenizer.target[number] for part in parts for number in part.tokens]
+        running = self.tokenizer.running_text(target)
         if text.kept:
-            starts = token_starts(text.pieces, text.masked, subwords)
-            prefix = len(self._rules(options).prefix) if options.prefix else 0
-            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, prefix)
+            starts = token_starts(source, text.masked, subwords)
+            with_masks = placed(target, source, starts, text.masked, alignment, subwords, prefix)
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
-        target = word_numbers(pieces, running, subwords)
-        links_of_words = None
-        if options.alignment and aligned is not None:
-            source = word_numbers(text.pieces, text.masked, subwords)
-            links_of_words = links(word_alignment(aligned, source, target, (text.masked, running)))
         final = restored(running, text.kept)
+        words, links_of_words = word_numbers(target, running, subwords), None
+        if options.alignment and alignment is not None:
+            source_words = word_numbers(source, text.masked, subwords)
+            links_of_words = links(word_alignment(alignment, source_words, words, (text.masked, running)))
         return Translation(
             final,
-            total / sum(lengths) ** penalty,
-            pieces,
-            text.pieces,
-            aligned if options.alignment else None,
+            total / max(1, sum(lengths)) ** penalty,
+            target,
+            source,
+            alignment if options.alignment else None,
             scores,
-            word_scores(final, target, scores),
+            word_scores(final, words, scores),
             links_of_words,
         )
 
@@ -269,30 +254,33 @@ class Translator:
         return rows
 
 
-def _nothing(text: Encoded, alignment: bool) -> Translation:
-    """The translation of a text without a word but those that are kept."""
-    words = text.text.split() if text.kept else []
-    itself = [(number, number) for number in range(len(words))]
-    scores = [(word, 0.0) for word in words]
-    return Translation(
-        " ".join(words), 0.0, [], [], [] if alignment else None, [], scores, itself if alignment else None
-    )
+def whole_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis]) -> list[list[float]] | None:
+    """That of a text, T x S+1, made of those of its parts; None where they have none."""
+    positions, start = sum(map(len, parts)), 0
+    rows: list[list[float]] = []
+    for pieces, hypothesis in zip(parts, found, strict=True):
+        if hypothesis.attention is None:
+            return None
+        before, behind = [0.0] * start, [0.0] * (positions - start - len(pieces))
+        rows += [[*before, *row[:-1], *behind, row[-1]] for row in hypothesis.attention[:-1].tolist()]
+        start += len(pieces)
+    return rows
 
 
-def batches(lengths: Sequence[int], tokens: int, demands: Sequence[Demand | None] = ()) -> Iterator[list[int]]:
-    """Which sentences are translated together: of like lengths, the longest first, with so many tokens at most.
+def batches(parts: Sequence[Part], tokens: int) -> Iterator[list[int]]:
+    """Which parts are translated together: of like lengths, the longest first, with so many tokens at most.
 
-    With demands, those of a batch have none, or all as many forced tokens, by which their search is wider.
+    Those of a batch have no demand, or all as many forced tokens, by which their search is wider.
     """
-    missing = [-1 if demand is None else demand.missing for demand in demands] or [-1] * len(lengths)
     batch: list[int] = []
     longest = 0
-    for number in sorted(range(len(lengths)), key=lambda number: (missing[number], -lengths[number])):
-        full = longest * (len(batch) + 1) * (1 + max(0, missing[number])) > tokens
-        if batch and (full or missing[number] != missing[batch[0]]):
+    for number in sorted(range(len(parts)), key=lambda number: (parts[number].missing, -len(parts[number].numbers))):
+        missing = parts[number].missing
+        full = longest * (len(batch) + 1) * (1 + max(0, missing)) > tokens
+        if batch and (full or missing != parts[batch[0]].missing):
             yield batch
             batch = []
-        longest = longest if batch else lengths[number]
+        longest = longest if batch else len(parts[number].numbers)
         batch.append(number)
     if batch:
         yield batch
