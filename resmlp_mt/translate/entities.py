@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.subwords import WORD_START
+from resmlp_mt.translate.words import piece_starts
 
 ENTITY = re.compile(
     r"""(?:https?://|ftp://|www\.)(?:[^\s<>"'()]|\([^\s()]*\))*(?:[^\s<>"'().,;:!?\]}]|\([^\s()]*\))  # addresses
@@ -49,7 +50,6 @@ def restored(text: str, kept: Sequence[str]) -> str:
 def placed(
     target: Sequence[str],
     source: Sequence[str],
-    starts: Sequence[int],
     text: str,
     alignment: Sequence[Sequence[float]] | None,
     subwords: str,
@@ -58,12 +58,13 @@ def placed(
     """The subwords of a translation, and among them the first mask of each run of the source's masks.
 
     Args:
-        source, starts: its subwords, and where they begin in its masked ``text``
+        source, text: its subwords, and its masked text
         alignment: that of a ``Translation``; None: a place is as far behind the beginning as in the source
         prefix: tokens with which the translation has to begin
     """
     gaps = [0, *(gap for gap in range(1, len(target)) if _apart(target[gap - 1], target[gap], subwords)), len(target)]
     last_word = max((gap for gap, piece in enumerate(target, 1) if _has_letter(piece)), default=0)
+    starts = piece_starts(source, text)
     runs: dict[int, list[str]] = {}
     for run in RUN.finditer(text):
         before = sum(start < run.start() for start in starts)

@@ -25,7 +25,7 @@ from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
 from resmlp_mt.translate.shortlist import read_shortlist
-from resmlp_mt.translate.words import links, token_starts, word_alignment, word_numbers, word_scores
+from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
 
 SENTENCE_ENDS = ".!?…;:"
 
@@ -231,15 +231,15 @@ class Translator:
         pieces, subwords = [self.tokenizer.target[number] for number in tokens], self.tokenizer.settings.subwords
         running = self.tokenizer.decode(tokens)
         if text.kept:
-            starts = token_starts(text.pieces, text.masked, subwords)
             prefix = len(self._rules(options).prefix) if options.prefix else 0
-            with_masks = placed(pieces, text.pieces, starts, text.masked, aligned, subwords, prefix)
+            with_masks = placed(pieces, text.pieces, text.masked, aligned, subwords, prefix)
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
-        target = word_numbers(pieces, running, subwords)
+        target = word_numbers(pieces, running)
         links_of_words = None
         if options.alignment and aligned is not None:
-            source = word_numbers(text.pieces, text.masked, subwords)
-            links_of_words = links(word_alignment(aligned, source, target, (text.masked, running)))
+            source = word_numbers(text.pieces, text.masked)
+            words = text.masked.split(), running.split()
+            links_of_words = links(word_alignment(aligned, source, target, words))
         final = restored(running, text.kept)
         return Translation(
             final,
