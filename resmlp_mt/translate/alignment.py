@@ -44,14 +44,13 @@ def omission(model: Any, source: Sequence[int], tokens: Sequence[int], batch_tok
 
 def attended(source: str, translation: Any) -> np.ndarray:
     """U x C+1: for each word of a translation, how surely it goes with the first c of the source's C characters."""
-    both = source, translation.text
-    texts, others = ([each.group() for each in WORD.finditer(text)] for text in both)
+    texts, others = ([each.group() for each in WORD.finditer(text)] for text in (source, translation.text))
     place, other = (np.arange(len(each)) / max(1, len(each)) for each in (texts, others))
     seen = np.exp(-len(texts) * abs(place[None, :] - other[:, None]))  # all that is known where there is no alignment
     if translation.alignment and others:
-        pieces = translation.source_tokens, translation.tokens
-        numbers = [word_numbers(each, text, WORD) for each, text in zip(pieces, both, strict=True)]
-        rows = np.array(word_alignment(translation.alignment, *numbers, (texts, others)))[:, :-1]
+        numbers = word_numbers(translation.source_tokens, source, WORD)
+        other_numbers = word_numbers(translation.tokens, translation.text, WORD)
+        rows = np.array(word_alignment(translation.alignment, numbers, other_numbers, (texts, others)))[:, :-1]
         seen = UNSEEN + rows / np.maximum(rows.sum(1, keepdims=True), 1e-9)
     for number, text in enumerate(others):
         if not text.isalpha() and texts.count(text) == others.count(text):  # a number, punctuation or an entity

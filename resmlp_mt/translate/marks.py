@@ -7,7 +7,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, count, pairwise
+from itertools import accumulate, count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,13 +16,13 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.alignment import WORD, attended
 from resmlp_mt.translate.translator import Translation
 
+BLOCK = "\0"  # stands between paragraphs in running text
 DEEPEST = 100  # tags within each other
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
 Escape = Callable[[str], str]
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """What follows in a document.
 
     ``kind`` is one of text; open and close, of tags with the same ``name``; break, the end of a line between words;
@@ -50,10 +51,12 @@ class Sentence:
     """A sentence without what is marked in it, and that."""
 
     text: str
-    tags: list[Tag]  # the outer ones
-    breaks: list[tuple[int, str]]  # line ends: the characters before, and what stands there
+    start: int  # in the running text
+    end: int
     kept: dict[str, str]  # what placeholders stand for
     escape: Escape
+    tags: list[Tag] = field(default_factory=list)  # the outer ones
+    breaks: list[tuple[int, str]] = field(default_factory=list)  # line ends: the characters before, what stands there
 
     def put_back(self, translation: Translation) -> str:
         """The translation with tags around the same words, and lines that end at the same share of the text."""
@@ -128,85 +131,76 @@ class Parts:
 
     def add(self, events: Sequence[Event], escape: Escape = str) -> None:
         """Add what follows in the document; tags around whole sentences stay outside of them."""
-        raw = "".join(event.raw for event in events)
-        names = (name for number in count() if (name := f"{{{number}}}") not in raw)
-        events = [
-            Event(event.kind, event.raw, next(names)) if event.kind == "kept" else event for event in _simple(events)
-        ]
+        events = list(_simple(events))
+        kept = {event.text: event.raw for event in events if event.kind == "kept"}
         text = "".join(event.text for event in events)
         places = list(accumulate((len(event.text) for event in events), initial=0))
-        blocks = [place for event, place in zip(events, places, strict=False) if event.kind == "block"]
-        spans = [
-            (start + first, start + last)
-            for start, end in pairwise([0, *blocks, len(text)])
-            for first, last in sentence_spans(text[start:end], self._language)
-            if any(map(str.isalpha, text[start + first : start + last]))
-        ]
-        kept = {event.text: event.raw for event in events if event.kind == "kept"}
-        sentences = [Sentence(text[start:end], [], [], kept, escape) for start, end in spans]
-        outside = self._add_tags(events, places, spans, sentences)
+        spans = sentence_spans(text, self._language)
+        sentences = [Sentence(text[start:end], start, end, kept, escape) for start, end in spans]
+        outside = _split_tags(events, places, sentences)
+        sentences.append(Sentence("", len(text), len(text), kept, escape))
         number = 0  # of the sentence that we are in, or that comes next
         for at, event in enumerate(events):
-            place, end_of_event = places[at], places[at + 1]
-            if not event.text and (event.kind == "block" or at in outside):
+            if at in outside:
                 self.parts.append(event.raw)
-            while place < end_of_event:
-                start, end = spans[number] if number < len(spans) else (len(text), len(text))
-                stop = min(end_of_event, start if place < start else end)
-                if place < start:
+            place, last = places[at], places[at + 1]
+            while place < last:
+                sentence = sentences[number]
+                if place < sentence.start:
+                    stop = min(last, sentence.start)
                     self.parts.append(text[place:stop] if event.text == event.raw else event.raw)
-                elif place == start:
-                    self.parts.append(sentences[number])
-                if place >= start and event.kind == "break":
-                    sentences[number].breaks.append((place - start, event.raw))
-                number += stop == end
+                else:
+                    stop = min(last, sentence.end)
+                    if place == sentence.start:
+                        self.parts.append(sentence)
+                    if event.kind == "break":
+                        sentence.breaks.append((place - sentence.start, event.raw))
+                    number += stop == sentence.end
                 place = stop
 
-    @staticmethod
-    def _add_tags(
-        events: Sequence[Event],
-        places: Sequence[int],
-        spans: Sequence[tuple[int, int]],
-        sentences: Sequence[Sentence],
-    ) -> set[int]:
-        """Give each sentence its part of the tags that begin or end in one; the numbers of the other tags' events."""
-        outside: set[int] = set()
-        nests: list[list[Tag]] = [[] for _ in sentences]
-        for first, last in sorted(_pairs(events).items()):
-            start, end = places[first], places[last]
-            # the sentences that the tag touches
-            touched = range(
-                bisect_right(spans, start, key=lambda span: span[1]), bisect_left(spans, end, key=lambda span: span[0])
-            )
-            if all(start <= spans[number][0] and spans[number][1] <= end for number in touched):
-                outside |= {first, last}
-                continue
-            for number in touched:
-                begin, stop = spans[number]
-                tag = Tag(events[first].raw, events[last].raw, max(start, begin) - begin, min(end, stop) - begin)
-                nest = nests[number]
-                while nest and nest[-1].end <= tag.start:
-                    nest.pop()
-                if len(nest) >= DEEPEST:
-                    raise UserError(f"more than {DEEPEST} tags within each other, at {tag.open:.40}")
-                if sentences[number].text[tag.start : tag.end].strip():
-                    (nest[-1].inner if nest else sentences[number].tags).append(tag)
-                    nest.append(tag)
-        return outside
 
-
-def sentence_spans(text: str, language: str) -> Iterator[tuple[int, int]]:
-    """Where the sentences of a paragraph begin and end, without white space around them."""
+def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
+    """Where sentences begin and end, without white space around them; what has no letter goes with the one before."""
     try:
         from sentencex import segment
     except ModuleNotFoundError as error:
         raise UserError("documents need sentencex, which finds the sentences: pip install sentencex") from error
-    end = 0
-    for part in segment(language, text):
-        if sentence := part.strip():
-            start = text.index(sentence, end)
-            end = start + len(sentence)
-            yield start, end
+    spans: list[tuple[int, int]] = []
+    for paragraph in re.finditer(f"[^{BLOCK}]+", text):
+        before, end = len(spans), paragraph.start()
+        for part in filter(str.strip, segment(language, paragraph[0])):
+            start = text.index(part.strip(), end)
+            end = start + len(part.strip())
+            if any(map(str.isalpha, part)):
+                spans.append((start, end))
+            elif len(spans) > before:
+                spans[-1] = spans[-1][0], end
+    return spans
+
+
+def _split_tags(events: Sequence[Event], places: Sequence[int], sentences: Sequence[Sentence]) -> set[int]:
+    """Give each sentence its part of the tags that begin or end in one; the numbers of the other tags' events."""
+    outside: set[int] = set()
+    nests: list[list[Tag]] = [[] for _ in sentences]
+    for first, last in sorted(_pairs(events).items()):
+        start, end = places[first], places[last]
+        since = bisect_right(sentences, start, key=lambda sentence: sentence.end)
+        touched = range(since, bisect_left(sentences, end, key=lambda sentence: sentence.start))
+        if all(start <= sentences[number].start and sentences[number].end <= end for number in touched):
+            outside |= {first, last}
+            continue
+        for number in touched:
+            sentence, nest = sentences[number], nests[number]
+            begin, stop = max(start - sentence.start, 0), min(end, sentence.end) - sentence.start
+            tag = Tag(events[first].raw, events[last].raw, begin, stop)
+            while nest and nest[-1].end <= begin:
+                nest.pop()
+            if len(nest) >= DEEPEST:
+                raise UserError(f"more than {DEEPEST} tags within each other, at {tag.open:.40}")
+            if sentence.text[begin:stop].strip():
+                (nest[-1].inner if nest else sentence.tags).append(tag)
+                nest.append(tag)
+    return outside
 
 
 def _pairs(events: Sequence[Event]) -> dict[int, int]:
@@ -225,26 +219,27 @@ def _pairs(events: Sequence[Event]) -> dict[int, int]:
 
 
 def _simple(events: Sequence[Event]) -> Iterator[Event]:
-    """The events, but tags without a word between them, or without a partner, are kept; breaks side by side are one."""
+    """The events, each with a text.
+
+    Tags without text between them, or without a partner, are kept; breaks side by side are one.
+    """
+    raw = "".join(event.raw for event in events)
+    names = (name for number in count() if (name := f"{{{number}}}") not in raw)
     pairs = _pairs(events)
-    closes = set(pairs.values())
-    holds = [event.kind == "block" or any(map(str.isalnum, event.text)) for event in events]
-    words = list(accumulate(holds, initial=0))
+    partners = pairs | {close: open for open, close in pairs.items()}
+    texts = list(accumulate((event.kind == "block" or event.text.strip() != "" for event in events), initial=0))
     done = 0
-    for number, event in enumerate(events):
+    for number, (kind, raw, text, name) in enumerate(events):
         if number < done:
             continue
         done = number + 1
-        kind = event.kind
-        if kind == "open" and words[number] == words[pairs.get(number, number)]:
-            done = pairs.get(number, number) + 1
+        if kind in ("open", "close") and texts[number] == texts[partners.get(number, number)]:
+            done = partners.get(number, number) + 1
             kind = "kept"
-        elif kind == "close" and number not in closes:
-            kind = "kept"
-        elif kind == "break":
-            while done < len(events) and events[done].kind == "break":
-                done += 1
-        yield Event(kind, "".join(each.raw for each in events[number:done]), event.text, event.name)
+        while kind == "break" and done < len(events) and events[done].kind == "break":
+            done += 1
+        text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
+        yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 
 
 def _best_run(gains: np.ndarray, words: Sequence[int]) -> list[int]:
