@@ -101,13 +101,18 @@ def _apart(one: str, other: str, subwords: str) -> bool:
 
 
 def spaced(text: str, source: str) -> str:
-    """A translation with whole runs of masks, spaces around them as in the source where it has the same character."""
+    """A translation with whole runs of masks, spaces around them as in the source if the same character stands there.
+
+    A run that is glued to a word's end, as a footnote's mark, is glued to that of any word.
+    """
     for run in RUN.finditer(source):
         before, behind = (
             re.escape(each) for each in (source[: run.start()].rstrip()[-1:], source[run.end() :].lstrip()[:1])
         )
         left, right = (" " * each.isspace() for each in (source[: run.start()][-1:], source[run.end() :][:1]))
         text = text.replace(run[0][0], run[0], 1)
+        if before.isalnum():
+            before = r"\w"
         if before:
             text = re.sub(f"(?<={before}) ?{run[0]}", left + run[0], text)
         if behind:

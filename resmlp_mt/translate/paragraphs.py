@@ -12,7 +12,7 @@ BREAK = re.compile(r"([^\S\n]*\n\s*)")
 NARROWEST = 40  # characters of a paragraph's longest line, where its lines may have been ended within sentences
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
 CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
-SPEAKER = re.compile(r"\s*[-–—]\s*(?=\S)")
+BEFORE_TEXT = re.compile(r"(\s*[-–—]\s*(?=\S))?(\{\\[^{}]*\})*")  # a dash before what another says, settings of layout
 
 
 def text_events(text: str) -> list[Event]:
@@ -56,9 +56,9 @@ def add_subtitles(document: Parts, text: str) -> None:
                 raise UserError(f"line {number}: is not times such as 00:00:01,000 --> 00:00:02,500")
             expected = "text"
         elif expected == "text" and content:
-            start = match.end() if (match := SPEAKER.match(line)) else 0
-            events += [Event("block", line[:start])] if start else []
-            events += _cue_events(line[start:])
+            before = (BEFORE_TEXT.match(line) or [""])[0]
+            events += [Event("block", before)] if before else []
+            events += _cue_events(line.removeprefix(before))
             continue
         else:
             if content and not content.isdecimal():

@@ -77,7 +77,7 @@ def test_sentences_of_markdown_and_subtitles():
     assert document_of(SRT, "srt").sentences == [
         "A man in an orange hat is sitting on the bench.",
         "A dog runs.",
-        "{0}Two men play & win.",
+        "Two men play & win.",
     ]
 
 
