@@ -8,16 +8,9 @@ from translate.small_folder import TEXTS
 from resmlp_mt import Translator
 from resmlp_mt.translate.entities import ENTITY, placed, spaced
 
-ENTITIES = [
-    "https://a.org/b_(c)?d=1&e=%20,f",
-    "www.a.org",
-    "j.doe+x@mail.example.com",
-    "{name}",
-    "{0:.2f}",
-    "{}",
-    "{{ x }}",
-]
-ENTITIES += ["${HOME}", "$HOME_2", "%s", "%(name)s", "%1$s", "%.2f"]
+WRITTEN = """https://a.org/b_(c)?d=1&e=%20,f www.a.org j.doe+x@mail.example.com {name} {0:.2f} {}
+${HOME} $HOME_2 %s %(name)s %1$s %.2f"""
+ENTITIES = [*WRITTEN.split(), "{{ x }}"]
 
 
 @pytest.mark.parametrize("entity", ENTITIES)
