@@ -27,7 +27,7 @@ from resmlp_mt import Translator
 from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab.machine import commit, describe, facts, now
-from resmlp_mt.translate.markup import Markup
+from resmlp_mt.translate.documents import document_of
 from resmlp_mt.translate.options import ALIGNMENTS
 from resmlp_mt.translate.shortlist import lexicon
 
@@ -142,7 +142,8 @@ def main() -> None:
     lines, references, tags = [], [], []
     for line, reference in read_parallel(args.test):
         chosen_tags = chosen(len(WORD.findall(line)), random)
-        if Markup(tagged(line, chosen_tags)).sentences == [line]:  # a line of two sentences would be translated as two
+        document = document_of(tagged(line, chosen_tags), "html")
+        if document.sentences == [line]:  # a line of two sentences would be translated as two
             lines.append(line)
             references.append(reference)
             tags.append(chosen_tags)
@@ -157,7 +158,8 @@ def main() -> None:
         source, target = WORD.findall(line), WORD.findall(text)
         places: dict[str, dict[int, Tag]] = {}
         for by, name in names.items():
-            written, places[name] = read_tags(Markup(tagged(line, tags[number])).joined([found[by][number]]))
+            document = document_of(tagged(line, tags[number]), "html")
+            written, places[name] = read_tags(document.joined([found[by][number]]))
             well_formed += by == "omission" and sorted(places[name]) == list(range(len(tags[number])))
         texts.append(written)
         known = known_pairs(source, target, goes)

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from difflib import SequenceMatcher
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,9 +9,10 @@ import torch
 from torch import Tensor
 
 from resmlp_mt.text.tokenizer import END, UNKNOWN
+from resmlp_mt.translate.entities import ENTITY
+from resmlp_mt.translate.words import word_alignment, word_numbers
 
-WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d]+(?:[-'’]\w+)*|[^\w\s]")
-LONGEST_MATCHED = 1000  # letters in which changed subwords are looked for
+WORD = re.compile(rf"{ENTITY.pattern}|\d+(?:[.,:]\d+)*|[^\W\d]+(?:[-'’]\w+)*|[^\w\s]", re.VERBOSE)
 LARGEST_RATIO = 15.0  # of probabilities, as a logarithm
 UNSEEN = 0.01  # the least weight of a pair of words
 JUMP, ANY_JUMP = 1.0, 0.1  # how fast chances fall with the distance from the next word, and the least
@@ -43,27 +42,25 @@ def omission(model: Any, source: Sequence[int], tokens: Sequence[int], batch_tok
     return (gains / gains.sum(1, keepdim=True)).cpu()
 
 
-def attended(source: str, target: str, translation: Any) -> np.ndarray:
-    """U x C+1: for each word of a translation, how surely it goes with the first c of the source's C letters."""
-    words, others = _words(source), _words(target)
-    place, other = (np.arange(len(each)) / max(1, len(each)) for each in (words, others))
-    seen = np.exp(-len(words) * abs(place[None, :] - other[:, None]))  # all that is known where there is no alignment
-    if translation.alignment:
-        seen[:] = UNSEEN
-        of_pieces = np.array(translation.alignment)[:, :-1]
-        of_pieces /= np.maximum(of_pieces.sum(1, keepdims=True), 1e-9)
-        sources = _overlaps(words, piece_ends(translation.source_tokens, letters_of(source)))
-        seen += _overlaps(others, piece_ends(translation.tokens, letters_of(target))) @ of_pieces @ sources.T
-    texts, other_texts = ([text for text, _, _ in each] for each in (words, others))
-    for number, text in enumerate(other_texts):
-        if not text.isalpha() and texts.count(text) == other_texts.count(text):  # a number, or punctuation
+def attended(source: str, translation: Any) -> np.ndarray:
+    """U x C+1: for each word of a translation, how surely it goes with the first c of the source's C characters."""
+    texts, others = ([each.group() for each in WORD.finditer(text)] for text in (source, translation.text))
+    place, other = (np.arange(len(each)) / max(1, len(each)) for each in (texts, others))
+    seen = np.exp(-len(texts) * abs(place[None, :] - other[:, None]))  # all that is known where there is no alignment
+    if translation.alignment and others:
+        numbers = word_numbers(translation.source_tokens, source, WORD)
+        other_numbers = word_numbers(translation.tokens, translation.text, WORD)
+        rows = np.array(word_alignment(translation.alignment, numbers, other_numbers, (texts, others)))[:, :-1]
+        seen = UNSEEN + rows / np.maximum(rows.sum(1, keepdims=True), 1e-9)
+    for number, text in enumerate(others):
+        if not text.isalpha() and texts.count(text) == others.count(text):  # a number, punctuation or an entity
             same = [each for each, word in enumerate(texts) if word == text]
             seen[number] = UNSEEN
-            seen[number, same[other_texts[:number].count(text)]] = 1
+            seen[number, same[others[:number].count(text)]] = 1
     sure = in_order(seen)
-    shares = np.zeros((len(others), len(letters_of(source)) + 1))
-    for number, (_, start, end) in enumerate(words):
-        shares[:, start + 1 : end + 1] = sure[:, number : number + 1] / (end - start)
+    shares = np.zeros((len(others), len(source) + 1))
+    for number, word in enumerate(WORD.finditer(source)):
+        shares[:, word.start() + 1 : word.end() + 1] = sure[:, number : number + 1] / len(word[0])
     return shares.cumsum(1)
 
 
@@ -85,38 +82,3 @@ def in_order(seen: np.ndarray) -> np.ndarray:
         back[number] /= back[number].sum()
     sure = forth * back
     return sure / sure.sum(1, keepdims=True)
-
-
-def letters_of(text: str) -> str:
-    """A text without white space."""
-    return "".join(text.split())
-
-
-def piece_ends(pieces: Sequence[str], letters: str) -> list[int]:
-    """Where each subword ends in the letters of a text, 0 first; what makes words of text changes a few of them."""
-    plain = [piece.removesuffix("@@").replace("\u2581", "") for piece in pieces]
-    ends = list(accumulate(map(len, plain), initial=0))
-    together = "".join(plain)
-    if together == letters:
-        return ends
-    where = [round(place * len(letters) / max(1, len(together))) for place in range(len(together) + 1)]
-    if len(together) <= LONGEST_MATCHED:
-        for _, start, end, other, other_end in SequenceMatcher(None, together, letters, False).get_opcodes():
-            for place in range(start, end + 1):
-                where[place] = min(other + place - start, other_end)
-    where[-1] = len(letters)
-    return [where[end] for end in ends]
-
-
-def _words(text: str) -> list[tuple[str, int, int]]:
-    """Words, and their first letters and those behind their last."""
-    ends = list(accumulate((not character.isspace() for character in text), initial=0))
-    return [(each.group(), ends[each.start()], ends[each.end()]) for each in WORD.finditer(text)]
-
-
-def _overlaps(words: Sequence[tuple[str, int, int]], ends: Sequence[int]) -> np.ndarray:
-    """The share of each piece that is in each word: words x pieces."""
-    first, last = np.array(ends[:-1]), np.array(ends[1:])
-    starts, stops = (np.array([word[side] for word in words])[:, None] for side in (1, 2))
-    both = np.maximum(0, np.minimum(last, stops) - np.maximum(first, starts))
-    return both / np.maximum(1, last - first)

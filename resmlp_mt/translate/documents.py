@@ -1,7 +1,6 @@
 """Whole texts and files: what of them is translated, and how it becomes a text again."""
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,62 +8,20 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs, opened
-from resmlp_mt.translate.markdown import Markdown
-from resmlp_mt.translate.marks import Event, Parts
-from resmlp_mt.translate.markup import Markup
+from resmlp_mt.translate.markdown import add_markdown
+from resmlp_mt.translate.marks import Parts
+from resmlp_mt.translate.markup import add_html
 from resmlp_mt.translate.options import Options
-from resmlp_mt.translate.paragraphs import LINE, Paragraphs, text_events
+from resmlp_mt.translate.paragraphs import add_subtitles, add_text
 from resmlp_mt.translate.translator import Translation, Translator
 
 WINDOW = 256  # sentences that are translated before it is told how far it is
-TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
-CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
-SPEAKER = re.compile(r"\s*[-–—]\s*(?=\S)")
-
-
-class Subtitles(Parts):
-    """A file of SubRip (.srt). A sentence may go over the lines of a cue, not from one cue to the next."""
-
-    def __init__(self, text: str, language: str = "en"):
-        super().__init__()
-        lines = LINE.findall(text)
-        number = 0
-        while number < len(lines):
-            if not lines[number].strip("\ufeff \t\r\n"):
-                self.parts.append(lines[number])
-                number += 1
-                continue
-            if not lines[number].strip("\ufeff \t\r\n").isdecimal():
-                raise UserError(f"line {number + 1}: is not the number of a subtitle, which follows an empty line")
-            if not TIMES.match("".join(lines[number + 1 : number + 2])):
-                raise UserError(f"line {number + 2}: is not times such as 00:00:01,000 --> 00:00:02,500")
-            self.parts.append("".join(lines[number : number + 2]))
-            number += 2
-            spoken: list[str] = []
-            while number < len(lines) and lines[number].strip():
-                if not spoken or SPEAKER.match(lines[number]):
-                    spoken.append("")
-                spoken[-1] += lines[number]
-                number += 1
-            for part in spoken:
-                start = match.end() if (match := SPEAKER.match(part)) else 0
-                self.parts.append(part[:start])
-                self.add(list(_cue_events(part[start:])), language)
-
-
-def _cue_events(text: str) -> list[Event]:
-    events: list[Event] = []
-    for part in CUE_TAG.split(text):
-        if not CUE_TAG.fullmatch(part):
-            events += text_events(part)
-        else:
-            name = "".join(re.findall(r"\w+", part)[:1])
-            kind = "point" if part[0] == "{" else "close" if part[1] == "/" else "open"
-            events.append(Event(kind, part, name=name))
-    return events
-
-
-FORMATS: dict[str, type[Parts]] = {"text": Paragraphs, "html": Markup, "markdown": Markdown, "srt": Subtitles}
+FORMATS: dict[str, Callable[[Parts, str], None]] = {
+    "text": add_text,
+    "html": add_html,
+    "markdown": add_markdown,
+    "srt": add_subtitles,
+}
 ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".md": "markdown", ".srt": "srt"}
 
 
@@ -72,7 +29,9 @@ def document_of(text: str, format: str = "text", language: str = "en") -> Parts:
     """A text of one of ``FORMATS`` in parts; ``language`` is that of its sentences."""
     if format not in FORMATS:
         raise UserError(f"format {format!r}: give one of {', '.join(FORMATS)}")
-    return FORMATS[format](text, language)  # type: ignore[call-arg]
+    document = Parts(language)
+    FORMATS[format](document, text)
+    return document
 
 
 def translate_text(translator: Translator, text: str, format: str = "text", **options: Any) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.subwords import WORD_START
+from resmlp_mt.translate.words import piece_starts
 
 ENTITY = re.compile(
     r"""(?:https?://|ftp://|www\.)(?:[^\s<>"'()]|\([^\s()]*\))*(?:[^\s<>"'().,;:!?\]}]|\([^\s()]*\))  # addresses
@@ -49,7 +50,6 @@ def restored(text: str, kept: Sequence[str]) -> str:
 def placed(
     target: Sequence[str],
     source: Sequence[str],
-    starts: Sequence[int],
     text: str,
     alignment: Sequence[Sequence[float]] | None,
     subwords: str,
@@ -58,12 +58,13 @@ def placed(
     """The subwords of a translation, and among them the first mask of each run of the source's masks.
 
     Args:
-        source, starts: its subwords, and where they begin in its masked ``text``
+        source, text: its subwords, and its masked text
         alignment: that of a ``Translation``; None: a place is as far behind the beginning as in the source
         prefix: tokens with which the translation has to begin
     """
     gaps = [0, *(gap for gap in range(1, len(target)) if _apart(target[gap - 1], target[gap], subwords)), len(target)]
     last_word = max((gap for gap, piece in enumerate(target, 1) if _has_letter(piece)), default=0)
+    starts = piece_starts(source, text)
     runs: dict[int, list[str]] = {}
     for run in RUN.finditer(text):
         before = sum(start < run.start() for start in starts)
@@ -100,13 +101,18 @@ def _apart(one: str, other: str, subwords: str) -> bool:
 
 
 def spaced(text: str, source: str) -> str:
-    """A translation with whole runs of masks, spaces around them as in the source where it has the same character."""
+    """A translation with whole runs of masks, spaces around them as in the source if the same character stands there.
+
+    A run that is glued to a word's end, as a footnote's mark, is glued to that of any word.
+    """
     for run in RUN.finditer(source):
         before, behind = (
             re.escape(each) for each in (source[: run.start()].rstrip()[-1:], source[run.end() :].lstrip()[:1])
         )
         left, right = (" " * each.isspace() for each in (source[: run.start()][-1:], source[run.end() :][:1]))
         text = text.replace(run[0][0], run[0], 1)
+        if before.isalnum():
+            before = r"\w"
         if before:
             text = re.sub(f"(?<={before}) ?{run[0]}", left + run[0], text)
         if behind:

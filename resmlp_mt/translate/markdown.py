@@ -1,128 +1,112 @@
 """Markdown: text is translated; code, addresses, pictures, markers of lists and headings come back as they were."""
 
-import html
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.marks import Event, Parts
-from resmlp_mt.translate.markup import VOID, Markup
+from resmlp_mt.translate.markup import VOID, add_html
 
 LINE_END = re.compile(r"\r\n?|\n")
 FRONT_MATTER = re.compile(r"\A---\r?\n.*?\n(---|\.\.\.)\r?\n", re.S)
-INLINE = re.compile(
-    r"""
-    (?P<code>(?<!`)(?P<ticks>`+)(?!`)(?P<inside>.+?)(?<!`)(?P=ticks)(?!`))
-    | (?P<picture>!\[[^\]]*\](\([^)]*\)|\[[^\]]*\])?) | (?P<note>\[\^[^\]]+\]:?|\A\[[ xX]\](?=\s))
-    | (?P<comment><!--.*?-->) | (?P<address><[a-zA-Z][\w+.-]*(:|@)[^\s<>]*>|https?://[^\s<>()]*[^\s<>().,;:!?'"*_])
-    | (?P<tag><(?P<slash>/?)(?P<name>[a-zA-Z][\w-]*)(\s[^<>]*)?>)
-    | (?P<escaped>\\[!-/:-@[-`{-~]) | (?P<entity>&\#?\w+;)
-    | (?P<bracket>\[) | (?P<end>\](\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?)
-    | (?P<emphasis>\*+|_+|~~) | (?P<break>\\?\n) | (?P<text>[^\W_]+|.)
-    """,
-    re.S | re.X,
-)
+KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>().,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[[ xX]\](?=\s))")
+TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
+# How what the parser finds is written, where it does not tell.
+WRITTEN = {
+    "code_inline": re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S),
+    "image": re.compile(r"!\[[^\]]*\](\([^)]*\)|\[[^\]]*\])?"),
+    "link_open": re.compile(r"[\[<]"),
+    "link_close": re.compile(r">|\](\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?"),
+    "softbreak": re.compile(r"\n"),
+    "hardbreak": re.compile(r"\\?\n"),
+}
 SPECIAL = re.compile(r"[\\`*\[\]|]|(?<!\w)_|_(?!\w)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)")
 
 
-class Markdown(Parts):
-    """CommonMark with tables. HTML in it is treated as ``Markup`` does, but not in lists and quotes."""
-
-    def __init__(self, text: str, language: str = "en"):
-        super().__init__()
-        try:
-            from markdown_it import MarkdownIt
-        except ModuleNotFoundError as error:
-            raise UserError("Markdown needs markdown-it-py: pip install markdown-it-py") from error
-        front = FRONT_MATTER.match(text)
-        done = front.end() if front else 0
-        self.parts.append(text[:done])
-        starts = [done, *(each.end() for each in LINE_END.finditer(text, done)), len(text)]
-        found: dict[str, Any] = {}
-        for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text[done:], found):
-            if token.type == "html_block" and token.level == 0 and token.map:
-                start, end = (starts[line] for line in token.map)
-                self.parts += [text[done:start], *Markup(text[start:end], language).parts]
-                done = end
-            elif token.type == "inline" and token.map and token.content.strip():
-                places = list(_places(token.content, text, starts[token.map[0] :], done))
-                if not places:
-                    continue
-                content = "\n".join(text[start:end] for start, end in places)
-                gaps = [text[end:start] for (_, end), (start, _) in pairwise(places)]
-                self.parts.append(text[done : places[0][0]])
-                self.add(inline_events(content, gaps, found.get("references", ())), language, _escape)
+def add_markdown(document: Parts, text: str) -> None:
+    """CommonMark with tables and HTML, but HTML in lists and quotes stays as it is."""
+    try:
+        from markdown_it import MarkdownIt
+    except ModuleNotFoundError as error:
+        raise UserError("Markdown needs markdown-it-py: pip install markdown-it-py") from error
+    front = FRONT_MATTER.match(text)
+    done = front.end() if front else 0
+    document.parts.append(text[:done])
+    starts = [done, *(each.end() for each in LINE_END.finditer(text, done)), len(text)]
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+    for token in parser.parse(text[done:]):
+        if token.type == "html_block" and token.level == 0 and token.map:
+            start, end = (starts[line] for line in token.map)
+            document.parts.append(text[done:start])
+            add_html(document, text[start:end])
+            done = end
+        elif token.type == "inline" and token.map and token.children:
+            places = _places(token.content, text, starts[token.map[0] :], done)
+            if places:
+                document.parts.append(text[done : places[0][0]])
+                document.add(_events(token, text, places), lambda text: SPECIAL.sub(r"\\\g<0>", text))
                 done = places[-1][1]
-        self.parts.append(text[done:])
+    document.parts.append(text[done:])
 
 
-def _places(content: str, text: str, starts: Sequence[int], done: int) -> Iterator[tuple[int, int]]:
-    """Where each line of a paragraph, a heading or a table's cell stands; nothing from one that is not found on."""
+def _places(content: str, text: str, starts: Sequence[int], done: int) -> list[tuple[int, int]]:
+    """Where each line of a paragraph, a heading or a table's cell stands; none where one is not found."""
+    places: list[tuple[int, int]] = []
     for number, line in enumerate(map(str.strip, content.split("\n"))):
         first, last = max(done, starts[number]), starts[number + 1]
-        for spelled in line, line.replace("|", "\\|"):
-            start = text.find(spelled, first, last) if text[first:last].count("|") else text.rfind(spelled, first, last)
-            if start >= 0:
-                yield start, start + len(spelled)
-                break
-        else:
-            return
+        find = text.find if "|" in text[first:last] else text.rfind
+        spelled = line if find(line, first, last) >= 0 else line.replace("|", "\\|")
+        start = find(spelled, first, last)
+        if start < 0:
+            return []
+        places.append((start, start + len(spelled)))
+        done = start + len(spelled)
+    return places
 
 
-def inline_events(content: str, gaps: Sequence[str], references: Collection[str]) -> list[Event]:
-    """The events of a paragraph, whose lines have these gaps between them."""
-    left = iter(gaps)
+def _events(paragraph: Any, text: str, places: Sequence[tuple[int, int]]) -> list[Event]:
+    """The events of a paragraph: what the parser has found, as it is written in the text."""
+    content = "\n".join(map(str.strip, paragraph.content.split("\n")))
+    gaps = [text[end:start] for (_, end), (start, _) in pairwise(places)]
+    is_cell = len(places) == 1 and text[slice(*places[0])] != content  # of a table, with \| for |
     events: list[Event] = []
-    opened: list[int] = []  # numbers of what a close may follow; what none follows is text
-    for match in INLINE.finditer(content):
-        raw = re.sub("\n", lambda _: next(left), match.group())
-        before, after = content[match.start() - 1 : match.start()], content[match.end() : match.end() + 1]
-        name = raw if match["emphasis"] else "["
-        same = [number for number in opened if events[number].name == name]
-        event = Event("text", raw, raw)
-        if match["code"]:
-            event = Event("kept", raw, " ".join(match["inside"].split()))
-        elif match["address"]:
-            event = Event("kept", raw, raw.strip("<>"))
-        elif match["picture"] or match["note"] or match["comment"] or (match["tag"] and match["name"] in VOID):
-            event = Event("point", raw)
-        elif match["tag"]:
-            event = Event("close" if match["slash"] else "open", raw, name=match["name"])
-        elif match["escaped"]:
-            event = Event("text", raw, raw[1:])
-        elif match["entity"]:
-            event = Event("text", raw, html.unescape(raw))
-        elif match["break"]:
-            event = Event("break", raw, " ")
-        elif match["end"] or match["emphasis"]:
-            inside = raw[0] == "_"
-            closes = bool(same) and before.strip() != "" and not (inside and after.isalnum())
-            if match["end"] and closes and raw in ("]", "[]"):
-                label = "".join(each.raw for each in events[same[-1] + 1 :])
-                raw = f"][{label}]" if " ".join(label.split()).upper() in references else ""
-                closes = raw != ""
-            if closes:
-                event = Event("close", raw, name=name)
-                while opened[-1] != same[-1]:
-                    _as_text(events, opened.pop())
-                opened.pop()
-            elif match["emphasis"] and after.strip() and not (inside and before.isalnum()):
-                opened.append(len(events))
-                event = Event("open", raw, name=name)
-        elif match["bracket"]:
-            opened.append(len(events))
-            event = Event("open", raw, name=name)
-        events.append(event)
-    for number in opened:
-        _as_text(events, number)
+    labels: list[int] = []  # where those of links begin
+    at = 0
+    for token in paragraph.children:
+        match = WRITTEN[token.type].match(content, at) if token.type in WRITTEN else None
+        written = match[0] if match else token.markup or token.content
+        if not content.startswith(written, at):  # it stays as it is
+            return [Event("block", text[places[0][0] : places[-1][1]])]
+        raw = re.sub("\n", lambda _: gaps.pop(0), written.replace("|", "\\|") if is_cell else written)
+        if token.type == "link_open":
+            labels.append(at + len(written))
+        elif token.type == "link_close":
+            label = " ".join(content[labels.pop() : at].split())
+            raw = f"][{label}]" if written in ("]", "][]") else raw  # as the text that was its label is translated
+        at += len(written)
+        name, _, kind = token.type.rpartition("_")
+        if token.type == "text":
+            for number, part in enumerate(KEPT_TEXT.split(token.content)):
+                raw = part.replace("|", "\\|") if is_cell else part
+                events.append(Event("kept", raw) if number % 2 else Event("text", raw, part))
+        elif token.type == "text_special":
+            events.append(Event("text", raw, token.content))
+        elif "break" in kind:
+            events.append(Event("break", raw, " "))
+        elif kind in ("open", "close"):
+            events.append(Event(kind, raw, name=name))
+        else:
+            events.append(_kept_or_tag(raw))
     return events
 
 
-def _as_text(events: list[Event], number: int) -> None:
-    events[number] = Event("text", events[number].raw, events[number].raw)
-
-
-def _escape(text: str) -> str:
-    return SPECIAL.sub(r"\\\g<0>", text)
+def _kept_or_tag(raw: str) -> Event:
+    """Code, a picture, a comment, or a tag of HTML."""
+    tag = TAG.match(raw)
+    if tag and tag[2] == "br":
+        return Event("break", raw, " ")
+    if tag and tag[2] not in VOID:
+        return Event("close" if tag[1] else "open", raw, name=tag[2])
+    return Event("kept", raw)

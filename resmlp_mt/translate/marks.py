@@ -1,30 +1,32 @@
-"""Tags and line ends in running text: taken out of its sentences, put back around the translation of the same words."""
+"""Tags and line ends in running text: taken out of its sentences, put back around the translation of the same words.
+
+Code, pictures and comments are placeholders such as ``{0}`` in the sentences, which a ``Translator`` keeps.
+"""
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from dataclasses import dataclass, field
+from itertools import accumulate, count
+from typing import NamedTuple
 
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.alignment import WORD, attended, letters_of
+from resmlp_mt.translate.alignment import WORD, attended
 from resmlp_mt.translate.translator import Translation
 
+BLOCK = "\0"  # stands between paragraphs in running text
 DEEPEST = 100  # tags within each other
-LONGEST_KEPT = 30  # characters of code in a sentence that the model is given; longer code would be most of the sentence
-BEFORE_WORD = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # that would not begin a list where a line begins
-BLANKS = re.compile(r"[ \t\n\r\f]+")
+SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
 Escape = Callable[[str], str]
 
 
-@dataclass(frozen=True)
-class Event:
-    """What follows in running text.
+class Event(NamedTuple):
+    """What follows in a document.
 
-    ``kind`` is one of text; open and close, of tags that ``name`` pairs; point, which has no text; break, a line's end
-    between words; kept, such as code, which a reader sees as ``text`` and which is not translated.
+    ``kind`` is one of text; open and close, of tags with the same ``name``; break, the end of a line between words;
+    kept, what stands within a sentence and is not translated; block, what stands between sentences.
     """
 
     kind: str
@@ -34,305 +36,221 @@ class Event:
 
 
 @dataclass
-class Mark:
-    """What stands in a sentence, from one of its letters to another: all but white space are letters here."""
+class Tag:
+    """A tag around characters of a sentence, with those inside of it."""
 
-    kind: str
-    raw: str
+    open: str
+    close: str
     start: int
     end: int
-    close: str = ""
-    before: str = " "  # what stands before and behind what has no text
-    behind: str = " "
-    inner: list["Mark"] = field(default_factory=list)
-
-    @property
-    def glued(self) -> bool:
-        """Whether it stands behind a word without white space between."""
-        return not self.before.isspace()
+    inner: list["Tag"] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence without its marks, and the marks."""
+    """A sentence without what is marked in it, and that."""
 
     text: str
-    marks: Mark  # one that holds all
-    breaks: list[tuple[int, str]]  # line ends: the letters before, and what stands there
+    start: int  # in the running text
+    end: int
+    kept: dict[str, str]  # what placeholders stand for
     escape: Escape
+    tags: list[Tag] = field(default_factory=list)  # the outer ones
+    breaks: list[tuple[int, str]] = field(default_factory=list)  # line ends: the characters before, what stands there
 
     def put_back(self, translation: Translation) -> str:
-        """The translation with the marks in it."""
-        return _Placing(self, translation).written()
+        """The translation with tags around the same words, and lines that end at the same share of the text."""
+        text = translation.text
+        marks = [(place, place, raw) for place, raw in self._placed_tags(translation)]
+        spaces = [each.span() for each in SPACE.finditer(text)]
+        for place, raw in self.breaks:
+            wanted = place / len(self.text) * len(text)
+            start, end = min(spaces, key=lambda space: abs(space[0] - wanted), default=(len(text), len(text)))
+            marks.append((start, end, raw))
+            spaces = [space for space in spaces if space[0] > start]
+        out, done = [], 0
+        for start, end, raw in sorted(marks, key=lambda mark: mark[0]):
+            out += [self._written(text[done:start]), raw]
+            done = end
+        return "".join([*out, self._written(text[done:])])
+
+    def _written(self, text: str) -> str:
+        return re.sub(r"\{\d+\}", lambda name: self.kept.get(name[0], name[0]), self.escape(text))
+
+    def _placed_tags(self, translation: Translation) -> Iterator[tuple[int, str]]:
+        """The places of tags in the translation, in order: around the words that attend most to theirs."""
+        if not self.tags:
+            return
+        words = [each.span() for each in WORD.finditer(translation.text)]
+        weights = np.array([1.0 if translation.text[start].isalnum() else 0.1 for start, _ in words])
+        shares = attended(self.text, translation)
+
+        def placed(tags: Sequence[Tag], free: Sequence[int], end: int) -> Iterator[tuple[int, str]]:
+            runs: list[tuple[list[int], Tag]] = []
+            for tag in tags:
+                inside = shares[:, tag.end] - shares[:, tag.start]
+                run = _best_run((inside - 0.5) * weights, free)
+                if not run and free:
+                    run = [max(free, key=inside.__getitem__)]
+                free = [word for word in free if word not in run]
+                runs.append((run, tag))
+            for run, tag in sorted(runs, key=lambda each: each[0] or [len(words)]):
+                start, stop = (words[run[0]][0], words[run[-1]][1]) if run else (end, end)
+                yield start, tag.open
+                yield from placed(tag.inner, run, stop)
+                yield stop, tag.close
+
+        yield from placed(self.tags, range(len(words)), len(translation.text))
 
 
 class Parts:
-    """A document: raw parts, which stay as they are, and sentences."""
+    """A document: raw parts, which stay as they are, and sentences, which are of one language."""
 
-    def __init__(self) -> None:
+    def __init__(self, language: str = "en") -> None:
         self.parts: list[str | Sentence] = []
+        self._language = language
+
+    @property
+    def _all(self) -> list[Sentence]:
+        return [part for part in self.parts if isinstance(part, Sentence)]
 
     @property
     def sentences(self) -> list[str]:
         """What is to be translated, with alignments where ``marked``."""
-        return [part.text for part in self.parts if isinstance(part, Sentence)]
+        return [re.sub(r"[ \t\n\r\f]+", " ", sentence.text) for sentence in self._all]
 
     @property
     def marked(self) -> list[bool]:
-        """Of each sentence whether there are marks in it for which its alignment is needed."""
-        return [bool(part.marks.inner) for part in self.parts if isinstance(part, Sentence)]
+        """Of each sentence whether there are tags in it, for which its alignment is needed."""
+        return [bool(sentence.tags) for sentence in self._all]
 
     def joined(self, translations: Sequence[Translation]) -> str:
         """The document with the translations of its sentences in their places."""
         left = iter(translations)
         return "".join(part if isinstance(part, str) else part.put_back(next(left)) for part in self.parts)
 
-    def add(self, events: Sequence[Event], language: str, escape: Escape = str) -> None:
-        """Add running text."""
-        self.parts += _Splitting(events, language, escape).parts
+    def add(self, events: Sequence[Event], escape: Escape = str) -> None:
+        """Add what follows in the document; tags around whole sentences stay outside of them."""
+        events = list(_simple(events))
+        kept = {event.text: event.raw for event in events if event.kind == "kept"}
+        text = "".join(event.text for event in events)
+        places = list(accumulate((len(event.text) for event in events), initial=0))
+        spans = sentence_spans(text, self._language)
+        sentences = [Sentence(text[start:end], start, end, kept, escape) for start, end in spans]
+        outside = _split_tags(events, places, sentences)
+        sentences.append(Sentence("", len(text), len(text), kept, escape))
+        number = 0  # of the sentence that we are in, or that comes next
+        for at, event in enumerate(events):
+            if at in outside:
+                self.parts.append(event.raw)
+            place, last = places[at], places[at + 1]
+            while place < last:
+                sentence = sentences[number]
+                if place < sentence.start:
+                    stop = min(last, sentence.start)
+                    self.parts.append(text[place:stop] if event.text == event.raw else event.raw)
+                else:
+                    stop = min(last, sentence.end)
+                    if place == sentence.start:
+                        self.parts.append(sentence)
+                    if event.kind == "break":
+                        sentence.breaks.append((place - sentence.start, event.raw))
+                    number += stop == sentence.end
+                place = stop
 
 
-def sentence_spans(text: str, language: str) -> Iterator[tuple[int, int]]:
-    """Where the sentences of a paragraph begin and end, without white space around them."""
+def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
+    """Where sentences begin and end, without white space around them; what has no letter goes with the one before."""
     try:
         from sentencex import segment
     except ModuleNotFoundError as error:
         raise UserError("documents need sentencex, which finds the sentences: pip install sentencex") from error
-    end = 0
-    for part in segment(language, text):
-        if sentence := part.strip():
-            start = text.index(sentence, end)
-            end = start + len(sentence)
-            yield start, end
+    spans: list[tuple[int, int]] = []
+    for paragraph in re.finditer(f"[^{BLOCK}]+", text):
+        before, end = len(spans), paragraph.start()
+        for part in filter(str.strip, segment(language, paragraph[0])):
+            start = text.index(part.strip(), end)
+            end = start + len(part.strip())
+            if any(map(str.isalpha, part)):
+                spans.append((start, end))
+            elif len(spans) > before:
+                spans[-1] = spans[-1][0], end
+    return spans
 
 
-def balanced(events: Sequence[Event]) -> tuple[list[Event], list[int]]:
-    """The events with a close for each open, innermost first, and no other close; and the number of each one's partner.
+def _split_tags(events: Sequence[Event], places: Sequence[int], sentences: Sequence[Sentence]) -> set[int]:
+    """Give each sentence its part of the tags that begin or end in one; the numbers of the other tags' events."""
+    outside: set[int] = set()
+    nests: list[list[Tag]] = [[] for _ in sentences]
+    for first, last in sorted(_pairs(events).items()):
+        start, end = places[first], places[last]
+        since = bisect_right(sentences, start, key=lambda sentence: sentence.end)
+        touched = range(since, bisect_left(sentences, end, key=lambda sentence: sentence.start))
+        if all(start <= sentences[number].start and sentences[number].end <= end for number in touched):
+            outside |= {first, last}
+            continue
+        for number in touched:
+            sentence, nest = sentences[number], nests[number]
+            begin, stop = max(start - sentence.start, 0), min(end, sentence.end) - sentence.start
+            tag = Tag(events[first].raw, events[last].raw, begin, stop)
+            while nest and nest[-1].end <= begin:
+                nest.pop()
+            if len(nest) >= DEEPEST:
+                raise UserError(f"more than {DEEPEST} tags within each other, at {tag.open:.40}")
+            if sentence.text[begin:stop].strip():
+                (nest[-1].inner if nest else sentence.tags).append(tag)
+                nest.append(tag)
+    return outside
 
-    The partner of an open is its close, that of a close its open, that of all else itself.
-    """
-    found: list[Event] = []
-    partners: list[int] = []
+
+def _pairs(events: Sequence[Event]) -> dict[int, int]:
+    """The numbers of tags that open, each with that of the one that closes it; those with no such tag are left out."""
+    pairs: dict[int, int] = {}
     opened: list[int] = []
-
-    def close(name: str, raw: str) -> None:
-        partners.append(opened.pop())
-        partners[partners[-1]] = len(found)
-        found.append(Event("close", raw, name=name))
-
-    for event in events:
-        if event.kind != "close":
-            if event.kind == "open":
-                opened.append(len(found))
-                if len(opened) > DEEPEST:
-                    raise UserError(f"more than {DEEPEST} tags within each other, at {event.raw:.40}")
-            partners.append(len(found))
-            found.append(event)
-        elif event.name in (found[number].name for number in opened):
-            while (name := found[opened[-1]].name) != event.name:
-                close(name, f"</{name}>")
-            close(event.name, event.raw)
-    while opened:
-        name = found[opened[-1]].name
-        close(name, f"</{name}>")
-    return found, partners
+    for number, event in enumerate(events):
+        if event.kind == "open":
+            opened.append(number)
+        elif event.kind == "close":
+            same = [depth for depth, other in enumerate(opened) if events[other].name == event.name]
+            if same:
+                pairs[opened[same[-1]]] = number
+                del opened[same[-1] :]
+    return pairs
 
 
-class _Splitting:
-    """Running text to raw parts and sentences, in one walk over its events."""
+def _simple(events: Sequence[Event]) -> Iterator[Event]:
+    """The events, each with a text.
 
-    def __init__(self, events: Sequence[Event], language: str, escape: Escape):
-        self.parts: list[str | Sentence] = []
-        self._escape = escape
-        self._events, self._partners = balanced(
-            [
-                replace(each, text="") if each.kind == "kept" and len(each.text) > LONGEST_KEPT else each
-                for each in events
-            ]
-        )
-        self._places = list(accumulate((len(event.text) for event in self._events), initial=0))
-        self._text = "".join(event.text for event in self._events)
-        self._letters = list(accumulate((not character.isspace() for character in self._text), initial=0))
-        outside = "".join(len(event.text) * "0" if event.kind == "kept" else event.text for event in self._events)
-        spans = sentence_spans(outside, language)
-        self._spans = [span for span in spans if any(map(str.isalpha, outside[slice(*span)]))]
-        self._span = 0  # the sentence that we are in, or that comes next
-        self._nest: list[Mark] = []  # the marks that are open in it, the outermost holds all; empty: before it
-        self._breaks: list[tuple[int, str]] = []  # in it
-        self._shared: list[tuple[str, str]] = []  # open tags around parts of sentences: each has its own
-        self._walk()
-
-    def _start_and_end(self) -> tuple[int, int]:
-        return self._spans[self._span] if self._span < len(self._spans) else (len(self._text), len(self._text))
-
-    def _between_sentences(self, place: int) -> bool:
-        number = bisect_left(self._spans, (place, 0)) - 1
-        return number < 0 or self._spans[number][1] <= place
-
-    def _walk(self) -> None:
-        for number, (event, partner) in enumerate(zip(self._events, self._partners, strict=True)):
-            place = self._places[number]
-            holds_sentences = self._between_sentences(place) and self._between_sentences(self._places[partner])
-            if event.text:
-                self._take(event, place)
-            elif holds_sentences:
-                self.parts.append(event.raw)
-            elif event.kind == "open":
-                self._shared.append((event.raw, self._events[partner].raw))
-                if self._nest:
-                    self._open(*self._shared[-1], place)
-            elif event.kind == "close":
-                self._shared.pop()
-                if self._nest:
-                    self._nest.pop().end = self._letter(place)
-            else:
-                where, beside = self._letter(place), self._text[place - 1 : place + 1]
-                self._nest[-1].inner.append(Mark(event.kind, event.raw, where, where, "", *beside))
-
-    def _letter(self, place: int) -> int:
-        return self._letters[place] - self._letters[self._start_and_end()[0]]
-
-    def _open(self, raw: str, close: str, place: int) -> None:
-        mark = Mark("tag", raw, self._letter(place), 0, close)
-        self._nest[-1].inner.append(mark)
-        self._nest.append(mark)
-
-    def _take(self, event: Event, place: int) -> None:
-        """Text, which may end sentences and begin others."""
-        first, last = place, place + len(event.text)
-        while place < last:
-            start, end = self._start_and_end()
-            if not self._nest and (place < start or start == end):
-                stop = last if start == end else min(start, last)
-                whole = (place, stop) == (first, last)
-                raw = event.raw if whole else self._escape(self._text[place:stop])
-                if raw.strip():  # a number by itself is no sentence, but may be in a tag
-                    raw = "".join([*(tag for tag, _ in self._shared), raw, *(tag for _, tag in self._shared[::-1])])
-                self.parts.append(raw)
-            else:
-                if not self._nest:
-                    self._nest = [Mark("all", "", 0, 0)]
-                    for shared in self._shared:
-                        self._open(*shared, place)
-                stop = min(end, last)
-                if event.kind == "break":
-                    self._breaks.append((self._letter(place), event.raw))
-                elif event.kind == "kept":
-                    mark = Mark(event.kind, event.raw, self._letter(place), self._letter(stop))
-                    self._nest[-1].inner.append(mark)
-                if stop == end:
-                    self._end()
-            place = stop
-
-    def _end(self) -> None:
-        start, end = self._start_and_end()
-        for mark in self._nest:
-            mark.end = self._letter(end)
-        text = BLANKS.sub(" ", self._text[start:end])
-        self.parts.append(Sentence(text, self._nest[0], self._breaks, self._escape))
-        self._nest, self._breaks = [], []
-        self._span += 1
+    Tags without text between them, or without a partner, are kept; breaks side by side are one.
+    """
+    raw = "".join(event.raw for event in events)
+    names = (name for number in count() if (name := f"{{{number}}}") not in raw)
+    pairs = _pairs(events)
+    partners = pairs | {close: open for open, close in pairs.items()}
+    texts = list(accumulate((event.kind == "block" or event.text.strip() != "" for event in events), initial=0))
+    done = 0
+    for number, (kind, raw, text, name) in enumerate(events):
+        if number < done:
+            continue
+        done = number + 1
+        if kind in ("open", "close") and texts[number] == texts[partners.get(number, number)]:
+            done = partners.get(number, number) + 1
+            kind = "kept"
+        while kind == "break" and done < len(events) and events[done].kind == "break":
+            done += 1
+        text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
+        yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 
 
-class _Placing:
-    """Where the marks of a sentence go in its translation."""
-
-    def __init__(self, sentence: Sentence, translation: Translation):
-        self._text, self._escape, self._all = translation.text, sentence.escape, sentence.marks
-        self._words = [each.span() for each in WORD.finditer(self._text)]
-        self._weights = np.array([1.0 if self._text[start].isalnum() else 0.1 for start, _ in self._words])
-        if sentence.marks.inner:
-            self._attended = attended(sentence.text, translation.text, translation)
-        self._behind = ""
-        self._breaks = self._placed_breaks(sentence)
-
-    def written(self) -> str:
-        return self._written(self._all, 0, len(self._words), 0, len(self._text)) + self._behind
-
-    def _placed_breaks(self, sentence: Sentence) -> dict[int, tuple[int, str]]:
-        """Where lines end: at the same share of the text, before a word that begins no list or heading."""
-        found: dict[int, tuple[int, str]] = {}
-        free = [(len(letters_of(self._text[: each.start()])), each) for each in BEFORE_WORD.finditer(self._text)]
-        for place, raw in sentence.breaks:
-            wanted = place / sentence.marks.end * len(letters_of(self._text))
-            if free:
-                letters, best = min(free, key=lambda each: abs(each[0] - wanted))
-                free = [each for each in free if each[0] > letters]
-                found[best.start()] = best.end(), raw
-            elif "<" in raw:  # a tag is not lost where there are too few words
-                self._behind += raw
-        return found
-
-    def _written(self, mark: Mark, low: int, high: int, start: int, end: int) -> str:
-        """What is inside a mark that has the words from ``low`` to ``high``, and the text from ``start`` to ``end``."""
-        placed: list[tuple[int, int, Mark]] = []
-        for each in mark.inner:
-            first, last = self._words_of(each, mark, low, high, placed)
-            placed.append((first, last, each))
-        out = []
-        for first, last, each in sorted(placed, key=lambda one: one[:2]):
-            if first < last:
-                begin, stop = self._words[first][0], self._words[last - 1][1]
-            elif each.glued and low < first:
-                begin = stop = self._words[first - 1][1]
-            else:
-                begin = stop = end if first == high else self._words[first][0]
-            out.append(self._plain(start, begin))
-            if each.kind == "tag":
-                out.append(f"{each.raw}{self._written(each, first, last, begin, stop)}{each.close}")
-            elif first < last:
-                out += [each.raw, *(raw for place, (_, raw) in self._breaks.items() if begin <= place < stop)]
-            else:
-                before = " " if not each.glued and self._text[begin - 1 : begin].strip() else ""
-                behind = " " if each.behind.isspace() and self._text[begin : begin + 1].isalnum() else ""
-                out.append(f"{before}{each.raw}{behind}")
-            start = stop
-        return "".join([*out, self._plain(start, end)])
-
-    def _plain(self, start: int, end: int) -> str:
-        out = []
-        for place in sorted(self._breaks):
-            if start <= place < end:
-                out += [self._escape(self._text[start:place]), self._breaks[place][1]]
-                start = self._breaks[place][0]
-        return "".join([*out, self._escape(self._text[start:end])])
-
-    def _words_of(
-        self, mark: Mark, outer: Mark, low: int, high: int, placed: Sequence[tuple[int, int, Mark]]
-    ) -> tuple[int, int]:
-        """The first word of a mark and the one behind its last: those that attend to its words, and no sibling's."""
-        taken = {word for first, last, _ in placed for word in range(first, last)}
-        if mark.start < mark.end:
-            if (mark.start, mark.end) == (outer.start, outer.end) and not taken and mark.kind == "tag":
-                return low, high
-            inside = self._attended[:, mark.end] - self._attended[:, mark.start]
-            free = [word for word in range(low, high) if word not in taken]
-            found = _best_run((inside - 0.5) * self._weights, free)
-            if found is None and free and mark.kind == "tag":
-                best = max(free, key=lambda word: float(inside[word]))
-                found = best, best + 1
-            if found is not None:
-                return found
-        left = 2 * self._attended[:, mark.start] - 1  # above 0: the word belongs before the mark
-        room = [place for place in range(low, high + 1) if mark.glued or self._has_room(place)]
-        places = [place for place in room if not {place - 1, place} <= taken]
-        best = max(places or [high], key=lambda place: float(left[low:place].sum() - left[place:high].sum()))
-        return best, best
-
-    def _has_room(self, place: int) -> bool:
-        """Whether white space stands before a word, or nothing."""
-        return place in (0, len(self._words)) or self._words[place - 1][1] < self._words[place][0]
-
-
-def _best_run(gains: np.ndarray, words: Sequence[int]) -> tuple[int, int] | None:
-    """The run of neighbours among these words with the largest sum of gains; None if none gains."""
-    best, found, total, start = 0.0, None, 0.0, 0
+def _best_run(gains: np.ndarray, words: Sequence[int]) -> list[int]:
+    """The run of neighbours among these words with the largest sum of gains; empty if none gains."""
+    best, found, total, start = 0.0, list[int](), 0.0, 0
     before = -2
     for word in words:
         if total <= 0 or word != before + 1:
             total, start = 0.0, word
         total += float(gains[word])
         if total > best:
-            best, found = total, (start, word + 1)
+            best, found = total, list(range(start, word + 1))
         before = word
     return found

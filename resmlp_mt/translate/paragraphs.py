@@ -1,35 +1,39 @@
-"""Running text: its sentences are translated; line ends, blank lines and indentation come back as they were."""
+"""Plain text and subtitles: line ends, blank lines, indentation and times come back as they were."""
 
 import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.marks import Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 BREAK = re.compile(r"([^\S\n]*\n\s*)")
 NARROWEST = 40  # characters of a paragraph's longest line, where its lines may have been ended within sentences
+TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
+CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
+BEFORE_TEXT = re.compile(r"(\s*[-–—]\s*(?=\S))?(\{\\[^{}]*\})*")  # a dash before what another says, settings of layout
 
 
-class Paragraphs(Parts):
-    """Plain text. A sentence ends with its line, unless its paragraph is wrapped."""
+def text_events(text: str) -> list[Event]:
+    """Text and the line ends in it."""
+    parts = [part for part in BREAK.split(text) if part]
+    return [Event("break", part, " ") if "\n" in part else Event("text", part, part) for part in parts]
 
-    def __init__(self, text: str, language: str = "en"):
-        super().__init__()
-        paragraph: list[str] = []
-        for line in [*LINE.findall(text), ""]:
-            if line.strip():
-                paragraph.append(line)
-                continue
-            goes_on = [*_goes_on([each.strip() for each in paragraph]), False]
-            running = ""
-            for each, more in zip(paragraph, goes_on, strict=False):
-                running += each
-                if not more:
-                    self.add(text_events(running), language)
-                    running = ""
-            self.parts.append(line)
-            paragraph = []
+
+def add_text(document: Parts, text: str) -> None:
+    """A sentence ends with its line, unless its paragraph is wrapped."""
+    events: list[Event] = []
+    paragraph: list[str] = []
+    for line in [*LINE.findall(text), ""]:
+        if line.strip():
+            paragraph.append(line)
+            continue
+        for each, goes_on in zip(paragraph, [*_goes_on(list(map(str.strip, paragraph))), False], strict=False):
+            events += [*text_events(each), *([] if goes_on else [Event("block", "")])]
+        events.append(Event("block", line))
+        paragraph = []
+    document.add(events)
 
 
 def _goes_on(lines: Sequence[str]) -> list[bool]:
@@ -40,7 +44,36 @@ def _goes_on(lines: Sequence[str]) -> list[bool]:
     return [width >= NARROWEST and (wrapped or following[0].islower()) for following in lines[1:]]
 
 
-def text_events(text: str) -> list[Event]:
-    """Text and the line ends in it."""
-    parts = [part for part in BREAK.split(text) if part]
-    return [Event("break", part, " ") if "\n" in part else Event("text", part, part) for part in parts]
+def add_subtitles(document: Parts, text: str) -> None:
+    """A file of SubRip (.srt). A sentence may go over the lines of a cue, not from one cue to the next."""
+    lines = LINE.findall(text)
+    events: list[Event] = []
+    expected = "number"
+    for number, line in enumerate([*lines, ""], 1):
+        content = line.strip("\ufeff \t\r\n")
+        if expected == "times":
+            if not TIMES.match(line):
+                raise UserError(f"line {number}: is not times such as 00:00:01,000 --> 00:00:02,500")
+            expected = "text"
+        elif expected == "text" and content:
+            before = (BEFORE_TEXT.match(line) or [""])[0]
+            events += [Event("block", before)] if before else []
+            events += _cue_events(line.removeprefix(before))
+            continue
+        else:
+            if content and not content.isdecimal():
+                raise UserError(f"line {number}: is not the number of a subtitle, which follows an empty line")
+            expected = "times" if content else "number"
+        events.append(Event("block", line))
+    document.add(events)
+
+
+def _cue_events(line: str) -> list[Event]:
+    events: list[Event] = []
+    for part in CUE_TAG.split(line):
+        if not CUE_TAG.fullmatch(part):
+            events += text_events(part)
+        else:
+            kind = "kept" if part[0] == "{" else "close" if part[1] == "/" else "open"
+            events.append(Event(kind, part, name="".join(re.findall(r"\w+", part)[:1])))
+    return events

@@ -24,7 +24,7 @@ from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
 from resmlp_mt.translate.shortlist import read_shortlist
-from resmlp_mt.translate.words import links, token_starts, word_alignment, word_numbers, word_scores
+from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
 
 SENTENCE_ENDS = ".!?…;:"
 
@@ -218,14 +218,13 @@ class Translator:
         target = [self.tokenizer.target[number] for part in parts for number in part.tokens]
         running = self.tokenizer.running_text(target)
         if text.kept:
-            starts = token_starts(source, text.masked, subwords)
-            with_masks = placed(target, source, starts, text.masked, alignment, subwords, prefix)
+            with_masks = placed(target, source, text.masked, alignment, subwords, prefix)
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
         final = restored(running, text.kept)
-        words, links_of_words = word_numbers(target, running, subwords), None
+        words, links_of_words = word_numbers(target, running), None
         if options.alignment and alignment is not None:
-            source_words = word_numbers(source, text.masked, subwords)
-            links_of_words = links(word_alignment(alignment, source_words, words, (text.masked, running)))
+            both = text.masked.split(), running.split()
+            links_of_words = links(word_alignment(alignment, word_numbers(source, text.masked), words, both))
         return Translation(
             final,
             total / max(1, sum(lengths)) ** penalty,

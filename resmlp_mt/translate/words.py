@@ -3,47 +3,49 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
-from resmlp_mt.text.subwords import WORD_START, joined
+from resmlp_mt.text.subwords import WORD_START
 
 AHEAD = 10  # characters of running text that may have no token: what treating the text has dropped
 
 
-def word_numbers(pieces: Sequence[str], text: str, subwords: str) -> list[int]:
-    """Of each subword the word of ``text.split()`` in which it stands, counted from 0."""
-    words = [word.start() for word in re.finditer(r"\S+", text)]
-    return [max(0, bisect_right(words, start) - 1) for start in token_starts(pieces, text, subwords)]
+def word_numbers(pieces: Sequence[str], text: str, word: re.Pattern[str] = re.compile(r"\S+")) -> list[int]:
+    """Of each subword the word of running text in which it stands, counted from 0."""
+    words = [each.start() for each in word.finditer(text)]
+    return [max(0, bisect_right(words, start) - 1) for start in piece_starts(pieces, text)]
 
 
-def token_starts(pieces: Sequence[str], text: str, subwords: str) -> list[int]:
-    """Of each subword where its token begins in running text.
+def piece_starts(pieces: Sequence[str], text: str) -> list[int]:
+    """Of each subword where it begins in running text.
 
     A token that the text does not have (a quote that was made plain) stands behind the token before it.
     """
     starts: list[int] = []
     at, guess, reach = 0, 0, AHEAD
-    for token in _tokens(pieces, subwords):
-        spelled = joined(" ".join(token), subwords)
-        found = text.find(spelled, at, at + len(spelled) + reach)
-        if found < 0:
+    for token in _tokens(pieces):
+        spelled = "".join(token)
+        first = text.find(spelled, at, at + len(spelled) + reach)
+        if first < 0:
             first = guess + len(text[guess:]) - len(text[guess:].lstrip())
-            guess, reach = first + len(spelled), reach + len(spelled)
+            reach += len(spelled)
         else:
-            first, at, reach = found, found + len(spelled), AHEAD
-            guess = at
-        starts += len(token) * [first]
+            at, reach = first + len(spelled), AHEAD
+        guess = first + len(spelled)
+        starts += accumulate(map(len, token[:-1]), initial=first)
     return starts
 
 
-def _tokens(pieces: Sequence[str], subwords: str) -> list[list[str]]:
-    """The subwords of each token, as the tokenizer had them."""
+def _tokens(pieces: Sequence[str]) -> list[list[str]]:
+    """The subwords of each token, without their marks."""
     tokens: list[list[str]] = []
-    whole = True
+    is_sentencepiece = any(piece.startswith(WORD_START) for piece in pieces)
+    goes_on = False
     for piece in pieces:
-        if whole if subwords == "bpe" else not tokens or piece.startswith(WORD_START):
+        if not tokens or (piece.startswith(WORD_START) if is_sentencepiece else not goes_on):
             tokens.append([])
-        tokens[-1].append(piece)
-        whole = not piece.endswith("@@")
+        tokens[-1].append(piece.removesuffix("@@").replace(WORD_START, ""))
+        goes_on = piece.endswith("@@")
     return tokens
 
 
@@ -57,20 +59,24 @@ def word_scores(text: str, numbers: Sequence[int], scores: Sequence[float]) -> l
 
 
 def word_alignment(
-    alignment: Sequence[Sequence[float]], source: Sequence[int], target: Sequence[int], texts: tuple[str, str]
+    alignment: Sequence[Sequence[float]],
+    source: Sequence[int],
+    target: Sequence[int],
+    words: tuple[Sequence[str], Sequence[str]],
 ) -> list[list[float]]:
     """An alignment of subwords made one of words: the weights of a word's subwords are added, of its rows the mean.
 
     Args:
         alignment: T x S+1, as that of ``Translation``
         source, target: the ``word_numbers`` of both sides, S and T
-        texts: both; a word that has no subword (an entity that was kept) attends to its like
+        words: of both; one that has no subword (an entity that was kept) attends to its like
     """
-    words, found = (text.split() for text in texts)
-    width = len(words) + 1  # the last column is </s>
-    rows = [
-        [float(number not in target and like[0] in word) for word in words] + [0.0] for number, like in enumerate(found)
-    ]
+    words_of_source, found = words
+    width = len(words_of_source) + 1  # the last column is </s>
+    rows = [width * [0.0] for _ in found]
+    for number, like in enumerate(found):
+        if number not in target and not like[0].isalnum():
+            rows[number] = [float(like[0] in word) for word in words_of_source] + [0.0]
     for number, weights in zip(target, alignment, strict=True):
         share = 1 / target.count(number) if found else 0.0
         for column, weight in zip([*source, width - 1], weights, strict=True):

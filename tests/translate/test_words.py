@@ -18,7 +18,7 @@ from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_
     ],
 )
 def test_words_of_subwords(text, pieces, subwords, expected):
-    assert word_numbers(pieces.split(), text, subwords) == expected
+    assert word_numbers(pieces.split(), text) == expected
 
 
 def test_links_of_subwords_and_of_words():
@@ -33,12 +33,12 @@ def test_links_of_subwords_and_of_words():
     ]
     assert links(matrix) == [(0, 0), (0, 1), (0, 2), (3, 3)]
     texts = "A hen sings.", "Ein Huhn singt."
-    numbers = word_numbers(source, texts[0], "bpe"), word_numbers(target, texts[1], "bpe")
-    words = word_alignment(matrix, *numbers, texts)
+    numbers = word_numbers(source, texts[0]), word_numbers(target, texts[1])
+    words = word_alignment(matrix, *numbers, (texts[0].split(), texts[1].split()))
     expected = [[0.8, 0.1, 0.1, 0.0], [0.35, 0.6, 0.05, 0.0], [0.0, 0.0, 0.6, 0.4]]
     assert words == [pytest.approx(row) for row in expected]
     assert links(words) == [(0, 0), (1, 1), (2, 2)]
-    assert links([]) == links(word_alignment([], [0], [], ("A", ""))) == []
+    assert links([]) == links(word_alignment([], [0], [], (["A"], []))) == []
     assert word_scores("Ein Huhn", [0, 1, 1], [-1.0, -0.5, -0.25]) == [("Ein", -1.0), ("Huhn", -0.75)]
 
 
