@@ -9,7 +9,6 @@ not ("wrong"); and the reference's first words are a prefix. All translations ar
 """
 
 import argparse
-import json
 import re
 import shlex
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_lines, write_json
+from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab.machine import commit, describe, now
 from resmlp_mt.score.scoring import detokenized_scores
 
@@ -92,19 +92,17 @@ def main() -> None:
         "a wrong word avoided": (wrong, singly("avoid", wrong), lacks),
         "a prefix": (begin, singly("prefix", begin), str.startswith),
     }
-    results = {}
+    rows = {}
     for name, (asked, found, right) in {"plain": ([], plain, obeys), **tests}.items():
         pairs = [(text, value) for text, value in zip(found, asked, strict=False) if value]
+        obeyed = f"{100 * sum(right(*pair) for pair in pairs) / len(pairs):.1f}%" if pairs else ""
         scores = detokenized_scores(found, references, language)
-        results[name] = {
-            "sentences": len(pairs),
-            "obeyed %": round(100 * sum(right(*pair) for pair in pairs) / len(pairs), 2) if pairs else None,
-            **{metric: round(each["score"], 2) for metric, each in scores.items()},
-        }
+        rows[name] = [f"{len(pairs):,}", obeyed, *(f"{each['score']:.2f}" for each in scores.values())]
     made = {"command": shlex.join(["python", *sys.argv]), "commit": commit(), "date": now(), "machine": describe()}
+    columns = ["asked of sentences", "obeyed", "sacreBLEU", "chrF2"]
     if args.json:
-        write_json(args.json, {**made, "refused": refused, "results": results})
-    print(json.dumps(results, indent=1))
+        write_json(args.json, {"constraints": {**made, "refused": refused, "columns": columns, "rows": rows}})
+    print(text_table([["", *columns], *([name, *cells] for name, cells in rows.items())]))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def test_all_is_obeyed(tmp_path, monkeypatch):
     files = [str(tmp_path / name) for name in ("source", "reference", "results.json")]
     monkeypatch.setattr("sys.argv", ["constraints.py", str(folder), *files[:2], "--json", files[2]])
     script.main()
-    results = json.loads((tmp_path / "results.json").read_text())["results"]
-    assert {name for name, each in results.items() if each["sentences"]} >= {"a new term", "a prefix", "a word avoided"}
-    assert {each["obeyed %"] for each in results.values()} <= {100.0, None}
-    assert all(0 <= each["sacrebleu"] <= 100 for each in results.values())
+    rows = json.loads((tmp_path / "results.json").read_text())["constraints"]["rows"]
+    assert {name for name, (asked, *_) in rows.items() if asked != "0"} >= {"a new term", "a prefix", "a word avoided"}
+    assert {obeyed for _, obeyed, *_ in rows.values()} <= {"100.0%", ""}
+    assert all(0 <= float(score) <= 100 for _, _, *scores in rows.values() for score in scores)
