@@ -29,7 +29,9 @@ def main() -> None:
         parser.error(f"--out {args.out}: is there already: choose another name")
     model: Any = AutoModelForSeq2SeqLM.from_pretrained(args.folder, trust_remote_code=True)
     tokenizer: Any = AutoTokenizer.from_pretrained(args.folder, trust_remote_code=True)
-    sources, targets = (path.read_text(encoding="utf-8").splitlines() for path in args.train)
+    sources, targets = ([line.strip() for line in path.open(encoding="utf-8")] for path in args.train)
+    if len(sources) != len(targets):
+        parser.error(f"--train: {len(sources):,} lines beside {len(targets):,}: give files of the same lines")
     pairs = [tokenizer(source, text_target=target) for source, target in zip(sources, targets, strict=True)]
     positions = model.config.model.encoder.positions, model.config.model.decoder.positions
     fitting = [p for p in pairs if len(p["input_ids"]) <= positions[0] and len(p["labels"]) <= positions[1]]
