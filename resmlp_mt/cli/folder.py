@@ -96,9 +96,9 @@ def _translate(args: argparse.Namespace) -> None:
     also = {"scores": args.scores, "json": args.json, "alignments": args.alignments is not None, "check": args.check}
     work = TranslationJob(folder, checksum(folder), name, options, engine, **also)
     progress = Progress("translate", lines_in(args.input), "sentences")
-    with working(args.jobs, args.cluster) as workers, progress as told:
+    with working(args.jobs, args.cluster) as workers, progress:
         mapped = partial(ordered_map, workers=workers)
-        translate_file(work, args.input, args.output, args.resume, mapped, told.add, args.alignments)
+        translate_file(work, args.input, args.output, args.resume, mapped, progress.add, args.alignments)
 
 
 def _translate_document(args: argparse.Namespace, options: Options, engine: EngineOptions) -> None:
@@ -115,8 +115,8 @@ def _translate_document(args: argparse.Namespace, options: Options, engine: Engi
     check_documents(source, target)
     read_document(source)
     translator = Translator(args.folder, **asdict(engine))
-    with Progress("translate", None, "sentences") as told:
-        translate_document(translator, source, target, options, told.add)
+    with Progress("translate", None, "sentences") as progress:
+        translate_document(translator, source, target, options, progress.add)
 
 
 def shortlist() -> argparse.ArgumentParser:

@@ -23,7 +23,7 @@ class Progress(AbstractContextManager):
         self.pairs = 0
         self.dropped: Counter[str] = Counter()
         self._name, self._total, self._unit = name, total, unit
-        self._begun = self._told = time.monotonic()
+        self._begun = self._shown = time.monotonic()
         self._stream = sys.stderr  # kept: sys.stderr may be redirected while a library works; None: closed by the shell
         self._bar = tqdm(desc=name, total=total, unit=f" {unit}", disable=not (self._stream and self._stream.isatty()))
 
@@ -38,13 +38,13 @@ class Progress(AbstractContextManager):
         self._bar.set_postfix_str(why, refresh=False)
         self._bar.update(pairs)
         now = time.monotonic()
-        if self._bar.disable and now - self._told >= PAUSE:
-            self._told, seconds = now, now - self._begun
+        if self._bar.disable and now - self._shown >= PAUSE:
+            self._shown, seconds = now, now - self._begun
             rate = self.pairs / seconds
             of = f" of {self._total:,}" if self._total else ""
             counted = f"{self.pairs:,}{of} {self._unit}, {rate:,.{int(rate < 100)}f} {self._unit}/s"
-            told = ", ".join(filter(None, [counted, why])) if self.pairs else f"{seconds:,.0f} s so far"
-            print(f"{self._name}: {told}", file=self._stream, flush=True)
+            text = ", ".join(filter(None, [counted, why])) if self.pairs else f"{seconds:,.0f} s so far"
+            print(f"{self._name}: {text}", file=self._stream, flush=True)
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the items of a stream, each counted as one pair."""

@@ -106,13 +106,13 @@ class PublicFile:
 
 def _download(url: str, part: Path) -> str | None:
     """Bring what is missing; returns why that is impossible, if it is. What breaks off is asked for again."""
-    told = ["--progress-bar"] if sys.stderr and sys.stderr.isatty() else ["--silent"]
+    display = ["--progress-bar"] if sys.stderr and sys.stderr.isatty() else ["--silent"]
     tries = ["--retry", str(RETRIES), "--write-out", "%{http_code} %{errormsg}"]
     while True:
         before = _size(part)
         try:
             done = subprocess.run(
-                [*CURL, *told, *tries, "--output", part, url],
+                [*CURL, *display, *tries, "--output", part, url],
                 stdout=subprocess.PIPE,
                 text=True,
                 preexec_fn=end_with_parent,  # two curls would write into one file

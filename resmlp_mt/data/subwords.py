@@ -148,12 +148,12 @@ def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int, progr
         try:
             for line in process.stderr:
                 try:
-                    told = json.loads(line)
+                    stage = json.loads(line)
                 except ValueError:
                     complaint = line.decode(errors="replace").strip() or complaint
                 else:
-                    if told["stage"] == "Compute merges":
-                        progress.add(told["current"] - progress.pairs)
+                    if stage["stage"] == "Compute merges":
+                        progress.add(stage["current"] - progress.pairs)
         except BaseException:
             process.kill()
             raise

@@ -110,8 +110,8 @@ def load_parts(path: PathLike) -> dict[str, Any]:
     except Exception as error:  # a broken file raises nearly anything, other OSErrors too
         message = str(error).strip().rpartition("WeightsUnpickler error: ")[2]
         reason = message.split("\n")[0].split(". ")[0] or type(error).__name__
-        told = f"truncated, or not a checkpoint ({reason}): copy or train it again"
-        raise UserError(one_line(f"{path}: not loaded: {told}")) from error
+        problem = f"truncated, or not a checkpoint ({reason}): copy or train it again"
+        raise UserError(one_line(f"{path}: not loaded: {problem}")) from error
 
 
 def one_line(message: object) -> str:

@@ -266,6 +266,6 @@ def check_memory(sizes: ModelConfig) -> None:
     needs = sum(4 * times * each.numel() for mixing, times in mixings if mixing for each in mixing.parameters())
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     given = f"--max-source-positions {sizes.encoder.positions}, --max-target-positions {sizes.decoder.positions}"
-    told = f"A needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB"
+    problem = f"A needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB"
     if 2 * needs > has:  # a training has gradients beside them, generation what it loads them from
-        raise UserError(f"{given}: {told}: lower them")
+        raise UserError(f"{given}: {problem}: lower them")

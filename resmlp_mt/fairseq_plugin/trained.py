@@ -152,8 +152,8 @@ def load(paths: Sequence[PathLike], data: PathLike) -> Trained:
     """Load a checkpoint, or the average of several, with the dictionaries of the folder ``data`` and of no other."""
     path = paths[-1]
     state = load_checkpoint(path) if len(paths) == 1 else average_checkpoints(paths)
-    told = options_of(state, "task")
-    task = Namespace(data=os.fspath(data), source_lang=told.get("source_lang"), target_lang=told.get("target_lang"))
+    saved = options_of(state, "task")
+    task = Namespace(data=os.fspath(data), source_lang=saved.get("source_lang"), target_lang=saved.get("target_lang"))
     complete_languages(task)
     languages = task.source_lang, task.target_lang
     if None in languages:

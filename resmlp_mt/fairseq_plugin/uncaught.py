@@ -45,9 +45,9 @@ def explanation(error: BaseException) -> str | None:
         _, mark, message = str(error).rpartition(f"{UserError.__module__}.{UserError.__name__}: ")
         return message.strip() if mark else None
     text = " ".join(str(error).split())
-    for kind, pattern, told in MISTAKES:
+    for kind, pattern, advice in MISTAKES:
         if isinstance(error, kind) and re.search(pattern, text):
-            return told.format(text=f"{text:.500}")
+            return advice.format(text=f"{text:.500}")
     return None
 
 

@@ -36,10 +36,10 @@ def commit() -> str:
     """The checkout's, or ``unknown`` where there is none, or no git."""
     command = ["git", "describe", "--always", "--dirty"]
     try:
-        told = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     except OSError:
         return "unknown"
-    return told.stdout.strip() or "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def describe(

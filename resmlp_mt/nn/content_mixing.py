@@ -102,7 +102,8 @@ class Synthesizer(SoftmaxMixing):
     def scores(self, own: Tensor, memory: Memory) -> Tensor:
         end = memory.positions
         dense = torch.relu(own) @ self.dense[..., :end]
-        return torch.lerp(dense, self.weight[:, end - own.size(2) : end, :end], torch.sigmoid(self.share))
+        learned = self.weight[:, end - own.size(2) : end, :end]
+        return dense + torch.sigmoid(self.share) * (learned - dense)
 
 
 class SelfAttention(SoftmaxMixing):

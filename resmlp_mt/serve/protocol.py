@@ -42,13 +42,13 @@ class Request(BaseModel):
         documents = [document_of(text, self.format, language) for text in self.texts]
 
         def answer(found: list[list[list[Translation]]]) -> bytes:
-            told = []
+            translated = []
             for document, sentences in zip(documents, found, strict=True):
                 text = document.joined([best for best, *_ in sentences])
                 pairs = zip(document.sentences, sentences, strict=True)
                 results = [Sentence(source=source, **dict(_result(each))) for source, each in pairs]
-                told.append(TranslatedDocument(text=text, sentences=results))
-            return _body(DocumentsAnswer(documents=told))
+                translated.append(TranslatedDocument(text=text, sentences=results))
+            return _body(DocumentsAnswer(documents=translated))
 
         return job_of(documents, options, answer)
 
@@ -67,8 +67,8 @@ def request_model(limits: Limits) -> type[Request]:
     }
     names = TypedDict("RequestOptions", options, total=False)  # type: ignore[misc]
     names.__pydantic_config__ = CLOSED  # type: ignore[attr-defined]
-    told = f"{limits.max_characters} characters in all, and one more a text. More: status 413."
-    texts: Any = (list[str], Field(description=told))
+    limit = f"{limits.max_characters} characters in all, and one more a text. More: status 413."
+    texts: Any = (list[str], Field(description=limit))
     return create_model("TranslateRequest", __base__=Request, texts=texts, options=(names, {}))
 
 

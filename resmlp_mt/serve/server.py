@@ -83,7 +83,7 @@ class Service:
             Route("/detect", self._detect, methods=["POST"]),
             Route("/frontend/settings", self._settings, methods=["GET"]),
         ]
-        handlers: Any = {HTTPException: _told, UserError: _told, ValidationError: _told, Exception: _told}
+        handlers: Any = {HTTPException: _error, UserError: _error, ValidationError: _error, Exception: _error}
         shared = Middleware(
             CORSMiddleware,
             allow_origins=self._access.origins,
@@ -229,7 +229,7 @@ def _refused(status: int, problem: str, headers: Any = None) -> JSONResponse:
     return JSONResponse({"error": " ".join(problem.split())}, status, headers)
 
 
-async def _told(request: HTTPRequest, error: Exception) -> Response:
+async def _error(request: HTTPRequest, error: Exception) -> Response:
     """An exception as one line of JSON. Starlette passes on those that are nobody's mistake, for the server's log."""
     if isinstance(error, HTTPException):
         return _refused(error.status_code, error.detail, error.headers)

@@ -41,9 +41,9 @@ def translate_text(translator: Translator, text: str, format: str = "text", **op
 
 
 def translations_of(
-    translator: Translator, document: Parts, options: Options, told: Callable[[int], None] = lambda _: None
+    translator: Translator, document: Parts, options: Options, progress: Callable[[int], None] = lambda _: None
 ) -> list[Translation]:
-    """Those of a document's sentences; ``told`` is called with the numbers of those that are done."""
+    """Those of a document's sentences; ``progress`` is called with the numbers of those that are done."""
     if options.n_best > 1:
         raise UserError(f"n_best {options.n_best}: a document has one translation")
     sentences = document.sentences
@@ -56,7 +56,7 @@ def translations_of(
             encoded = [_encoded(translator, sentences[number], options) for number in window]
             best = [each[0] for each in translator.translate_encoded(encoded, wanted)]
             found.update(zip(window, best, strict=True))
-            told(len(window))
+            progress(len(window))
     return [found[number] for number in range(len(sentences))]
 
 
@@ -90,13 +90,13 @@ def check_documents(source: Path, target: Path) -> str:
 
 
 def translate_document(
-    translator: Translator, source: Path, target: Path, options: Options, told: Callable[[int], None]
+    translator: Translator, source: Path, target: Path, options: Options, progress: Callable[[int], None]
 ) -> None:
     """Translate a file; the other one appears whole or not at all."""
     text, format = read_document(source), check_documents(source, target)
     try:
         document = document_of(text, format, translator.tokenizer.settings.source_language)
-        found = translations_of(translator, document, options, told)
+        found = translations_of(translator, document, options, progress)
     except UserError as error:
         raise UserError(f"{source}: {error}") from error
     with atomic_write(target) as file:

@@ -77,13 +77,13 @@ class LineTranslator:
                 raise UserError(f"{work.name}:{place}: {problem}") from error
         options = replace(work.options, alignment=work.options.alignment or work.alignments)
         found = self._translator.translate_encoded(encoded, options)
-        told = []
+        problems = []
         pairs = zip(encoded, found, strict=True) if work.check else ()
         for place, (text, (best, *_)) in enumerate(pairs, start=window.first):
             for what, numbers in zip(("missing", "new"), check_numbers(text.text, best.text), strict=True):
                 if numbers:
-                    told.append(f"{work.name}:{place}: {what}: {' '.join(numbers)}")
-        return "".join(f"{row}\n" for translations in found for row in self._rows(translations)).encode(), told
+                    problems.append(f"{work.name}:{place}: {what}: {' '.join(numbers)}")
+        return "".join(f"{row}\n" for translations in found for row in self._rows(translations)).encode(), problems
 
     def _rows(self, translations: list[Any]) -> Iterator[str]:
         if self._work.json:
@@ -165,8 +165,9 @@ class GrowingFile:
         for _, line in zip(range(self.lines), lines, strict=False):  # in this order: no line more is read
             self._input.update(line + b"\n")
         if self.lines and self._input.hexdigest() != self._record.values["input"]:
-            told = f"its first {self.lines:,} lines are not those that {self._partial} was made of"
-            raise UserError(f"{name}: {told}: give the same input, or remove that file and {self._partial.name}.json")
+            problem = f"its first {self.lines:,} lines are not those that {self._partial} was made of"
+            advice = f"give the same input, or remove that file and {self._partial.name}.json"
+            raise UserError(f"{name}: {problem}: {advice}")
 
     def add(self, window: Window, output: bytes) -> None:
         """Write the output of some more lines, and then that they are done."""
@@ -240,14 +241,14 @@ def translate_file(
                 pending.append(window)
                 yield window
 
-        for translated, told in mapped(partial(LineTranslator, work), remembered()):
+        for translated, problems in mapped(partial(LineTranslator, work), remembered()):
             window = pending.pop(0)
             if output is not None:
                 output.add(window, translated)
             else:
                 sys.stdout.buffer.write(translated)
                 sys.stdout.flush()
-            for line in told:
+            for line in problems:
                 print(line, file=sys.stderr)
             done(len(window.lines))
 

@@ -71,8 +71,8 @@ def _reading(path: Path) -> Iterator[Path]:
     try:
         yield path
     except OSError as error:  # safetensors' have no strerror
-        told = f"cannot be read: {error.strerror or error}"
-        raise UserError(f"{error.filename or path}: {told}: {AGAIN}") from error
+        problem = f"cannot be read: {error.strerror or error}"
+        raise UserError(f"{error.filename or path}: {problem}: {AGAIN}") from error
     except (SafetensorError, ValueError, RuntimeError, KeyError, ArithmeticError, AssertionError) as error:
         raise UserError(f"{path}: {' '.join(str(error).split())[:300]}: {AGAIN}") from error
 

@@ -150,8 +150,8 @@ class Translator:
             raise UserError(str(error)) from error
         most = self.model.encoder.limit - 1
         if len(pieces) > most and too_long == "error":
-            told = "split the text, or choose too_long split or truncate"
-            raise UserError(f"{len(pieces)} tokens, but the model takes {most}: {told}")
+            advice = "split the text, or choose too_long split or truncate"
+            raise UserError(f"{len(pieces)} tokens, but the model takes {most}: {advice}")
         if too_long == "truncate":
             pieces = pieces[:most]
         parts = list(split(pieces, most, self.tokenizer.settings.subwords)) if pieces else []
@@ -194,9 +194,9 @@ class Translator:
             searched = search(self._searched, source, END, how, candidates, constraints)
             for number, hypotheses in zip(batch, searched, strict=True):
                 if len(hypotheses) < options.n_best:
-                    told = f"a text has only {len(hypotheses)} translations of so few tokens"
+                    problem = f"a text has only {len(hypotheses)} translations of so few tokens"
                     advice = "give a smaller n_best, a larger max_len_b, or less that is forced or avoided"
-                    raise UserError(f"n_best {options.n_best}: {told}: {advice}")
+                    raise UserError(f"n_best {options.n_best}: {problem}: {advice}")
                 found[number] = hypotheses[: options.n_best]
         if options.alignment and options.alignment_by == "omission":
             for part, best in zip(parts, found, strict=True):

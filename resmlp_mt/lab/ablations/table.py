@@ -56,13 +56,13 @@ class Difference:
     high: float | None = None
 
     @property
-    def told(self) -> bool:
+    def significant(self) -> bool:
         """Whether zero is outside of the interval."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     def __str__(self) -> str:
         interval = "" if self.low is None else f" [{self.low:+.2f}, {self.high:+.2f}]"
-        return f"{self.mean:+.2f}{interval}{'**' if self.told else ''}"
+        return f"{self.mean:+.2f}{interval}{'**' if self.significant else ''}"
 
 
 def difference(row: Sequence[float], baseline: Sequence[float]) -> Difference:
@@ -210,7 +210,7 @@ class Table:
         for row in self.figures:
             name = f"{row.name} with seed {row.seed}" if self.seeds else row.name
             circumstances.setdefault(facts(row.trained), []).append(name)
-        parts += [f"Trained ({', '.join(names)}): {told}." for told, names in circumstances.items()]
+        parts += [f"Trained ({', '.join(names)}): {how}." for how, names in circumstances.items()]
         parts.append(f"{facts(self.about)}.")
         parts += [f"![{self.title}]({picture})" for picture in pictures]
         return "\n\n".join(parts) + "\n"
@@ -273,11 +273,11 @@ def figure_of(table: Table) -> Any:
     rows = table.rows
     figure = drawing.new_figure(12, 1.7 + 0.36 * len(rows))
     score, perplexity, speed = figure.subplots(1, 3, sharey=True)
-    told = "small: each seed; whiskers: standard deviation" if table.seeds else ""
+    note = "small: each seed; whiskers: standard deviation" if table.seeds else ""
     _dots(score, table, "sacrebleu", "{:.1f}")
-    score.set_xlabel(f"sacreBLEU, higher is better\n{told or 'whiskers: 95 % interval (bootstrap)'}")
+    score.set_xlabel(f"sacreBLEU, higher is better\n{note or 'whiskers: 95 % interval (bootstrap)'}")
     _dots(perplexity, table, "perplexity", "{:.2f}")
-    perplexity.set_xlabel(f"validation perplexity, lower is better\n{told}")
+    perplexity.set_xlabel(f"validation perplexity, lower is better\n{note}")
     words = [statistics.fmean(each.training.words_per_second for each in row) for row in rows.values()]
     bars = speed.barh(range(len(rows)), words, color=[*map(_color, rows)], height=0.5)
     speed.bar_label(bars, [f"{value:,.0f}" for value in words], padding=3, fontsize="small", bbox=_PLAIN)

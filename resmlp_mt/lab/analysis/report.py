@@ -78,8 +78,8 @@ def used_of(readings: Sequence[Reading], length: int | None) -> matrices.UsedPar
     if length is not None:
         lengths = {mixing.side: min(length, mixing.length) for mixing in last.mixings}
         return matrices.UsedPart(lengths, "as given by --length")
-    told = [reading.used for reading in readings if reading.used.how == matrices.BY_GRADIENT]
-    return told[-1] if told else last.used
+    by_gradient = [reading.used for reading in readings if reading.used.how == matrices.BY_GRADIENT]
+    return by_gradient[-1] if by_gradient else last.used
 
 
 class Report:

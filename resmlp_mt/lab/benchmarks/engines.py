@@ -43,10 +43,10 @@ class CTranslate2Engine:
 
     def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
         """The last subword of a translation whose length is given is a word instead of ``</s>``."""
-        told = {}
+        lengths = {}
         if length is not None:
-            told = {"min_decoding_length": length, "max_decoding_length": length, "max_batch_size": 0}
-        results = self._translator.translate_batch(sentences, **{**self._options, **told})
+            lengths = {"min_decoding_length": length, "max_decoding_length": length, "max_batch_size": 0}
+        results = self._translator.translate_batch(sentences, **{**self._options, **lengths})
         return [result.hypotheses[0] for result in results]
 
 

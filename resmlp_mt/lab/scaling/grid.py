@@ -339,10 +339,10 @@ class Run:
 def read_run(cell: CellFolder, vocabulary: int) -> Run:
     """Read a finished cell; one that is no better than guessing has diverged."""
     log, plan = read_log(cell.log), cell.plan
-    epochs = {updates: told["update"] for updates, told in log.training.items() if "update" in told}
+    epochs = {updates: entry["update"] for updates, entry in log.training.items() if "update" in entry}
     last = max(epochs, default=1)
     tokens_an_update = plan.tokens * epochs.get(last, 0) / last
-    bits = {updates: told.get("nll_loss", told.get("loss")) for updates, told in log.validation.items()}
+    bits = {updates: entry.get("nll_loss", entry.get("loss")) for updates, entry in log.validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
     end = DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED

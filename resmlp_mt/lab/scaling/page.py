@@ -76,10 +76,10 @@ class Study:
 
     def notes(self) -> list[str]:
         """How much is finished, which families cannot be fitted, and what the figures are."""
-        told = f"{len(self.runs)} of {self.planned} trainings are finished."
+        finished = f"{len(self.runs)} of {self.planned} trainings are finished."
         if self.diverged:
-            told += f" {len(self.diverged)} diverged and are left out: {', '.join(self.diverged)}."
-        return [told, *(f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not), *NOTES]
+            finished += f" {len(self.diverged)} diverged and are left out: {', '.join(self.diverged)}."
+        return [finished, *(f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not), *NOTES]
 
     def tables(self) -> dict[str, Table]:
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}

@@ -51,8 +51,8 @@ class TrainingLog:
     def check_updates(self, per_epoch: int) -> int:
         """See that every epoch so far had so many updates, and return the last that is finished, 0 before the first."""
         last = 0
-        for updates, told in self.epochs.items():
-            last = int(told.get("epoch", last))
+        for updates, entry in self.epochs.items():
+            last = int(entry.get("epoch", last))
             if updates != last * per_epoch:
                 raise UserError(
                     f"{self.path}: {updates:.0f} updates after epoch {last}, not {last * per_epoch}: not the batches "
@@ -61,8 +61,8 @@ class TrainingLog:
         return last
 
     def figures(self, last_epoch: int) -> TrainingFigures:
-        speeds = [told["wps"] for told in self.training.values() if "wps" in told]
-        perplexities = {told.get("epoch"): told["ppl"] for told in self.validation.values() if "ppl" in told}
+        speeds = [entry["wps"] for entry in self.training.values() if "wps" in entry]
+        perplexities = {entry.get("epoch"): entry["ppl"] for entry in self.validation.values() if "ppl" in entry}
         if not self.parameters or not speeds or last_epoch not in perplexities:
             raise UserError(f"{self.path}: not the log of a whole training of {last_epoch} epochs: train again")
         return TrainingFigures(perplexities[last_epoch], self.parameters, statistics.median(speeds))
@@ -74,14 +74,14 @@ def read_log(path: PathLike) -> TrainingLog:
     for line in read_lines(path):
         if match := _PARAMETERS.search(line):
             parameters = int(match[1].replace(",", ""))
-        kind, told = _told(line)
-        if "num_updates" in told:
-            found[kind][told["num_updates"]] = told
+        kind, entry = _entry(line)
+        if "num_updates" in entry:
+            found[kind][entry["num_updates"]] = entry
     training, validation, epochs = (dict(sorted(each.items())) for each in found.values())
     return TrainingLog(path, training, validation, epochs, parameters)
 
 
-def _told(line: str) -> tuple[str, dict[str, float]]:
+def _entry(line: str) -> tuple[str, dict[str, float]]:
     """The kind of a line and its finite numbers by name; none where it has none, or where a kill has cut it."""
     match = _LINE.search(line)
     if not match:
@@ -119,13 +119,13 @@ def figure_of(runs: Mapping[str, TrainingLog], title: str = "") -> Any:
     styles = [STYLES[colors[:number].count(color) % len(STYLES)] for number, color in enumerate(colors)]
     for axis, (part, name, label) in zip(axes.flat, PANELS, strict=True):
         for (run, curves), color, style in zip(runs.items(), colors, styles, strict=True):
-            points = [(updates, told[name]) for updates, told in getattr(curves, part).items() if name in told]
+            points = [(updates, entry[name]) for updates, entry in getattr(curves, part).items() if name in entry]
             marker = "o" if part == "validation" else None
             axis.plot(
                 *(zip(*points, strict=True) if points else ([], [])),
                 linestyle=style, marker=marker, markersize=4, linewidth=1.2, color=color, label=run,
             )  # fmt: skip
-        if name == "ppl" and any(name in told for curves in runs.values() for told in getattr(curves, part).values()):
+        if name == "ppl" and any(name in entry for curves in runs.values() for entry in getattr(curves, part).values()):
             axis.set_yscale("log")
             axis.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
             axis.yaxis.set_major_formatter("{x:,g}")

@@ -167,12 +167,12 @@ def run(
             env={**os.environ, "OMP_NUM_THREADS": "1"}, pass_fds=[held.fileno()],
         )  # fmt: skip
     try:
-        told = time.monotonic()
+        last = time.monotonic()
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             if stop.wait(BEAT):
                 raise Stopped
-            if time.monotonic() > told + PAUSE:
-                told = time.monotonic()
+            if time.monotonic() > last + PAUSE:
+                last = time.monotonic()
                 tell(processor_seconds(process.pid))
         tell(processor_seconds(process.pid))  # it has ended, but its figures are there until wait()
     finally:
@@ -306,15 +306,15 @@ class TrainingFolder:
         state = self.state
         state.values["training"] = self._training
         earlier = state.values.setdefault("processor_seconds", [])
-        told = ""
+        shown = ""
 
         def tell(seconds: float) -> None:
-            nonlocal told
+            nonlocal shown
             state.values["processor_seconds"] = [*earlier, seconds]
             state.save()
             now = self.progress() if self.log.exists() else ""
-            if now != told:
-                told = now
+            if now != shown:
+                shown = now
                 print(f"{self.label}: {now}", flush=True)
 
         tell(0.0)

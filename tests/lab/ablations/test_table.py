@@ -74,4 +74,4 @@ def test_welch_s_interval_is_that_of_the_formula(row):
 def test_without_a_variance_there_is_no_interval(row, baseline):
     found = difference(row, baseline)
     assert found == Difference(pytest.approx(numpy.mean(row) - numpy.mean(baseline)))
-    assert not found.told
+    assert not found.significant
