@@ -121,6 +121,12 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> No
                 raise UserError(f"{output}: would be written over the input {path}: choose another name")
 
 
+def check_new_file(path: PathLike) -> None:
+    """Refuse to write over a file that is there."""
+    if os.path.lexists(path):
+        raise UserError(f"{path}: is there already: move it away, or choose another name")
+
+
 def opened(path: PathLike, decompressed: bool = True) -> IO[bytes]:
     """Open a file to read its bytes, decompressed if its name ends in ``.gz``."""
     try:
@@ -147,13 +153,18 @@ def read_lines(path: PathLike) -> Iterator[str]:
 
     Other characters at which Python's text mode breaks (lone CR, U+0085, ...) stay inside, so that files stay aligned.
     """
-    number = 0
+    with opened(path) as stream:
+        for number, line in enumerate(binary_lines(stream, str(path), LONGEST_LINE), start=1):
+            yield decoded(line.removesuffix(b"\r"), path, number)
+
+
+def decoded(content: bytes, path: PathLike, first: int = 1) -> str:
+    """The text of a file, or of a part that begins with the line ``first``."""
     try:
-        with opened(path) as stream:
-            for number, line in enumerate(binary_lines(stream, str(path), LONGEST_LINE), start=1):
-                yield line.removesuffix(b"\r").decode()
+        return content.decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}:{number}: not UTF-8 ({error.reason}): convert it, for example with iconv") from error
+        line = first + content.count(b"\n", 0, error.start)
+        raise UserError(f"{path}:{line}: not UTF-8 ({error.reason}): convert it, for example with iconv") from error
 
 
 def binary_lines(stream: IO[bytes], name: str, longest: int = LONGEST_SENTENCE) -> Iterator[bytes]:

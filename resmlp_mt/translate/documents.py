@@ -1,13 +1,12 @@
 """Whole texts and files: what of them is translated, and how it becomes a text again."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_outputs, opened
+from resmlp_mt.common.files import atomic_write, check_new_file, check_outputs, decoded, opened
 from resmlp_mt.translate.markdown import add_markdown
 from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.markup import add_html
@@ -70,12 +69,7 @@ def _encoded(translator: Translator, sentence: str, options: Options) -> Any:
 def read_document(path: Path) -> str:
     """The text of a file, with its line ends as they are."""
     with opened(path, decompressed=False) as file:
-        content = file.read()
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}:{line}: not UTF-8 ({error.reason}): convert it, for example with iconv") from error
+        return decoded(file.read(), path)
 
 
 def check_documents(source: Path, target: Path) -> str:
@@ -84,8 +78,7 @@ def check_documents(source: Path, target: Path) -> str:
     if formats[0] is None or formats[0] != formats[1]:
         raise UserError(f"{source}, {target}: give two names that end alike, in {', '.join(ENDINGS)}")
     check_outputs([target], [source])
-    if os.path.lexists(target):
-        raise UserError(f"{target}: is there already: move it away, or choose another name")
+    check_new_file(target)
     return formats[0]
 
 
