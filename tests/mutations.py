@@ -161,7 +161,7 @@ MUTATIONS = [
              "[row[place] for place in places]",
              "row[: len(places)]",
              ("tests/translate/test_constraints.py",)),
-    Mutation("the compiled step takes the positions for fewer", "translate/compiled.py",
+    Mutation("the compiled step takes the positions for fewer", "translate/compiling.py",
              "GraphState(source, memories, length, scorer)",
              "GraphState(source, memories, length // 2, scorer)",
              ("tests/translate/test_compiled.py::test_what_is_compiled_computes_what_every_kind_of_model_does",)),

@@ -33,7 +33,7 @@ OPSET = 17
 
 Shapes = dict[str, list[str]]
 SOURCE: Shapes = {
-    "keys": ["L", "B", "H", "S", "D"],
+    "keys": ["L", "B", "H", "D", "S"],
     "values": ["L", "B", "H", "S", "D"],
     "mask": ["B", "H", "1", "S"],
 }

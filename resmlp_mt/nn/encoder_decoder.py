@@ -68,25 +68,11 @@ class State:
             self.candidates = None if self.candidates is None else self.candidates.reorder(sentences)
 
 
-class Stack(nn.Module):
-    """One side: embeddings, which may be another's too, layers, one last norm."""
+class Side:
+    """How long a side's sentences may be, and where they stand in a batch."""
 
-    def __init__(
-        self, cfg: ModelConfig, layer: LayerConfig, symbols: int, dim: int, positions: str, embed_tokens: Any = None
-    ):
-        super().__init__()
-        self.limit, self.pad = layer.positions, cfg.pad
-        if embed_tokens is None:
-            embed_tokens = nn.Embedding(symbols, dim, cfg.pad)
-            nn.init.normal_(embed_tokens.weight, std=dim**-0.5)
-            embed_tokens.weight.data[cfg.pad] = 0
-        self.embed_tokens: nn.Embedding = embed_tokens
-        self.project_in_dim = linear(dim, layer.dim) if dim != layer.dim else None
-        self.embed_positions = POSITIONS[positions](layer.positions, layer.dim, cfg.pad)
-        self.embed_scale = math.sqrt(layer.dim) if cfg.scale_embeddings else 1.0
-        self.dropout = Dropout(layer.dropout)
-        self.layer_norm = NORMS[layer.norm](layer.dim)
-        self.layers: Any = nn.ModuleList()
+    def __init__(self, limit: int, pad: int):
+        self.limit, self.pad = limit, pad
 
     def shift_left(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """``B x T -> B x T'``, every sentence from the first position on; and by how much it moved, B, or None."""
@@ -103,6 +89,27 @@ class Stack(nn.Module):
         """Refuse, with a ``ValueError``, a sentence with more positions than the model has."""
         if positions > self.limit:
             raise ValueError(f"a sentence of {positions} positions, but the model has {self.limit}: split it")
+
+
+class Stack(nn.Module, Side):
+    """One side: embeddings, which may be another's too, layers, one last norm."""
+
+    def __init__(
+        self, cfg: ModelConfig, layer: LayerConfig, symbols: int, dim: int, positions: str, embed_tokens: Any = None
+    ):
+        nn.Module.__init__(self)
+        Side.__init__(self, layer.positions, cfg.pad)
+        if embed_tokens is None:
+            embed_tokens = nn.Embedding(symbols, dim, cfg.pad)
+            nn.init.normal_(embed_tokens.weight, std=dim**-0.5)
+            embed_tokens.weight.data[cfg.pad] = 0
+        self.embed_tokens: nn.Embedding = embed_tokens
+        self.project_in_dim = linear(dim, layer.dim) if dim != layer.dim else None
+        self.embed_positions = POSITIONS[positions](layer.positions, layer.dim, cfg.pad)
+        self.embed_scale = math.sqrt(layer.dim) if cfg.scale_embeddings else 1.0
+        self.dropout = Dropout(layer.dropout)
+        self.layer_norm = NORMS[layer.norm](layer.dim)
+        self.layers: Any = nn.ModuleList()
 
     def look_up(self, tokens: Tensor) -> Tensor:
         """The scaled embeddings of tokens of any shape, ``... -> ... x C``."""

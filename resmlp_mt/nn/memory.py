@@ -112,11 +112,13 @@ class PagedMemory(Memory):
     def mixed(self, rows: Tensor) -> Tensor:
         if rows.size(-2) > 1:
             return product(rows, self.all())
-        heads = 1 if rows.dim() == 2 else rows.size(-3)
-        weights = rows.view(-1, heads, rows.size(-1)).expand(self.tensors[1].size(0), -1, -1)  # B x H x T
-        sums = sum_in_one_loop if torch.compiler.is_compiling() else weighted_sum
         buffer, indices = self.tensors
-        return sums(buffer, indices, weights).unsqueeze(0)
+        return weighted_sum(buffer, indices, self.weights(rows)).unsqueeze(0)
+
+    def weights(self, rows: Tensor) -> Tensor:
+        """The row of a matrix for one position, of any shape of ``product``, as weights of each beam, B x H x T."""
+        heads = 1 if rows.dim() == 2 else rows.size(-3)
+        return rows.view(-1, heads, rows.size(-1)).expand(self.tensors[1].size(0), -1, -1)
 
     def reorder(self, order: Tensor) -> None:
         if self.tensors:
@@ -137,12 +139,3 @@ def weighted_sum(buffer: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
     rows, weights = rows.view(beams * heads, length), weights.reshape(beams * heads, length)
     y = F.embedding_bag(rows, buffer.view(-1, channels // heads), per_sample_weights=weights, mode="sum")
     return y.view(beams, channels)
-
-
-def sum_in_one_loop(buffer: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
-    """``weighted_sum``, of which a compiler makes one loop; with a copy if it is not compiled."""
-    channels, heads = buffer.size(2), weights.size(1)
-    values = F.embedding(rows, buffer.view(-1, channels)).unflatten(2, (heads, channels // heads))
-    weights = weights.transpose(1, 2).contiguous()
-    weights = weights.as_strided(weights.shape, weights.stride())  # so they are computed once, not for each channel
-    return (values * weights.unsqueeze(3)).sum(1).flatten(1)

@@ -123,7 +123,7 @@ class Service:
         health = Health(
             source_language=languages.source_language,
             target_language=languages.target_language,
-            longest_source=self._translator.model.encoder.limit - 1,
+            longest_source=self._translator.cfg.encoder.positions - 1,
             waiting=self._batcher.waiting,
         )
         return JSONResponse(health.model_dump())

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.cross_attention import Source
-from resmlp_mt.nn.encoder_decoder import CandidateScorer, State
+from resmlp_mt.nn.encoder_decoder import CandidateScorer, Side, State
 from resmlp_mt.nn.memory import Memory
 from resmlp_mt.translate.checking import COMPARED, difference
 
@@ -41,19 +41,20 @@ class EncoderGraph(nn.Module):
         self.encoder, self.layers = model.encoder, model.decoder.layers
 
     def forward(self, tokens: Tensor) -> list[Tensor]:
-        """``B x S``, padded at the end, to keys and values, L x B x H x S x D, and the mask, B x H x 1 x S."""
+        """``B x S``, padded at the end, to keys L x B x H x D x S, values L x B x H x S x D, mask B x H x 1 x S."""
         padding = tokens.eq(self.encoder.pad)
         encoded = self.encoder.encode(self.encoder.embed(tokens), padding)[-1]
         made: list[Source] = [layer.source(encoded) for layer in self.layers]
         mask = self.layers[0].cross_attention.attention.mask(padding, made[0].keys)
-        return [torch.stack([each.keys for each in made]), torch.stack([each.values for each in made]), mask]
+        keys = torch.stack([each.keys.transpose(2, 3) for each in made])  # as products of steps read them
+        return [keys, torch.stack([each.values for each in made]), mask]
 
 
 class GraphEncoder:
     """Source tokens (B x S, padded on either side) to what the decoder's layers read, and where padding is, B x S'."""
 
-    def __init__(self, graph: Graph, model: EncoderDecoder):
-        self.graph, self.encoder = graph, model.encoder
+    def __init__(self, graph: Graph, encoder: Side):
+        self.graph, self.encoder = graph, encoder
 
     def __call__(self, source: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         tokens, _ = self.encoder.shift_left(source)
@@ -82,7 +83,9 @@ class GraphState:
     def by_layer(self) -> State:
         """The same as the decoder has it."""
         keys, values, mask = self.source
-        sources: list[Source | None] = [Source(*each, mask) for each in zip(keys, values, strict=True)]
+        sources: list[Source | None] = [
+            Source(key.transpose(2, 3), value, mask) for key, value in zip(keys, values, strict=True)
+        ]
         return State(sources, self.memories, self.length, self.candidates)
 
 
@@ -102,7 +105,7 @@ class OnnxModel:
         if not importlib.util.find_spec("onnxruntime"):
             raise UserError("engine onnx: needs ONNX Runtime: pip install onnxruntime")
         try:
-            self.encoder = GraphEncoder(OnnxGraph(place / ENCODER, threads), model)
+            self.encoder = GraphEncoder(OnnxGraph(place / ENCODER, threads), model.encoder)
             self.decoder = OnnxDecoder(OnnxGraph(place / STEP, threads), model)
             found = difference(self, model, compared=COMPARED[1:3])
         except Exception as error:  # ONNX Runtime's are of no class of its own

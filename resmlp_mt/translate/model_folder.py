@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_lines, read_object
+from resmlp_mt.common.files import checksum as file_checksum
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.text.tokenizer import END, PAD, START, TextSettings, Tokenizer
 from resmlp_mt.translate.options import Options
@@ -42,6 +43,12 @@ def find_folder(folder: PathLike) -> Path:
 
 def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
     """The model, in evaluation mode and fp32; its tokenizer; what ``generation_config.json`` says of the search."""
+    cfg, tokenizer, generation = load_settings(folder)
+    return load_model(folder, cfg), tokenizer, generation
+
+
+def load_settings(folder: PathLike) -> tuple[ModelConfig, Tokenizer, dict[str, Any]]:
+    """The same but for the weights."""
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder: name one that resmlp-mt export made")
@@ -50,19 +57,28 @@ def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
         if values.get("model_type") != MODEL_TYPE:
             raise ValueError(f"its model_type is {values.get('model_type')!r:.40}, not {MODEL_TYPE!r}")
         cfg = ModelConfig.of(values.get(SIZES))
-    with _reading(folder / WEIGHTS) as path:
+    with _reading(folder / GENERATION) as path:
+        # null is transformers' for what is not said
+        generation = {name: value for name, value in _json(path).items() if value is not None}
+        Options(beam=generation.get("num_beams"), length_penalty=generation.get("length_penalty"))
+    with _reading(folder / TEXT) as path:
+        return cfg, _tokenizer(path, cfg), generation
+
+
+def load_model(folder: PathLike, cfg: ModelConfig) -> EncoderDecoder:
+    with _reading(Path(folder, WEIGHTS)) as path:
         model = EncoderDecoder(cfg)
         # transformers also writes what is shared with another parameter
         missing, unexpected = model.load_state_dict(load_file(path), strict=False)
         wrong = {*missing, *unexpected} - cfg.shared.keys() - {name for name, _ in model.named_buffers()}
         if wrong:
             raise ValueError(f"not the model of {CONFIG}: lacks or has {', '.join(sorted(wrong))}")
-    with _reading(folder / GENERATION) as path:
-        # null is transformers' for what is not said
-        generation = {name: value for name, value in _json(path).items() if value is not None}
-        Options(beam=generation.get("num_beams"), length_penalty=generation.get("length_penalty"))
-    with _reading(folder / TEXT) as path:
-        return model.eval(), _tokenizer(path, cfg), generation
+        return model.eval()
+
+
+def weights_digest(folder: PathLike) -> str:
+    with _reading(Path(folder, WEIGHTS)) as path:
+        return file_checksum(path)
 
 
 @contextlib.contextmanager

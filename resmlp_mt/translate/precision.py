@@ -1,6 +1,5 @@
 """Inference on a CPU with fewer bits than training, in the linear layers over channels: most of the arithmetic."""
 
-import copy
 import ctypes
 import logging
 import os
@@ -163,12 +162,10 @@ def can_compile_products() -> bool:
     return torch.cpu._is_vnni_supported()
 
 
-def compilable(model: Any) -> Any:
-    """The model in operators that PyTorch's compiler can take apart: a copy, where that gains anything."""
+def compilable_(model: nn.Module) -> None:
+    """Put in operators that PyTorch's compiler can take apart, where that gains anything; in place."""
     if can_compile_products():
-        model = copy.deepcopy(model)
         replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
-    return model
 
 
 def products(precision: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
+from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.tokenizer import END
@@ -19,7 +21,7 @@ from resmlp_mt.translate.compiled import compiled_model
 from resmlp_mt.translate.constraints import Constraints, Demand, Rules, rules_of
 from resmlp_mt.translate.entities import masked, placed, restored, spaced
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
-from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load
+from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load_model, load_settings, weights_digest
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
@@ -89,32 +91,43 @@ class Translator:
     """
 
     def __init__(self, folder: PathLike, **options: Any) -> None:
-        how = EngineOptions(**options)
-        place = find_folder(folder)
-        model, self.tokenizer, self.generation = load(place)
+        self._how = how = EngineOptions(**options)
+        self._place = place = find_folder(folder)
+        self.cfg, self.tokenizer, self.generation = load_settings(place)
         self.shortlist = None
-        if not model.cfg.adaptive_cutoffs and how.engine != "onnx" and os.path.lexists(place / SHORTLIST):
+        if not self.cfg.adaptive_cutoffs and how.engine != "onnx" and os.path.lexists(place / SHORTLIST):
             self.shortlist = read_shortlist(place / SHORTLIST, self.tokenizer.source, self.tokenizer.target)
         if how.threads is not None:
             torch.set_num_threads(how.threads)
-        fold_(model)
         try:
-            self.model = model.to(how.device)
+            self.device = torch.ones((), device=how.device).device
             torch.ones((), device=how.device).item()  # "meta" computes nothing
         except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
             raise UserError(f"device {how.device}: {reason(error)}") from error
-        self.device = next(model.parameters()).device
-        leave = () if self.shortlist is None else ("output_projection",)  # whose rows are taken
-        lower_precision_(self.model, how.precision, leave)
         if self.device.type == "cpu":
             keep_freed_memory()
-        self._searched: Any = self.model
-        if how.engine == "onnx":
+        self._searched: Any
+        if how.engine == "compiled":
+            known = self.cfg, weights_digest(place), lambda: self.model
+            self._searched = compiled_model(*known, how.precision, self.shortlist is not None)
+        elif how.engine == "onnx":
             self._searched = OnnxModel(place / FOLDER, self.model, torch.get_num_threads())
-        elif how.engine == "compiled":
-            self._searched = compiled_model(self.model, how.precision, self.shortlist is not None)
-        elif self.device.type == "cpu":
-            pack_(self.model, leave)
+        else:
+            self._searched = self.model
+
+    @cached_property
+    def model(self) -> EncoderDecoder:
+        """In PyTorch, folded and in the precision asked for. What is compiled has weights of its own: it is loaded then
+        when something is asked that is not compiled.
+        """
+        model = load_model(self._place, self.cfg)
+        fold_(model)
+        model = model.to(self.device)
+        leave = () if self.shortlist is None else ("output_projection",)  # whose rows are taken
+        lower_precision_(model, self._how.precision, leave)
+        if self._how.engine == "pytorch" and self.device.type == "cpu":
+            pack_(model, leave)
+        return model
 
     def translate(self, texts: Any, **options: Any) -> Any:
         """Translate one text or any number of them, each of a sentence or a few; ``options`` are fields of ``Options``.
@@ -148,7 +161,7 @@ class Translator:
             pieces = self.tokenizer.pieces(without)
         except ValueError as error:
             raise UserError(str(error)) from error
-        most = self.model.encoder.limit - 1
+        most = self.cfg.encoder.positions - 1
         if len(pieces) > most and too_long == "error":
             advice = "split the text, or choose too_long split or truncate"
             raise UserError(f"{len(pieces)} tokens, but the model takes {most}: {advice}")
@@ -185,7 +198,7 @@ class Translator:
         for batch in batches(parts, options.batch_tokens):
             some = [parts[number] for number in batch]
             rows = [torch.tensor(part.numbers) for part in some]
-            source = pad_sequence(rows, batch_first=True, padding_value=self.model.cfg.pad).to(self.device)
+            source = pad_sequence(rows, batch_first=True, padding_value=self.cfg.pad).to(self.device)
             demands = [part.demand for part in some if part.demand is not None]
             constraints = Constraints(demands, rules.words) if demands else None
             more = [demand.tokens for demand in demands]
@@ -242,7 +255,7 @@ class Translator:
         Returns of each layer of the decoder the matrices A (without a band's part), H x T x T, the same for every
         text: row t holds the weights of positions 0 to t, ``</s>`` first. None: a layer without such a matrix.
         """
-        limit = self.model.decoder.limit
+        limit = self.cfg.decoder.positions
         if not 0 <= positions <= limit:
             raise UserError(f"positions {positions}: give a number from 0 to {limit}")
         rows: list[Tensor | None] = []

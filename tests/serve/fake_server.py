@@ -22,7 +22,7 @@ class FakeTranslator:
 
     def __init__(self):
         self.tokenizer = SimpleNamespace(settings=SimpleNamespace(source_language="en", target_language="de"))
-        self.model = SimpleNamespace(encoder=SimpleNamespace(limit=POSITIONS))
+        self.cfg = SimpleNamespace(encoder=SimpleNamespace(positions=POSITIONS))
         self.batches = []  # what it was asked to translate, call by call
         self.gate = threading.Event()  # which it waits for
         self.gate.set()

@@ -1,20 +1,26 @@
 """A compiled model in Translator: what PyTorch's modules give, in every batch; where it is kept; what is refused."""
 
+import shutil
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from translate.engines import GATED, OPTIONS, check_same_translations
 from translate.small_folder import make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.nn.encoder_decoder import fold_
-from resmlp_mt.translate import compiled as compiling
+from resmlp_mt.translate import compiled as loading
+from resmlp_mt.translate import compiling, kernels, translator
 from resmlp_mt.translate.checking import COMPARED, difference
-from resmlp_mt.translate.compiled import TRACED, StepGraph, with_graphs
+from resmlp_mt.translate.compiled import own_cache, with_graphs
+from resmlp_mt.translate.compiling import TRACED, StepGraph
 from resmlp_mt.translate.graphs import EncoderGraph
-from resmlp_mt.translate.model_folder import load
+from resmlp_mt.translate.model_folder import WEIGHTS, load
 from resmlp_mt.translate.search import LEAST
 
 KINDS = [
@@ -50,22 +56,45 @@ def test_translations_are_those_of_pytorch_alone_and_in_batches(folder, compiled
 @pytest.mark.parametrize("shortlist", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())) or "linear")
 def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path, kind, shortlist):
+    kernels.load(own_cache())
     model, _, _ = load(make(tmp_path / "folder", more=LEAST, **kind))
     parts = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     graphs = [lambda tensors, graph=graph: graph(*tensors) for graph in parts]
-    assert difference(with_graphs(graphs, model, shortlist), model, shortlist, TRACED + COMPARED) < 1e-4
+    assert (
+        difference(with_graphs(graphs, model.cfg, lambda: model, shortlist), model, shortlist, TRACED + COMPARED) < 1e-4
+    )
 
 
-def test_it_is_compiled_once_and_again_for_another_model(folder, compiled, cache):
-    model, _, _ = load(folder)
-    fold_(model)
-    name = compiling.name_of(model, "fp32", False)
-    assert sorted(path.name for path in (cache / name).iterdir()) == ["encoder.pt2", "first.pt2", "later.pt2"]
+def test_it_is_compiled_once_and_again_for_other_weights(folder, compiled, cache, tmp_path, monkeypatch):
+    def places() -> list[Path]:
+        return sorted(path for path in cache.iterdir() if path.is_dir())
+
+    (place,) = places()
+    assert sorted(path.name for path in place.iterdir()) == ["encoder.pt2", "first.pt2", "later.pt2"]
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-    assert compiling.name_of(model, "fp32", True) != name
-    with torch.no_grad():
-        model.decoder.embed_tokens.weight[5, 5] += 1e-3
-    assert compiling.name_of(model, "fp32", False) != name
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    (other / "README.md").write_text("another model card\n")
+    Translator(other, engine="compiled")
+    assert places() == [place]
+    weights = load_file(other / WEIGHTS)
+    weights["decoder.embed_tokens.weight"][5, 5] += 1e-3
+    save_file(weights, other / WEIGHTS)
+    monkeypatch.setattr(compiling, "compile_", refuse)
+    with pytest.raises(UserError, match="compiled again"):
+        Translator(other, engine="compiled")
+
+
+def refuse(*_):
+    raise UserError("compiled again")
+
+
+def test_what_translating_does_not_use_is_not_loaded(folder, compiled, monkeypatch):
+    """Of a model that is compiled already neither the weights in fp32 nor PyTorch's compiler."""
+    monkeypatch.setattr(translator, "load_model", refuse)
+    Translator(folder, engine="compiled").translate("a b")
+    code = "import sys; from resmlp_mt.translate import compiled; assert 'torch._dynamo' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("value", [0.5, float("nan")])
@@ -74,7 +103,7 @@ def test_what_was_compiled_wrongly_is_not_kept(tmp_path, monkeypatch, value):
     wrong, _, _ = load(make(tmp_path / "other", **GATED))
     torch.nn.init.constant_(wrong.decoder.layers[0].mlp.fc1.weight, value)
     monkeypatch.setattr(compiling, "compile_", lambda *_: None)
-    monkeypatch.setattr(compiling, "_loaded", lambda *_: wrong)
+    monkeypatch.setattr(loading, "_loaded", lambda *_: wrong)
     folder = make(tmp_path / "folder", **GATED)
     with pytest.raises(UserError, match="the compiled model computes something else than the model"):
         Translator(folder, engine="compiled")

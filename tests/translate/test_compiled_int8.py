@@ -21,7 +21,7 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache
     model, _, _ = load(make(tmp_path / "folder", more=LEAST, **options))
     fold_(model)
     lower_precision_(model, "int8", ("output_projection",))
-    both = compiled_model(model, "int8", shortlist=True)
+    both = compiled_model(model.cfg, str(options), lambda: model, "int8", shortlist=True)
     generator = torch.Generator().manual_seed(3)
     source = torch.randint(END + 1, len(SYMBOLS), (9, 8), generator=generator)
     candidates = torch.randint(END + 1, len(SYMBOLS), (9, 20), generator=generator)

@@ -1,0 +1,82 @@
+"""The operators of ``kernels.cpp``, built once for this processor, and how a compiled step of beam search uses them."""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from functools import cache as once
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from resmlp_mt.nn.cross_attention import CrossAttention, Source
+from resmlp_mt.nn.memory import PagedMemory
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+
+
+def load(cache: Path) -> None:
+    """Load the operators, built with the flags by which PyTorch compiles for this processor; kept in a folder."""
+    if hasattr(torch.ops.resmlp_mt, "best"):
+        return
+    known = SOURCE.read_text() + torch.__version__ + processor()
+    library = cache / f"kernels-{hashlib.sha256(known.encode()).hexdigest()[:32]}.so"
+    if not library.is_file():
+        from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
+        from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+        options = CppTorchOptions(vec_isa=pick_vec_isa(), include_pytorch=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            builder = CppBuilder(library.stem, str(SOURCE), options, folder)
+            builder.build()
+            os.replace(builder.get_target_file_path(), library)
+    torch.ops.load_library(str(library))
+
+
+def processor() -> str:
+    """What tells the processor of this machine from another that understands other instructions."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        return next((line for line in lines if line.startswith("flags")), "")
+    return ""
+
+
+@once
+def declare() -> None:
+    """Tell PyTorch's tracer what the operators give."""
+
+    @torch.library.register_fake("resmlp_mt::cross_attention")
+    def _(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        return torch.empty_like(queries)
+
+    @torch.library.register_fake("resmlp_mt::weighted_sum")
+    def _(buffer: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+        return buffer.new_empty(rows.size(0), buffer.size(2))
+
+    @torch.library.register_fake("resmlp_mt::best")
+    def _(logits: Tensor, scores: Tensor, barred: Tensor, count: int, end: int) -> tuple[Tensor, Tensor, Tensor]:
+        sizes = scores.size(0), count
+        return logits.new_empty(sizes), logits.new_empty(sizes, dtype=torch.long), torch.empty_like(scores)
+
+
+class CompiledCrossAttention(nn.Module):
+    """``CrossAttention`` of one position of each beam."""
+
+    def __init__(self, plain: CrossAttention):
+        super().__init__()
+        self.num_heads, self.plain = plain.num_heads, plain
+        self.source, self.mask = plain.source, plain.mask
+        self.q_proj, self.out_proj = plain.q_proj, plain.out_proj
+
+    def forward(self, x: Tensor, source: Source, need_weights: bool = False) -> tuple[Tensor, None]:
+        """``1 x BK x C -> 1 x BK x C``"""
+        queries = self.q_proj(x)[0] * (x.size(2) // self.num_heads) ** -0.5
+        y = torch.ops.resmlp_mt.cross_attention(queries, source.keys.transpose(2, 3), source.values, source.mask)
+        return self.out_proj(y.unsqueeze(0)), None
+
+
+class CompiledMemory(PagedMemory):
+    def mixed(self, rows: Tensor) -> Tensor:
+        buffer, indices = self.tensors
+        return torch.ops.resmlp_mt.weighted_sum(buffer, indices, self.weights(rows)).unsqueeze(0)
