@@ -28,6 +28,7 @@ from resmlp_mt.translate.search import Continuations, StepOptions, continuations
 
 RANKED = len(Continuations._fields)
 NAMES = "encoder", "first", "later"
+ADVICE = "is there a C++ compiler (g++)? Without one take engine pytorch with precision int8"
 TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "int8": 0.1}  # of log-probabilities, on average: roundings may differ
 LONGEST_WAIT = 3600.0  # seconds, for another process that compiles the same
 
@@ -56,7 +57,7 @@ def compiled_model(
     except UserError:
         raise
     except Exception as error:  # PyTorch's are of many classes
-        advice = f"remove {place}" if place.is_dir() else "is there a C++ compiler (g++)? Without one: engine pytorch"
+        advice = f"remove {place}" if place.is_dir() else ADVICE
         raise UserError(f"engine compiled: PyTorch cannot compile or load it: {reason(error)}: {advice}") from error
 
 

@@ -29,7 +29,12 @@ class Options(Checked):
         0.0, "a text of S tokens, </s> included, gets at most A S + B tokens; this is A", least=0, most=100_000
     )
     max_len_b: int = option(200, "the B of max_len_a", least=1, most=100_000)
-    batch_tokens: int = option(2048, "source tokens of a batch, padding included", least=1, most=10_000_000)
+    batch_tokens: int | None = option(
+        None,
+        "source tokens of a batch, padding included (default: 2048, with engine compiled 640, which is faster there)",
+        least=1,
+        most=10_000_000,
+    )
     too_long: str = option(
         "error",
         "a text of more tokens than the model takes: refuse it, split it at the end of a sentence or a word, or leave "

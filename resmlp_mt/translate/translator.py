@@ -29,6 +29,7 @@ from resmlp_mt.translate.shortlist import read_shortlist
 from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
 
 SENTENCE_ENDS = ".!?…;:"
+BATCH_TOKENS = {"pytorch": 2048, "compiled": 640, "onnx": 2048}
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,8 @@ class Translator:
         beam = options.beam or max(self.generation.get("num_beams", BEAM), options.n_best)
         penalty = options.length_penalty
         penalty = self.generation.get("length_penalty", PENALTY) if penalty is None else penalty
-        options = replace(options, beam=beam, length_penalty=penalty)
+        tokens = options.batch_tokens or BATCH_TOKENS[self._how.engine]
+        options = replace(options, beam=beam, length_penalty=penalty, batch_tokens=tokens)
         rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
         parts = [
             Part(
@@ -195,6 +197,7 @@ class Translator:
         """The ``n_best`` hypotheses of each part."""
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
+        assert options.batch_tokens is not None  # translate_encoded
         for batch in batches(parts, options.batch_tokens):
             some = [parts[number] for number in batch]
             rows = [torch.tensor(part.numbers) for part in some]

@@ -136,12 +136,13 @@ def test_alignments_appear_with_the_output(run, folder, tmp_path, files, small_w
 
 
 @pytest.mark.parametrize("too_long", ["split", "truncate"])
-def test_options_reach_the_translator(run, folder, too_long):
+def test_options_reach_the_translator(run, folder, too_long, capsys):
     options = {"beam": 1, "max_len_b": 4, "length_penalty": 0.5, "too_long": too_long}
     expected = [each.text for each in Translator(folder, precision="int8").translate([*TEXTS, LONG], **options)]
     arguments = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
     found = run(*arguments, "--precision", "int8", "--batch-tokens", 20, given=text_of([*TEXTS, LONG]))
     assert found == text_of(expected)
+    assert capsys.readouterr().err.count("--engine compiled is twice as fast") == 1
 
 
 @pytest.mark.parametrize(
