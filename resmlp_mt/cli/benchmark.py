@@ -24,14 +24,17 @@ engines:
   transformer.pt                          a checkpoint of any fairseq model, by fairseq's own search
   resmlp.pt:inference_precision=bf16      with options in the place of its own; batch_size=64 unless given
   ctranslate2/transformer.pt:compute_type=int8
-                                          the same Transformer in CTranslate2; max_batch_size=64 unless given, vmap=FILE
+                                          the same Transformer in CTranslate2; max_batch_size=64 unless given,
+                                          vmap=FILE, isa=AVX512 (instructions), inter_threads=2 (workers)
+  ctranslate2/transformer.pt:compute_type=int8,best
+                                          the fastest of instructions, batches and workers, tried on 256 sentences
   FOLDER, FOLDER:precision=bf16           made by resmlp-mt export, in Translator; also engine=compiled
 
 Each runs in a process of its own, and they take turns. The first one is what the others are compared with.
 
 example:
   resmlp-mt benchmark translate --data data-bin --languages en de --text test.en:test.de --threads 1 \\
-    --engine transformer.pt --engine ctranslate2/transformer.pt:compute_type=int8 --engine en-de --json speed.json
+    --engine ctranslate2/transformer.pt:compute_type=int8,best --engine en-de:engine=compiled,precision=int8
 """
 MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabulary": 1 << 20}
 """Sizes beyond which a model is a slip of the hand."""

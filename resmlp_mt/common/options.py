@@ -1,6 +1,7 @@
 """Options as fields of dataclasses, from which command lines and checks are made."""
 
-from dataclasses import field, fields
+from dataclasses import Field, field, fields
+from functools import cache
 from typing import Any, get_args, get_origin
 
 from resmlp_mt.common.errors import UserError
@@ -15,9 +16,9 @@ class Checked:
     """A dataclass of options whose values are possible."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):  # type: ignore[arg-type]
+        kind: Any = type(self)
+        for each, kinds in _fields(kind):
             value, about = getattr(self, each.name), each.metadata
-            kinds = kinds_of(each.type)
             right = type(value) in kinds or (float in kinds and type(value) is int)
             if right and value is not None:
                 right = value in about.get("choices", [value]) and about.get("least", value) <= value
@@ -25,6 +26,11 @@ class Checked:
             if not right:
                 name = about.get("name", each.name)
                 raise UserError(f"{name} {value!r:.60}: give {expected(kinds, about)}")
+
+
+@cache
+def _fields(kind: Any) -> list[tuple[Field[Any], tuple[Any, ...]]]:
+    return [(each, kinds_of(each.type)) for each in fields(kind)]
 
 
 def kinds_of(annotation: Any) -> tuple[Any, ...]:

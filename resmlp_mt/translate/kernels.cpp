@@ -112,19 +112,28 @@ Tensor weighted_sum(const Tensor& buffer, const Tensor& rows, const Tensor& weig
   const float *kept = b.const_data_ptr<float>(), *weight = w.const_data_ptr<float>();
   const int64_t* row = r.const_data_ptr<int64_t>();
   float* out = found.mutable_data_ptr<float>();
+  constexpr int64_t TOGETHER = 8;  // registers that are summed side by side, each of one head
+  const int64_t fast = width % LANES == 0 ? channels / (TOGETHER * LANES) * TOGETHER * LANES : 0;
   at::parallel_for(0, beams, 16, [&](int64_t start, int64_t end) {
     for (int64_t beam = start; beam < end; beam++) {
-      for (int64_t head = 0; head < heads; head++) {
-        const float* own = weight + (beam * heads + head) * length;
-        for (int64_t c = 0; c < width; c += LANES) {
-          const int64_t count = std::min(LANES, width - c);
-          Lanes sum(0);
-          for (int64_t t = 0; t < length; t++) {
-            const auto value = Lanes::loadu(kept + row[beam * length + t] * channels + head * width + c, count);
-            sum = at::vec::fmadd(Lanes(own[t]), value, sum);
-          }
-          sum.store(out + beam * channels + head * width + c, count);
+      const float* own = weight + beam * heads * length;
+      const int64_t* places = row + beam * length;
+      for (int64_t c = 0; c < fast; c += TOGETHER * LANES) {
+        Lanes sums[TOGETHER];
+        const float* weights[TOGETHER];
+        for (int64_t n = 0; n < TOGETHER; n++) sums[n] = Lanes(0), weights[n] = own + (c + n * LANES) / width * length;
+        for (int64_t t = 0; t < length; t++) {
+          const float* values = kept + places[t] * channels + c;
+          for (int64_t n = 0; n < TOGETHER; n++)
+            sums[n] = at::vec::fmadd(Lanes(weights[n][t]), Lanes::loadu(values + n * LANES), sums[n]);
         }
+        for (int64_t n = 0; n < TOGETHER; n++) sums[n].store(out + beam * channels + c + n * LANES);
+      }
+      for (int64_t c = fast; c < channels; c++) {
+        const float* weights = own + c / width * length;
+        float sum = 0;
+        for (int64_t t = 0; t < length; t++) sum += weights[t] * kept[places[t] * channels + c];
+        out[beam * channels + c] = sum;
       }
     }
   });

@@ -66,17 +66,20 @@ def search(
     ended: list[list[Hypothesis]] = [[] for _ in known]
     wanted = StepOptions(beam, model.cfg.pad, eos, options.alignment, constraints)
     follow = following(decoder)
+    shortest = int(longest.min())
     for step in range(int(longest.max()) + 1):
         best, weights = follow(tokens, state, scores, wanted)
-        if step >= longest.min():
+        if step >= shortest:
             best = at_end(best, longest == step, eos)
         if weights is not None:
             mean = weights.mean(0)
             attention = mean if attention is None else torch.cat([attention, mean], 1)
 
         # those among the best K that end, as long as there is room for them
-        ending = best.ends[:, :beam] & (found.unsqueeze(1) + best.ends[:, :beam].cumsum(1) <= beam)
-        if ending.any():
+        ends = best.ends[:, :beam]
+        some_end = bool(ends.any())
+        if some_end:
+            ending = ends & (found.unsqueeze(1) + ends.cumsum(1) <= beam)
             chosen = best.rows[:, :beam][ending]
             # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
             weight = float(step + 1) ** penalty
@@ -90,13 +93,16 @@ def search(
                 ended[owner].append(Hypothesis(row, total / weight, gains[number], kept))
             found = found + ending.sum(1)
 
-        going_on = (found < beam) & (longest > step)
-        left = None if going_on.all() else going_on.nonzero().flatten()
-        if left is not None:
-            if len(left) == 0:
-                break
-            best = Continuations(*(each[left] for each in best))
-            sentences, found, longest = sentences[left], found[left], longest[left]
+        left = None
+        if some_end or step >= shortest:
+            going_on = (found < beam) & (longest > step)
+            if not going_on.all():
+                left = going_on.nonzero().flatten()
+                if len(left) == 0:
+                    break
+                best = Continuations(*(each[left] for each in best))
+                sentences, found, longest = sentences[left], found[left], longest[left]
+                shortest = int(longest.min())
         chosen = best.rows.gather(1, best.kept).flatten()
         scores = best.totals.masked_fill(best.ends, -torch.inf).gather(1, best.kept)  # nothing follows </s>
         tokens = torch.cat([tokens[chosen], best.symbols.gather(1, best.kept).view(-1, 1)], 1)

@@ -10,6 +10,7 @@ This module imports nothing large, so that a process holds what its own engine l
 import importlib
 import logging
 import multiprocessing
+import os
 import re
 import sys
 import time
@@ -31,10 +32,14 @@ class CTranslate2Engine:
     """A converted Transformer in CTranslate2.
 
     ``options`` are those of ``ctranslate2.Translator`` (``inter_threads`` are workers with ``intra_threads`` each), and
-    of its ``translate_batch``; with ``vmap`` only words of that file, which the converter had, are a translation's.
+    of its ``translate_batch``; with ``vmap`` only words of that file, which the converter had, are a translation's;
+    ``isa`` are the processor's instructions that it uses, such as AVX2, in a process that has not imported it yet.
     """
 
     def __init__(self, converted: str, device: str, threads: int, beam: int, options: dict[str, Any]):
+        options = dict(options)
+        if "isa" in options:
+            os.environ["CT2_FORCE_CPU_ISA"] = options.pop("isa")
         ctranslate2 = importlib.import_module("ctranslate2")
         self._options = {"beam_size": beam, "use_vmap": "vmap" in options, "max_batch_size": BATCH}
         self._options |= {name: options[name] for name in ("max_batch_size", "batch_type") if name in options}

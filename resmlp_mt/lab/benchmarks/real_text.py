@@ -21,7 +21,7 @@ from resmlp_mt.common.progress import markdown_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks import report
-from resmlp_mt.lab.benchmarks.engines import EngineProcess, FolderEngine
+from resmlp_mt.lab.benchmarks.engines import CTranslate2Engine, EngineProcess, FolderEngine
 from resmlp_mt.lab.benchmarks.measuring import Spread, Times, bracketed, latency, measure, per_second, speed_ratio
 from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
@@ -30,8 +30,11 @@ from resmlp_mt.lab.drawing import check_files, colors_of, new_figure, save
 from resmlp_mt.lab.machine import describe, facts, now
 from resmlp_mt.score.scoring import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
+from resmlp_mt.translate.kernels import processor
 
-ALONE = 100  # sentences that are translated one at a time, for the latency
+ALONE = 1000  # sentences that are translated one at a time, for the latency
+BEST = "best"  # an option of CTranslate2: the fastest of the settings that are tried
+PART = 256  # sentences on which they are tried
 PROFILED = {"together": 256, "one at a time": 8}  # sentences of the profile, which takes long to sum up
 
 
@@ -51,13 +54,14 @@ class Row:
     sentences: int
     rate: Spread  # sentences a second
     ratio: Spread  # the speed over the baseline's, round by round
-    tokens: float  # words a second of the translations, as blanks divide them
+    words: float  # of the source, as blanks divide them, a second
     scores: dict[str, Score] | None  # sacreBLEU and chrF2, if there are references
     latency: tuple[float, float]  # percentiles 50 and 99 of the seconds that a sentence takes that is alone
     first: float  # seconds until the first sentence is out, start of the process and loading included
     memory: int  # peak of its process in bytes, its libraries and all
     size: int  # bytes on disk
     same: int  # of how many sentences the translation is that of every round
+    tried: list[tuple[dict[str, Any], float]]  # what BEST was chosen from, the seconds of each, the fastest first
     seconds: list[float]  # of each round
     operations: Sequence[dict[str, float]] | None = None  # seconds by PyTorch operation, for each of PROFILED
 
@@ -75,13 +79,28 @@ class TextEngine:
         if not path.exists():
             raise UserError(f"{self.name}: no such checkpoint or folder")
         self._tokenizer: Tokenizer | None = None
-        self._build: Callable[[], Any]
+        self._build: Any
         if path.is_dir():
             self._build = partial(FolderEngine, str(path), conditions.threads, conditions.beam, system.overrides)
         else:
             self._tokenizer, self._build = tokenizer_of(source), builder(source, folder)
         place = Path(folder, "converted") if system.is_ctranslate2 else path
         self.size = sum(file.stat().st_size for file in (place, *place.rglob("*")) if file.is_file())
+        self.tried: list[tuple[dict[str, Any], float]] = []
+        if system.is_ctranslate2 and system.overrides.get(BEST):
+            return  # until ``choose``
+        self.process = self._start()
+
+    def choose(self, lines: Sequence[str]) -> None:
+        """Try CTranslate2's ``settings``, twice each, and take the fastest."""
+        converted, device, threads, beam, options = self._build.args
+        own = {name: value for name, value in options.items() if name != BEST}
+        for more in settings(threads):
+            self._build = partial(CTranslate2Engine, converted, device, threads, beam, {**own, **more})
+            with closing(self._start()) as self.process:
+                self.tried.append((more, min(self.translate(lines)[1] for _ in range(2))))
+        self.tried.sort(key=lambda each: each[1])
+        self._build = partial(CTranslate2Engine, converted, device, threads, beam, {**own, **self.tried[0][0]})
         self.process = self._start()
 
     def _start(self) -> EngineProcess:
@@ -119,6 +138,19 @@ class TextEngine:
         return list(map(self._tokenizer.pieces, lines)) if self._tokenizer else list(lines)
 
 
+def settings(threads: int) -> list[dict[str, Any]]:
+    """CTranslate2's that decide its speed: instructions that this processor has, batches, workers."""
+    sets = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in processor().split()]
+    batches = [(size, "examples") for size in (16, 32, 64, 128, 256)] + [(size, "tokens") for size in (512, 1024, 2048)]
+    workers = [{"inter_threads": number, "intra_threads": threads // number} for number in {1, threads}]
+    return [
+        {"isa": isa, "max_batch_size": size, "batch_type": kind, **how}
+        for isa in sets
+        for size, kind in batches
+        for how in workers
+    ]
+
+
 def tokenizer_of(source: Source) -> Tokenizer:
     """Text to subwords and back, as the data was prepared."""
     raw = RawText.of(str(source.data))
@@ -135,7 +167,7 @@ def compare(
     for corpus in corpora:
         lines, count = corpus.lines, len(corpus.lines)
         found, times = translate_in_turns(engines, [lines], rounds)
-        _, singly = translate_in_turns(engines, [[line] for line in lines[:ALONE]], rounds)
+        _, singly = translate_in_turns(engines, [[line] for line in lines[:ALONE]], 1)
         together, apart = PROFILED.values()
         batches = [lines[:together]], [[line] for line in lines[:apart]]
         for engine in engines:
@@ -149,13 +181,14 @@ def compare(
                     sentences=count,
                     rate=per_second(count, seconds),
                     ratio=speed_ratio(seconds, times[engines[0].name]),
-                    tokens=sum(len(line.split()) for line in best) / float(np.median(seconds)),
+                    words=sum(len(line.split()) for line in lines) / float(np.median(seconds)),
                     scores=scored or None,
                     latency=latency(singly[name]),
                     first=first[name],
                     memory=engine.process.peak(),
                     size=engine.size,
                     same=sum(len(set(each)) == 1 for each in zip(*found[name], strict=True)),
+                    tried=engine.tried,
                     seconds=[each for (each,) in seconds],
                     operations=tuple(map(engine.operations, batches)) if profile else None,
                 )
@@ -186,7 +219,7 @@ def table(rows: Sequence[Row]) -> Cells:
         "engine": lambda row: row.engine,
         "sentences/s": lambda row: bracketed(row.rate),
         f"times as fast as {rows[0].engine}": lambda row: bracketed(row.ratio, 2),
-        "words/s": lambda row: f"{row.tokens:,.0f}",
+        "source words/s": lambda row: f"{row.words:,.0f}",
         "sacreBLEU": lambda row: score(row, "sacrebleu"),
         "chrF2": lambda row: score(row, "chrf2"),
         "p50 ms": lambda row: milliseconds(row.latency, 0),
@@ -275,16 +308,21 @@ def run(args: argparse.Namespace) -> None:
         for name in args.engine:
             source = Source(System(name), Size(), conditions, str(args.data), tuple(args.languages))
             engines.append(TextEngine(source, stack.enter_context(tempfile.TemporaryDirectory())))
+            if not hasattr(engines[-1], "process"):
+                engines[-1].choose(corpora[0].lines[:PART])
             stack.callback(engines[-1].process.close)
         rows = compare(engines, corpora, args.languages[1], args.rounds, args.profile)
     tables = tables_of(rows)
     print(report.tables_as_text(tables))
+    chosen = {row.engine: row.tried[0][0] for row in rows if row.tried}
+    notes = [f"{name}: {', '.join(f'{key} {value}' for key, value in best.items())}" for name, best in chosen.items()]
+    print("\n".join(notes))
     if args.json:
         write_json(args.json, {**about, "rows": [asdict(row) for row in rows]})
     if args.markdown:
         with atomic_write(args.markdown) as stream:
             shown = "\n\n".join(map(markdown_table, tables))
             made = f"Made on {about['date']} by\n\n    {about['command']}\n\n{facts(about['machine'])}."
-            stream.write(f"{made}\n\n{shown}\n")
+            stream.write("\n\n".join([made, shown, *notes]) + "\n")
     if args.plot:
         draw(rows, args.plot)

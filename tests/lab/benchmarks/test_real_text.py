@@ -1,6 +1,7 @@
 """Engines that translate real text: what is measured, by engines whose times are known, and some that are real."""
 
 import json
+from functools import partial
 from unittest.mock import Mock
 
 import pytest
@@ -22,7 +23,7 @@ class MadeUp:
     size, asked = 20, []
 
     def __init__(self, source, _=None):
-        self.name, self.process = source.system.name, Mock(peak=lambda: 10)
+        self.name, self.process, self.tried = source.system.name, Mock(peak=lambda: 10), []
 
     def translate(self, lines):
         self.asked.append((self.name, len(lines)))
@@ -47,11 +48,11 @@ def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path
     rows = compare(engines, corpora, "de", rounds=2)
     there, back = ["plain", "quick"], ["quick", "plain"]
     assert [name for name, count in MadeUp.asked if count == 3] == there + there + back  # the first to get warm
-    assert [name for name, count in MadeUp.asked[6:24]] == there * 6 + back * 3  # one sentence at a time
+    assert [name for name, count in MadeUp.asked[6:18]] == there * 6  # one sentence at a time
     assert [(row.corpus, row.engine) for row in rows] == [(c, name) for c in ("one", "two") for name in there]
     plain, quick, *_, last = rows
     assert (plain.rate.median, quick.rate.median, quick.ratio.median, plain.ratio.median) == (1, 2, 2, 1)
-    assert (quick.tokens, quick.latency, quick.first, quick.memory, quick.size) == (4, (0.5, 0.5), 0.25, 10, 20)
+    assert (quick.words, quick.latency, quick.first, quick.memory, quick.size) == (4, (0.5, 0.5), 0.25, 10, 20)
     assert (quick.same, quick.sentences, last.sentences) == (3, 3, 6)
     assert plain.scores["chrf2"]["score"] == 100 and last.scores is None
     [cells] = tables_of(rows)
@@ -77,6 +78,25 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
     engine.process.close()
     with pytest.raises(UserError, match="nothing:a=1: no such checkpoint or folder"):
         TextEngine(Source(System("nothing:a=1")), str(tmp_path))
+
+
+def test_ctranslate2_takes_the_fastest_settings(monkeypatch):
+    engine = object.__new__(TextEngine)
+    engine._build = partial(print, "model", "cpu", 2, 4, {"best": True, "a": 1})
+    engine.tried, engine._tokenizer = [], None
+    speeds = {("AVX2", 1): 3.0, ("AVX2", 2): 2.0, ("AVX512", 1): 4.0, ("AVX512", 2): 1.0}
+
+    def start(self):
+        *_, options = self._build.args
+        taken = speeds[options["isa"], options["inter_threads"]] * options["max_batch_size"]
+        return Mock(translate=lambda lines: (lines, taken))
+
+    monkeypatch.setattr(TextEngine, "_start", start)
+    monkeypatch.setattr(real_text, "processor", lambda: "flags : avx2 avx512f")
+    engine.choose(LINES)
+    assert len(engine.tried) == 32 and engine.tried[0][1] == pytest.approx(16.0, abs=0.1)
+    best = {"isa": "AVX512", "max_batch_size": 16, "batch_type": "examples", "inter_threads": 2, "intra_threads": 1}
+    assert engine._build.args == ("model", "cpu", 2, 4, {"a": 1, **best})
 
 
 def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
