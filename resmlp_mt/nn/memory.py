@@ -89,12 +89,12 @@ class PagedMemory(Memory):
         if not self.tensors:
             return
         buffer, rows = self.tensors
-        beams, start, width, channels = rows.size(0), rows.size(1), buffer.size(1), buffer.size(2)
+        (beams, start), (positions, width, channels) = rows.shape, buffer.shape
         if beams > width or 2 * beams <= width:  # a new search, or half of the sentences are finished
             buffer = F.embedding(rows, buffer.view(-1, channels)).transpose(0, 1)
-            rows, width = rows_in_order(0, start, beams, beams, rows.device), beams
-        if start + steps > buffer.size(0):
-            positions = max(2 * buffer.size(0), start + steps, self.FIRST)
+            rows, positions, width = rows_in_order(0, start, beams, beams, rows.device), start, beams
+        if start + steps > positions:
+            positions = max(2 * positions, start + steps, self.FIRST)
             full, buffer = buffer, buffer.new_empty(positions, width, channels)
             buffer[:start] = full[:start]
         self.tensors = buffer, rows

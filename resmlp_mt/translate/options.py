@@ -31,7 +31,7 @@ class Options(Checked):
     max_len_b: int = option(200, "the B of max_len_a", least=1, most=100_000)
     batch_tokens: int | None = option(
         None,
-        "source tokens of a batch, padding included (default: 2048, with engine compiled 640, which is faster there)",
+        "source tokens of a batch, padding included (default: 2048, with engine compiled 512, which is faster there)",
         least=1,
         most=10_000_000,
     )

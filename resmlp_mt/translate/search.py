@@ -105,8 +105,8 @@ def search(
                 shortest = int(longest.min())
         chosen = best.rows.gather(1, best.kept).flatten()
         scores = best.totals.masked_fill(best.ends, -torch.inf).gather(1, best.kept)  # nothing follows </s>
-        tokens = torch.cat([tokens[chosen], best.symbols.gather(1, best.kept).view(-1, 1)], 1)
-        totals = torch.cat([totals[chosen], scores.view(-1, 1)], 1)
+        tokens = torch.cat([tokens.index_select(0, chosen), best.symbols.gather(1, best.kept).view(-1, 1)], 1)
+        totals = torch.cat([totals.index_select(0, chosen), scores.view(-1, 1)], 1)
         if attention is not None:
             attention = attention[chosen]
         state.reorder(chosen, left)

@@ -29,7 +29,7 @@ from resmlp_mt.translate.shortlist import read_shortlist
 from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
 
 SENTENCE_ENDS = ".!?…;:"
-BATCH_TOKENS = {"pytorch": 2048, "compiled": 640, "onnx": 2048}
+BATCH_TOKENS = {"pytorch": 2048, "compiled": 512, "onnx": 2048}
 
 
 @dataclass(frozen=True)
