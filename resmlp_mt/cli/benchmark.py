@@ -12,7 +12,6 @@ systems:
   transformer@onednn, resmlp_transformer@onednn:dropout=0.2
                                                   fp32 matrices multiplied by oneDNN instead of BLAS
   checkpoint.pt, checkpoint.pt:option=value       a trained model, in generation with --data; --model-overrides
-  ctranslate2:compute_type=int8                   the baseline through CTranslate2, where it is installed
 
 examples:
   resmlp-mt benchmark all --quick

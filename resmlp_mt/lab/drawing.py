@@ -21,8 +21,6 @@ SYSTEMS = {
     "transformer": TRANSFORMER,
     **dict.fromkeys(["resmlp_transformer:inference_precision=bf16", "heads", "16-heads-relative"], "#56B4E9"),
     **dict.fromkeys(["resmlp_transformer:inference_precision=int8", "resmlp-12", "resmlp12"], "#009E73"),
-    "ctranslate2:compute_type=float32": "#E69F00",
-    "ctranslate2:compute_type=int8": "#D55E00",
     "lightconv": "#CC79A7",
     **dict.fromkeys(["fconv", "convs2s"], "#999933"),
     "lstm": "#882255",

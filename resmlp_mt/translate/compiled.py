@@ -138,7 +138,7 @@ class CompiledDecoder(Side):
     def continuations(
         self, tokens: Tensor, state: GraphState, scores: Tensor, wanted: StepOptions
     ) -> tuple[Continuations, Tensor | None]:
-        """Take a step and rank what may follow; as ``ranking.continuations``."""
+        """Take a step and rank what may follow; as ``search.continuations``."""
         other = wanted.attention or wanted.constraints is not None
         if other or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam):
             by_layer = state.by_layer()

@@ -1,7 +1,6 @@
 """What ``benchmark`` does with its options."""
 
 import argparse
-import importlib.util
 import os
 import shlex
 import sys
@@ -37,20 +36,18 @@ TWO = systems("resmlp_transformer transformer")
 BY_ONEDNN = systems("resmlp_transformer@onednn transformer@onednn")
 OTHERS = systems("lightconv fconv lstm")
 LARGER_N = systems("resmlp_transformer:max_source_positions=1024,max_target_positions=1024")
-REDUCED = systems("resmlp_transformer:inference_precision=bf16 resmlp_transformer:inference_precision=int8")
-CTRANSLATE2 = systems("ctranslate2:compute_type=float32 ctranslate2:compute_type=int8")
 
 FULL = (
     Comparison(TWO, shapes("24x8 24x32 24x128"), "training", "Training, by batch", warmup=2),
     Comparison(TWO + BY_ONEDNN, shapes("24x32"), "training", "Training, by library", rounds=5, warmup=2),
-    Comparison(TWO + REDUCED + CTRANSLATE2, shapes("16x1 16x16 16x64"), "generation",
+    Comparison(TWO, shapes("16x1 16x16 16x64"), "generation",
                "Generation by a small model, by batch", size=SMALL, sentences=64, rounds=5),
-    Comparison(TWO + REDUCED + CTRANSLATE2, shapes("24x1 24x16 24x64"), "generation",
+    Comparison(TWO, shapes("24x1 24x16 24x64"), "generation",
                "Generation by a base model, by batch", sentences=16, rounds=5),
     Comparison(TWO + LARGER_N, shapes("16x64 32x32 64x16 128x8 256x4"), "training", "Training, by length", "length",
                rounds=5, warmup=2),
     Comparison(TWO, shapes("24x32"), "workers", "Two processes in training", memory=False, rounds=5),
-    Comparison(TWO + REDUCED + LARGER_N + CTRANSLATE2, shapes("16x8 32x8 64x8 128x8 256x8"), "generation",
+    Comparison(TWO + LARGER_N, shapes("16x8 32x8 64x8 128x8 256x8"), "generation",
                "Generation by a small model, by length", "length", size=SMALL, sentences=8, rounds=5),
     Comparison(TWO + OTHERS, shapes("24x32"), "training", "Training, more architectures", rounds=5),
     Comparison(TWO + OTHERS, shapes("16x16"), "generation", "Generation by a small model, more architectures",
@@ -60,13 +57,11 @@ FULL = (
 
 QUICK = (
     Comparison(TWO + BY_ONEDNN, shapes("24x16"), "training", "Training", rounds=3),
-    Comparison(TWO + REDUCED + CTRANSLATE2, shapes("16x1 16x32"), "generation", "Generation by a small model",
+    Comparison(TWO, shapes("16x1 16x32"), "generation", "Generation by a small model",
                size=SMALL, sentences=8, rounds=3, memory=False),
     Comparison(TWO, shapes("16x8"), "workers", "Two processes in training", size=SMALL, memory=False, rounds=2),
 )  # fmt: skip
 """A minute on two cores."""
-
-HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 
 
 def comparisons(args: argparse.Namespace) -> list[Comparison]:
@@ -87,9 +82,7 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     workers = comparison.kind == "workers"
     sizes = {name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given}
     threads = args.threads or (1 if workers else len(os.sched_getaffinity(0)))
-    systems = tuple(map(System, args.system or ())) or tuple(
-        system for system in comparison.systems if HAS_CTRANSLATE2 or not system.is_ctranslate2
-    )
+    systems = tuple(map(System, args.system or ())) or comparison.systems
     return replace(
         comparison,
         systems=systems,
@@ -105,7 +98,7 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
 def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Section:
     generation, conditions = comparison.kind == "generation", comparison.conditions
     settings = {name: str(value) for name, value in asdict(comparison.size).items()}
-    if all(system.is_checkpoint or system.is_ctranslate2 for system in comparison.systems):
+    if all(system.is_checkpoint for system in comparison.systems):
         settings = {}
     settings |= {
         "dtype": "fp16" if conditions.fp16 else "fp32",

@@ -157,12 +157,12 @@ def new_processes(count: int, start: str = "forkserver") -> ProcessPoolExecutor:
     return ProcessPoolExecutor(count, mp_context=context, initializer=_quiet_process)
 
 
-def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str, start: str = "forkserver") -> int:
+def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str) -> int:
     """Bytes by which ``work`` makes a new process grow at most; ``rehearsal`` loads the libraries before that counts.
 
     Both can be pickled. On CUDA it is what PyTorch's allocator hands out at most.
     """
-    with new_processes(1, start) as process:
+    with new_processes(1) as process:
         return process.submit(_peak, work, rehearsal, device).result()
 
 

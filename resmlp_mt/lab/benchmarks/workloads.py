@@ -203,25 +203,20 @@ def convert(source: Source, folder: str, vmap: str | None = None) -> None:
         converter.convert(f"{folder}/converted", vmap=vmap)
 
 
-def builder(source: Source, folder: str, baseline: str = "") -> Callable[[], Any]:
-    """What builds an engine in another process; CTranslate2's reads ``folder``, by default ``baseline``'s model."""
+def builder(source: Source, folder: str) -> Callable[[], Any]:
+    """What builds an engine in another process; CTranslate2's reads ``folder``."""
     system, here = source.system, source.conditions
     if not system.is_ctranslate2:
         return partial(FairseqEngine, source)
     if not importlib.util.find_spec("ctranslate2"):
         raise UserError(f"{system.name}: CTranslate2 is not installed: pip install ctranslate2")
-    original = replace(source, system=System(system.arch.partition("/")[2] or baseline))
+    original = replace(source, system=System(system.arch.partition("/")[2]))
     with new_processes(1) as process:  # CTranslate2 beside PyTorch makes both slow
         try:
             process.submit(convert, original, folder, system.overrides.get("vmap")).result()
         except (TypeError, ValueError) as error:
             raise UserError(f"{system.name}, of {original.system.name}: {str(error).splitlines()[0]}") from error
     return partial(CTranslate2Engine, f"{folder}/converted", here.device, here.threads, here.beam, system.overrides)
-
-
-def start_of(build: Any) -> str:
-    """How the process of an engine starts: one with fairseq can have it imported already."""
-    return "forkserver" if build.func is FairseqEngine else "spawn"
 
 
 def piece_of(sentences: Iterable[Tensor], dictionary: Dictionary, length: int) -> Piece:
@@ -255,7 +250,6 @@ def generate(comparison: Comparison, data: str | None = None, split: str = "test
     """Time the translating of random sentences, or of ``data``: then the shapes' numbers of sentences count alone."""
     sources = {each.name: Source(each, comparison.size, comparison.conditions, data) for each in comparison.systems}
     task = sources[comparison.baseline].task()
-    builds: dict[str, Callable[[], Any]] = {}
     engines: dict[str, EngineProcess] = {}
 
     def seconds(number: int, name: str) -> float:
@@ -263,9 +257,7 @@ def generate(comparison: Comparison, data: str | None = None, split: str = "test
 
     with ExitStack() as stack:
         for name, source in sources.items():
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            build = builds[name] = builder(source, folder, comparison.baseline)
-            engines[name] = stack.enter_context(closing(EngineProcess(build, start_of(build))))
+            engines[name] = stack.enter_context(closing(EngineProcess(partial(FairseqEngine, source), "forkserver")))
         for shape in comparison.shapes:
             if data is None:
                 piece = random_piece(shape, comparison.padding, task.source_dictionary)
@@ -277,38 +269,28 @@ def generate(comparison: Comparison, data: str | None = None, split: str = "test
             if data is not None:
                 label, length = f"{count} by {shape.sentences}", sum(tokens) / count
             costs = {name: flops_per_token(comparison, engine.formula, pieces) for name, engine in engines.items()}
-            for name in engines:
-                if sources[name].system.is_ctranslate2:
-                    costs[name] = costs[comparison.baseline]
             last, device = [pieces[-1]], comparison.conditions.device
             yield from compare(
                 comparison,
                 Workload(label, length, shape.sentences, tokens),
                 {name: partial(seconds, name=name) for name in engines},
                 costs,
-                peaks(comparison, builds, pieces[-1]),
+                peaks(comparison, sources, pieces[-1]),
                 {name: partial(engine.operations, last, device) for name, engine in engines.items()},
             )
 
 
-def peaks(comparison: Comparison, builds: Mapping[str, Any], piece: Piece) -> dict[str, int]:
+def peaks(comparison: Comparison, sources: Mapping[str, Source], piece: Piece) -> dict[str, int]:
     """By system, the peak memory of building its engine and translating a piece."""
     if not comparison.memory:
         return {}
-    tiny = partial(FairseqEngine, Source(System("transformer"), TINY, comparison.conditions))
-    rehearsals: dict[str, Callable[[], object]] = {
-        "forkserver": partial(translate_alone, tiny, ([[]], 2)),
-        "spawn": partial(importlib.import_module, "ctranslate2"),
-    }
-    found = {}
-    for name, build in builds.items():
-        start, work = start_of(build), partial(translate_alone, build, piece)
-        found[name] = peak(work, rehearsals[start], comparison.conditions.device, start)
-    return found
+    tiny = partial(translate_alone, Source(System("transformer"), TINY, comparison.conditions), ([[]], 2))
+    device = comparison.conditions.device
+    return {name: peak(partial(translate_alone, source, piece), tiny, device) for name, source in sources.items()}
 
 
-def translate_alone(build: Callable[[], Any], piece: Piece) -> None:
-    build().translate(*piece)
+def translate_alone(source: Source, piece: Piece) -> None:
+    FairseqEngine(source).translate(*piece)
 
 
 def flops_per_token(

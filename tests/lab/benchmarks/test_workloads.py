@@ -9,7 +9,7 @@ from lab.analysis.test_flops import UNKNOWN_TO_TORCH
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from resmlp_mt.lab.benchmarks import engines, workloads
+from resmlp_mt.lab.benchmarks import engines
 from resmlp_mt.lab.benchmarks.engines import EngineProcess
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import (
@@ -60,9 +60,7 @@ def test_batches_do_not_change_order_or_translations():
 def test_ctranslate2_is_the_same_transformer(kind, tmp_path):
     pytest.importorskip("ctranslate2")
     ours = FairseqEngine(source("transformer"))
-    build = builder(source(f"ctranslate2:compute_type={kind}"), str(tmp_path), "transformer")
-    assert workloads.start_of(build) == "spawn"  # so that its process loads nothing else
-    theirs = EngineProcess(build)
+    theirs = EngineProcess(builder(source(f"ctranslate2/transformer:compute_type={kind}"), str(tmp_path)))
     sentences = random_of(ours, Shape(6, 4))
     expected, found = ours.translate(sentences, 6), theirs.translate(sentences, 6)[0]
     assert lengths(found) == [6] * 4
