@@ -112,13 +112,13 @@ class PagedMemory(Memory):
     def mixed(self, rows: Tensor) -> Tensor:
         if rows.size(-2) > 1:
             return product(rows, self.all())
-        buffer, indices = self.tensors
-        return weighted_sum(buffer, indices, self.weights(rows)).unsqueeze(0)
-
-    def weights(self, rows: Tensor) -> Tensor:
-        """The row of a matrix for one position, of any shape of ``product``, as weights of each beam, B x H x T."""
         heads = 1 if rows.dim() == 2 else rows.size(-3)
-        return rows.view(-1, heads, rows.size(-1)).expand(self.tensors[1].size(0), -1, -1)
+        return self.summed(rows.view(-1, heads, rows.size(-1)).expand(self.tensors[1].size(0), -1, -1)).unsqueeze(0)
+
+    def summed(self, weights: Tensor) -> Tensor:
+        """Each beam's positions summed by weights, ``B x H x T -> B x C``."""
+        buffer, rows = self.tensors
+        return weighted_sum(buffer, rows, weights)
 
     def reorder(self, order: Tensor) -> None:
         if self.tensors:

@@ -43,11 +43,12 @@ def compiled_model(
         model: gives the model, folded and in the precision; it is asked for what is not compiled, and to compile
     """
     known = cfg, digest, precision, shortlist, products(precision), torch.__version__, kernels.processor()
-    place = own_cache() / name_of(*known)
+    cache = own_cache()
+    place = cache / name_of(*known)
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            kernels.load(own_cache())
+            kernels.load(cache)
             if not place.is_dir():
                 with open(place.with_suffix(".lock"), "a") as file:
                     lock(file, f"{place}: another process compiles the same for too long", LONGEST_WAIT)

@@ -36,6 +36,17 @@ inline Lanes first(const float* numbers, int64_t count) {
   return count == LANES ? Lanes::loadu(numbers) : Lanes::set(Lanes(NEVER), Lanes::loadu(numbers, count), count);
 }
 
+// K sums of a matrix's rows, which are `stride` apart, by weights; rows of weights are `apart`.
+template <int K>
+void weigh(const float* weights, int64_t apart, const float* rows, int64_t stride, int64_t steps, int64_t count,
+           Lanes* sums) {
+  for (int k = 0; k < K; k++) sums[k] = Lanes(0);
+  for (int64_t n = 0; n < steps; n++) {
+    const auto row = Lanes::loadu(rows + n * stride, count);
+    for (int k = 0; k < K; k++) sums[k] = at::vec::fmadd(Lanes(weights[k * apart + n]), row, sums[k]);
+  }
+}
+
 // K queries of one head to the S positions of their sentence: keys D x S, values S x D, mask S.
 // Rows of queries and of what comes out are `channels` apart.
 template <int K>
@@ -46,11 +57,7 @@ void attend(const float* queries, const float* keys, const float* values, const 
   for (int64_t s = 0; s < length; s += LANES) {
     const int64_t count = std::min(LANES, length - s);
     Lanes sums[K];
-    for (auto& each : sums) each = Lanes(0);
-    for (int64_t d = 0; d < width; d++) {
-      const auto key = Lanes::loadu(keys + d * length + s, count);
-      for (int k = 0; k < K; k++) sums[k] = at::vec::fmadd(Lanes(queries[k * channels + d]), key, sums[k]);
-    }
+    weigh<K>(queries, channels, keys + s, length, width, count, sums);
     const auto added = first(mask + s, count);
     for (int k = 0; k < K; k++) {
       sums[k] = sums[k] + added;
@@ -72,11 +79,7 @@ void attend(const float* queries, const float* keys, const float* values, const 
   for (int64_t d = 0; d < width; d += LANES) {
     const int64_t count = std::min(LANES, width - d);
     Lanes sums[K];
-    for (auto& each : sums) each = Lanes(0);
-    for (int64_t s = 0; s < length; s++) {
-      const auto value = Lanes::loadu(values + s * width + d, count);
-      for (int k = 0; k < K; k++) sums[k] = at::vec::fmadd(Lanes(weights[k * room + s]), value, sums[k]);
-    }
+    weigh<K>(weights, room, values + d, width, length, count, sums);
     for (int k = 0; k < K; k++) (sums[k] * Lanes(shares[k])).store(out + k * channels + d, count);
   }
 }

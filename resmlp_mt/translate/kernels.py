@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import os
 import tempfile
 from functools import cache as once
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from resmlp_mt.common.files import atomic_write
 from resmlp_mt.nn.cross_attention import CrossAttention, Source
 from resmlp_mt.nn.memory import PagedMemory
 
@@ -27,10 +27,10 @@ def load(cache: Path) -> None:
         from torch._inductor.cpu_vec_isa import pick_vec_isa
 
         options = CppTorchOptions(vec_isa=pick_vec_isa(), include_pytorch=True)
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
+        with tempfile.TemporaryDirectory() as folder, atomic_write(library, "wb") as stream:
             builder = CppBuilder(library.stem, str(SOURCE), options, folder)
             builder.build()
-            os.replace(builder.get_target_file_path(), library)
+            stream.write(Path(builder.get_target_file_path()).read_bytes())
     torch.ops.load_library(str(library))
 
 
@@ -65,18 +65,15 @@ class CompiledCrossAttention(nn.Module):
 
     def __init__(self, plain: CrossAttention):
         super().__init__()
-        self.num_heads, self.plain = plain.num_heads, plain
-        self.source, self.mask = plain.source, plain.mask
-        self.q_proj, self.out_proj = plain.q_proj, plain.out_proj
+        self.plain, self.source, self.mask = plain, plain.source, plain.mask
 
     def forward(self, x: Tensor, source: Source, need_weights: bool = False) -> tuple[Tensor, None]:
         """``1 x BK x C -> 1 x BK x C``"""
-        queries = self.q_proj(x)[0] * (x.size(2) // self.num_heads) ** -0.5
+        queries = self.plain.q_proj(x)[0] * self.plain.head_dim**-0.5
         y = torch.ops.resmlp_mt.cross_attention(queries, source.keys.transpose(2, 3), source.values, source.mask)
-        return self.out_proj(y.unsqueeze(0)), None
+        return self.plain.out_proj(y.unsqueeze(0)), None
 
 
 class CompiledMemory(PagedMemory):
-    def mixed(self, rows: Tensor) -> Tensor:
-        buffer, indices = self.tensors
-        return torch.ops.resmlp_mt.weighted_sum(buffer, indices, self.weights(rows)).unsqueeze(0)
+    def summed(self, weights: Tensor) -> Tensor:
+        return torch.ops.resmlp_mt.weighted_sum(*self.tensors, weights)

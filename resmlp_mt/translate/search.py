@@ -1,5 +1,6 @@
 """Beam search over an encoder-decoder in pure PyTorch, with the translations and scores of fairseq's."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -161,34 +162,6 @@ def following(decoder: Any) -> Any:
     return getattr(decoder, "continuations", None) or partial(continuations, decoder)
 
 
-def ranked(
-    logits: Tensor,
-    scores: Tensor,
-    wanted: StepOptions,
-    barred: Tensor,
-    numbers: Tensor | None,
-    first: bool,
-    best: Any = None,
-) -> Continuations:
-    """The best continuations of each sentence.
-
-    Args:
-        logits, scores, barred: BK x V; of the beams, B x K; ``barred_places``, V
-        numbers: of the tokens that are scored, B x V, ``</s>`` first; None: all in their order
-        first: it is the first step, where K is 1
-        best: what computes ``best_totals``
-    """
-    sentences, beams = scores.shape
-    width = logits.size(1)
-    end = wanted.eos if numbers is None else 0
-    totals, which, if_ended = (best or best_totals)(logits, scores, barred, 2 * wanted.beam, end)
-    first_rows = torch.arange(sentences, device=logits.device).unsqueeze(1) * beams
-    rows, places = which // width + first_rows, which % width
-    ends = places.eq(end) & totals.isfinite()
-    symbols = places if numbers is None else numbers.gather(1, places)
-    return Continuations(totals, rows, symbols, ends, first_going_on(ends, wanted.beam), if_ended)
-
-
 def best_totals(logits: Tensor, scores: Tensor, barred: Tensor, count: int, end: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best log-probabilities of each sentence, their places among K V, B x ``count``, those of ``</s>``, B x K.
 
@@ -198,6 +171,34 @@ def best_totals(logits: Tensor, scores: Tensor, barred: Tensor, count: int, end:
     found = logits.log_softmax(1).add_(scores.view(-1, 1))
     totals, which = topk(found + barred, sentences, count, blocks=count <= 2 * beams)
     return totals, which, found[:, end].view(sentences, beams)
+
+
+def ranked(
+    logits: Tensor,
+    scores: Tensor,
+    wanted: StepOptions,
+    barred: Tensor,
+    numbers: Tensor | None,
+    first: bool,
+    best: Callable[..., tuple[Tensor, Tensor, Tensor]] = best_totals,
+) -> Continuations:
+    """The best continuations of each sentence.
+
+    Args:
+        logits, scores, barred: BK x V; of the beams, B x K; ``barred_places``, V
+        numbers: of the tokens that are scored, B x V, ``</s>`` first; None: all in their order
+        first: it is the first step, where K is 1
+        best: ``best_totals``, or what gives the same
+    """
+    sentences, beams = scores.shape
+    width = logits.size(1)
+    end = wanted.eos if numbers is None else 0
+    totals, which, if_ended = best(logits, scores, barred, 2 * wanted.beam, end)
+    first_rows = torch.arange(sentences, device=logits.device).unsqueeze(1) * beams
+    rows, places = which // width + first_rows, which % width
+    ends = places.eq(end) & totals.isfinite()
+    symbols = places if numbers is None else numbers.gather(1, places)
+    return Continuations(totals, rows, symbols, ends, first_going_on(ends, wanted.beam), if_ended)
 
 
 def constrained(

@@ -101,10 +101,11 @@ class Translator:
         if how.threads is not None:
             torch.set_num_threads(how.threads)
         try:
-            self.device = torch.ones((), device=how.device).device
-            torch.ones((), device=how.device).item()  # "meta" computes nothing
+            one = torch.ones((), device=how.device)
+            one.item()  # "meta" computes nothing
         except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
             raise UserError(f"device {how.device}: {reason(error)}") from error
+        self.device = one.device
         if self.device.type == "cpu":
             keep_freed_memory()
         self._searched: Any

@@ -20,7 +20,7 @@ from resmlp_mt.translate.checking import COMPARED, difference
 from resmlp_mt.translate.compiled import own_cache, with_graphs
 from resmlp_mt.translate.compiling import TRACED, StepGraph
 from resmlp_mt.translate.graphs import EncoderGraph
-from resmlp_mt.translate.model_folder import WEIGHTS, load
+from resmlp_mt.translate.model_folder import WEIGHTS, load, weights_digest
 from resmlp_mt.translate.search import LEAST
 
 KINDS = [
@@ -83,6 +83,11 @@ def test_it_is_compiled_once_and_again_for_other_weights(folder, compiled, cache
     monkeypatch.setattr(compiling, "compile_", refuse)
     with pytest.raises(UserError, match="compiled again"):
         Translator(other, engine="compiled")
+    model, _, _ = load(folder)
+    digest = weights_digest(folder)
+    loading.compiled_model(model.cfg, digest, lambda: model, "fp32", shortlist=False)
+    with pytest.raises(UserError, match="compiled again"):
+        loading.compiled_model(model.cfg, digest, lambda: model, "fp32", shortlist=True)
 
 
 def refuse(*_):
@@ -93,8 +98,11 @@ def test_what_translating_does_not_use_is_not_loaded(folder, compiled, monkeypat
     """Of a model that is compiled already neither the weights in fp32 nor PyTorch's compiler."""
     monkeypatch.setattr(translator, "load_model", refuse)
     Translator(folder, engine="compiled").translate("a b")
-    code = "import sys; from resmlp_mt.translate import compiled; assert 'torch._dynamo' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    code = (
+        "import sys; from resmlp_mt import Translator; Translator(sys.argv[1], engine='compiled').translate('a b'); "
+        "sys.exit(bool({'torch._dynamo', 'torch._inductor'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
 
 
 @pytest.mark.parametrize("value", [0.5, float("nan")])

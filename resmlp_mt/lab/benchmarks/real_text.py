@@ -69,11 +69,13 @@ class Row:
 class TextEngine:
     """An engine that translates text in a process of its own; ``folder`` is an empty one, for what is converted.
 
+    On ``part``, lines of text, CTranslate2's settings are tried if BEST is among its options.
+
     The source's system is ``model.pt``, in fairseq's own search, ``ctranslate2/model.pt``, or a folder of ``resmlp-mt
     export``. For an engine of subwords text is split, and translations are joined, in this process: that time counts.
     """
 
-    def __init__(self, source: Source, folder: str):
+    def __init__(self, source: Source, folder: str, part: Sequence[str] = ()):
         system, conditions = source.system, source.conditions
         self.name, path = system.name, Path(system.arch.removeprefix("ctranslate2/"))
         if not path.exists():
@@ -88,8 +90,9 @@ class TextEngine:
         self.size = sum(file.stat().st_size for file in (place, *place.rglob("*")) if file.is_file())
         self.tried: list[tuple[dict[str, Any], float]] = []
         if system.is_ctranslate2 and system.overrides.get(BEST):
-            return  # until ``choose``
-        self.process = self._start()
+            self.choose(part)
+        else:
+            self.process = self._start()
 
     def choose(self, lines: Sequence[str]) -> None:
         """Try CTranslate2's ``settings``, twice each, and take the fastest."""
@@ -307,9 +310,8 @@ def run(args: argparse.Namespace) -> None:
         engines = []
         for name in args.engine:
             source = Source(System(name), Size(), conditions, str(args.data), tuple(args.languages))
-            engines.append(TextEngine(source, stack.enter_context(tempfile.TemporaryDirectory())))
-            if not hasattr(engines[-1], "process"):
-                engines[-1].choose(corpora[0].lines[:PART])
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            engines.append(TextEngine(source, folder, corpora[0].lines[:PART]))
             stack.callback(engines[-1].process.close)
         rows = compare(engines, corpora, args.languages[1], args.rounds, args.profile)
     tables = tables_of(rows)

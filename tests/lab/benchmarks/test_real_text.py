@@ -22,7 +22,7 @@ class MadeUp:
 
     size, asked = 20, []
 
-    def __init__(self, source, _=None):
+    def __init__(self, source, *_):
         self.name, self.process, self.tried = source.system.name, Mock(peak=lambda: 10), []
 
     def translate(self, lines):
