@@ -24,16 +24,20 @@ engines:
   resmlp.pt:inference_precision=bf16      with options in the place of its own; batch_size=64 unless given
   ctranslate2/transformer.pt:compute_type=int8
                                           the same Transformer in CTranslate2; max_batch_size=64 unless given,
-                                          vmap=FILE, isa=AVX512 (instructions), inter_threads=2 (workers)
+                                          vmap=FILE, isa=AVX512 (instructions), inter_threads=2 (workers), beam_size=1
+  marian/model.npz, ctranslate2/model.npz Marian's own model, its matrices in 8 bits, by pymarian, or in CTranslate2;
+                                          options of marian-decoder, with _ for -; vocabularies by model.npz.decoder.yml
   ctranslate2/transformer.pt:compute_type=int8,best
                                           the fastest of instructions, batches and workers, tried on 256 sentences
-  FOLDER, FOLDER:precision=bf16           made by resmlp-mt export, in Translator; also engine=compiled
+  FOLDER, FOLDER:precision=bf16           made by resmlp-mt export, in Translator; also engine=compiled, beam=1
 
 Each runs in a process of its own, and they take turns. The first one is what the others are compared with.
 
-example:
-  resmlp-mt benchmark translate --data data-bin --languages en de --text test.en:test.de --threads 1 \\
-    --engine ctranslate2/transformer.pt:compute_type=int8,best --engine en-de:engine=compiled,precision=int8
+examples:
+  resmlp-mt benchmark translate --rival ctranslate2/transformer.pt marian/model.npz --folder en-de \\
+    --data data-bin --languages en de --text test.en:test.de
+  resmlp-mt benchmark translate --engine ctranslate2/transformer.pt:compute_type=int8,best \\
+    --engine en-de:engine=compiled,precision=int8 --data data-bin --languages en de --text test.en:test.de --threads 2
 """
 MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabulary": 1 << 20}
 """Sizes beyond which a model is a slip of the hand."""
@@ -77,7 +81,11 @@ def benchmark() -> argparse.ArgumentParser:
 
 def benchmark_translate() -> argparse.ArgumentParser:
     parser = command_parser(ENGINES, run_of("benchmarks.real_text"))
-    add_repeated(parser, "--engine", "NAME", "what to compare", required=True)
+    add_repeated(parser, "--engine", "NAME", "what to compare")
+    rival = "CTranslate2 or Marian at its best: NAME:compute_type=int8,best and NAME:best"
+    parser.add_argument("--rival", nargs="+", default=[], metavar="NAME", help=rival)
+    folder = "what stands beside them: NAME:engine=compiled,precision=int8"
+    parser.add_argument("--folder", nargs="+", default=[], metavar="NAME", help=folder)
     add_path(parser, "--data", "DATA_BIN", "the training's binarized data", required=True)
     parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help="such as en de")
     add_repeated(parser, "--text", "SOURCE[:REFERENCE]", "plain files", required=True)

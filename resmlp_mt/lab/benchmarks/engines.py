@@ -1,16 +1,14 @@
-"""Engines that need no fairseq, and processes in which an engine is alone: its time, its memory, its operations.
+"""A folder as an engine, and processes in which an engine is alone: its time, its memory, its operations.
 
 An engine translates sentences, ``translate(sentences, length=None)``: all in one batch if it is told how many subwords
-each translation has, ``</s>`` included, and otherwise in batches of 64. For fairseq (``workloads.FairseqEngine``) and
-CTranslate2 a sentence is a list of subwords; a model's folder translates text.
+each translation has, ``</s>`` included. For fairseq (``workloads.FairseqEngine``),
+CTranslate2 and Marian (``rivals``) a sentence is a list of subwords; a model's folder translates text.
 
 This module imports nothing large, so that a process holds what its own engine loads, and nothing else.
 """
 
-import importlib
 import logging
 import multiprocessing
-import os
 import re
 import sys
 import time
@@ -20,39 +18,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-BATCH = 64  # sentences that are translated at a time
 PRELOADED = ["resmlp_mt.lab.benchmarks.workloads"]  # in a forkserver's process
 OUTSIDE = "outside of operations"
 
 Batch = tuple[Sequence[Any], int | None]
 """Sentences, and the length of their translations."""
-
-
-class CTranslate2Engine:
-    """A converted Transformer in CTranslate2.
-
-    ``options`` are those of ``ctranslate2.Translator`` (``inter_threads`` are workers with ``intra_threads`` each), and
-    of its ``translate_batch``; with ``vmap`` only words of that file, which the converter had, are a translation's;
-    ``isa`` are the processor's instructions that it uses, such as AVX2, in a process that has not imported it yet.
-    """
-
-    def __init__(self, converted: str, device: str, threads: int, beam: int, options: dict[str, Any]):
-        options = dict(options)
-        if "isa" in options:
-            os.environ["CT2_FORCE_CPU_ISA"] = options.pop("isa")
-        ctranslate2 = importlib.import_module("ctranslate2")
-        self._options = {"beam_size": beam, "use_vmap": "vmap" in options, "max_batch_size": BATCH}
-        self._options |= {name: options[name] for name in ("max_batch_size", "batch_type") if name in options}
-        own = {name: value for name, value in options.items() if name not in ("vmap", *self._options)}
-        self._translator = ctranslate2.Translator(converted, device=device, **{"intra_threads": threads, **own})
-
-    def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
-        """The last subword of a translation whose length is given is a word instead of ``</s>``."""
-        lengths = {}
-        if length is not None:
-            lengths = {"min_decoding_length": length, "max_decoding_length": length, "max_batch_size": 0}
-        results = self._translator.translate_batch(sentences, **{**self._options, **lengths})
-        return [result.hypotheses[0] for result in results]
 
 
 class FolderEngine:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,19 +22,19 @@ from resmlp_mt.common.progress import markdown_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks import report
-from resmlp_mt.lab.benchmarks.engines import CTranslate2Engine, EngineProcess, FolderEngine
+from resmlp_mt.lab.benchmarks.engines import EngineProcess, FolderEngine
 from resmlp_mt.lab.benchmarks.measuring import Spread, Times, bracketed, latency, measure, per_second, speed_ratio
 from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
+from resmlp_mt.lab.benchmarks.rivals import builder
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
-from resmlp_mt.lab.benchmarks.workloads import builder
+from resmlp_mt.lab.benchmarks.workloads import FairseqEngine
 from resmlp_mt.lab.drawing import check_files, colors_of, new_figure, save
 from resmlp_mt.lab.machine import describe, facts, now
 from resmlp_mt.score.scoring import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
-from resmlp_mt.translate.kernels import processor
 
 ALONE = 1000  # sentences that are translated one at a time, for the latency
-BEST = "best"  # an option of CTranslate2: the fastest of the settings that are tried
+BEST = "best"  # an option of CTranslate2 and Marian: the fastest of the settings that are tried
 PART = 256  # sentences on which they are tried
 PROFILED = {"together": 256, "one at a time": 8}  # sentences of the profile, which takes long to sum up
 
@@ -69,15 +70,16 @@ class Row:
 class TextEngine:
     """An engine that translates text in a process of its own; ``folder`` is an empty one, for what is converted.
 
-    On ``part``, lines of text, CTranslate2's settings are tried if BEST is among its options.
+    On ``part``, lines of text, a rival's settings are tried if BEST is among its options.
 
-    The source's system is ``model.pt``, in fairseq's own search, ``ctranslate2/model.pt``, or a folder of ``resmlp-mt
-    export``. For an engine of subwords text is split, and translations are joined, in this process: that time counts.
+    The source's system is ``model.pt``, in fairseq's own search, ``ctranslate2/model.pt``, ``marian/model.npz``, or a
+    folder of ``resmlp-mt export``. For an engine of subwords text is split, and translations are joined, in this
+    process: that time counts.
     """
 
     def __init__(self, source: Source, folder: str, part: Sequence[str] = ()):
         system, conditions = source.system, source.conditions
-        self.name, path = system.name, Path(system.arch.removeprefix("ctranslate2/"))
+        self.name, path = system.name, Path(system.path)
         if not path.exists():
             raise UserError(f"{self.name}: no such checkpoint or folder")
         self._tokenizer: Tokenizer | None = None
@@ -85,31 +87,32 @@ class TextEngine:
         if path.is_dir():
             self._build = partial(FolderEngine, str(path), conditions.threads, conditions.beam, system.overrides)
         else:
-            self._tokenizer, self._build = tokenizer_of(source), builder(source, folder)
-        place = Path(folder, "converted") if system.is_ctranslate2 else path
+            self._tokenizer = tokenizer_of(source)
+            self._build = builder(source, folder) if system.rival else partial(FairseqEngine, source)
+        place = Path(folder, "converted") if system.rival else path
         self.size = sum(file.stat().st_size for file in (place, *place.rglob("*")) if file.is_file())
         self.tried: list[tuple[dict[str, Any], float]] = []
-        if system.is_ctranslate2 and system.overrides.get(BEST):
-            self.choose(part)
+        if system.rival and system.overrides.get(BEST):
+            self.choose(part, conditions.threads)
         else:
             self.process = self._start()
 
-    def choose(self, lines: Sequence[str]) -> None:
-        """Try CTranslate2's ``settings``, twice each, and take the fastest."""
-        converted, device, threads, beam, options = self._build.args
+    def choose(self, lines: Sequence[str], threads: int) -> None:
+        """Try the rival's ``settings``, twice each, and take the fastest."""
+        engine, (*others, options) = self._build.func, self._build.args
         own = {name: value for name, value in options.items() if name != BEST}
-        for more in settings(threads):
-            self._build = partial(CTranslate2Engine, converted, device, threads, beam, {**own, **more})
+        for more in engine.settings(threads):
+            self._build = partial(engine, *others, {**own, **more})
             with closing(self._start()) as self.process:
                 self.tried.append((more, min(self.translate(lines)[1] for _ in range(2))))
         self.tried.sort(key=lambda each: each[1])
-        self._build = partial(CTranslate2Engine, converted, device, threads, beam, {**own, **self.tried[0][0]})
+        self._build = partial(engine, *others, {**own, **self.tried[0][0]})
         self.process = self._start()
 
     def _start(self) -> EngineProcess:
         try:
             return EngineProcess(self._build)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, BrokenProcessPool) as error:  # Marian ends its process
             raise UserError(f"{self.name}: {str(error).splitlines()[0]}") from error
 
     def first_sentence(self, line: str) -> float:
@@ -139,19 +142,6 @@ class TextEngine:
 
     def _prepared(self, lines: Sequence[str]) -> list[Any]:
         return list(map(self._tokenizer.pieces, lines)) if self._tokenizer else list(lines)
-
-
-def settings(threads: int) -> list[dict[str, Any]]:
-    """CTranslate2's that decide its speed: instructions that this processor has, batches, workers."""
-    sets = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in processor().split()]
-    batches = [(size, "examples") for size in (16, 32, 64, 128, 256)] + [(size, "tokens") for size in (512, 1024, 2048)]
-    workers = [{"inter_threads": number, "intra_threads": threads // number} for number in {1, threads}]
-    return [
-        {"isa": isa, "max_batch_size": size, "batch_type": kind, **how}
-        for isa in sets
-        for size, kind in batches
-        for how in workers
-    ]
 
 
 def tokenizer_of(source: Source) -> Tokenizer:
@@ -251,7 +241,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     colors = colors_of(row.engine for row in rows)
     for axis, text in zip(figure.subplots(1, len(texts), squeeze=False)[0], texts, strict=True):
         points = {
-            row.engine: (row.rate.median, row.scores["sacrebleu"]["score"])
+            row.engine: (row.words, row.scores["sacrebleu"]["score"])
             for row in rows
             if row.corpus == text and row.scores
         }
@@ -260,7 +250,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         axis.step(
             *zip(*frontier(points.values()), strict=True), where="post", color="0.6", zorder=0, label="best so far"
         )
-        axis.set(xlabel="sentences/s", ylabel="sacreBLEU", title=text)
+        axis.set(xlabel="source words/s", ylabel="sacreBLEU", title=text)
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", fontsize="small")
@@ -287,8 +277,11 @@ def read_corpus(text: str) -> Corpus:
 
 
 def run(args: argparse.Namespace) -> None:
-    if len(set(args.engine)) < len(args.engine):
-        raise UserError("an --engine is given twice")
+    best = {"ctranslate2": "compute_type=int8,best", "marian": BEST}
+    rivals = [f"{name}:{best.get(System(name).rival, '')}" for name in args.rival]
+    names = [*rivals, *(f"{name}:engine=compiled,precision=int8" for name in args.folder), *args.engine]
+    if not names or len(set(names)) < len(names):
+        raise UserError("give --engine, --rival or --folder, each engine once")
     corpora = [read_corpus(text) for text in args.text]
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
     inputs = [args.data, *(path for text in args.text for path in text.split(":"))]
@@ -308,7 +301,7 @@ def run(args: argparse.Namespace) -> None:
     os.environ["OMP_NUM_THREADS"] = str(args.threads)  # of the processes that are started now
     with ExitStack() as stack:
         engines = []
-        for name in args.engine:
+        for name in names:
             source = Source(System(name), Size(), conditions, str(args.data), tuple(args.languages))
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             engines.append(TextEngine(source, folder, corpora[0].lines[:PART]))

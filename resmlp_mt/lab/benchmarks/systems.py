@@ -21,6 +21,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import LIBRARIES
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis.flops import TranslationModel, of_options
+from resmlp_mt.lab.benchmarks.rivals import PACKAGES
 from resmlp_mt.lab.models import build_model, training_args
 
 _BOTH_SIDES = (
@@ -111,8 +112,14 @@ class System:
         return self.arch.endswith(".pt")
 
     @property
-    def is_ctranslate2(self) -> bool:
-        return self.arch.partition("/")[0] == "ctranslate2"
+    def rival(self) -> str:
+        """``ctranslate2``, ``marian`` or nothing: another engine for what stands behind it."""
+        place = self.arch.partition("/")[0]
+        return place if place in PACKAGES else ""
+
+    @property
+    def path(self) -> str:
+        return self.arch.partition("/")[2] if self.rival else self.arch
 
     def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
         model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)

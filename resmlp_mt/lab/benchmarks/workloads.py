@@ -3,15 +3,12 @@
 Sentences are random or real. Every translation of a batch is forced to one length.
 """
 
-import importlib.util
 import math
 import tempfile
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,11 +24,12 @@ from resmlp_mt.common.matmul import matmul
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.benchmarks import measuring
-from resmlp_mt.lab.benchmarks.engines import BATCH, CTranslate2Engine, EngineProcess, new_processes, operations, peak
+from resmlp_mt.lab.benchmarks.engines import EngineProcess, new_processes, operations, peak
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Times, Workload, compare, timed
 from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
 from resmlp_mt.lab.models import build_model
 
+BATCH = 64  # sentences that fairseq translates at a time
 STEPS = 3  # of several processes, that are timed in a row
 
 Piece = tuple[list[list[str]], int]
@@ -187,36 +185,6 @@ class FairseqEngine:
             found = self.generator.generate([], sample)
         best = [[target[index] for index in beams[0]["tokens"].tolist()] for beams in found]
         return dict(zip(sample["id"].tolist(), best, strict=True))
-
-
-def convert(source: Source, folder: str, vmap: str | None = None) -> None:
-    """Write a Transformer for CTranslate2 to ``folder/converted``."""
-    ctranslate2 = importlib.import_module("ctranslate2")
-    config, model, task = source.load()
-    checkpoint = Path(folder) / "checkpoint.pt"
-    options = vars(config.model) if isinstance(config.model, Namespace) else dict(config.model)
-    torch.save({"args": Namespace(**options), "model": model.state_dict()}, checkpoint)
-    task.source_dictionary.save(f"{folder}/dict.source.txt")
-    task.target_dictionary.save(f"{folder}/dict.target.txt")
-    converter = ctranslate2.converters.FairseqConverter(str(checkpoint), folder, "source", "target")
-    with torch.serialization.safe_globals([Namespace]):  # of the file that was just written
-        converter.convert(f"{folder}/converted", vmap=vmap)
-
-
-def builder(source: Source, folder: str) -> Callable[[], Any]:
-    """What builds an engine in another process; CTranslate2's reads ``folder``."""
-    system, here = source.system, source.conditions
-    if not system.is_ctranslate2:
-        return partial(FairseqEngine, source)
-    if not importlib.util.find_spec("ctranslate2"):
-        raise UserError(f"{system.name}: CTranslate2 is not installed: pip install ctranslate2")
-    original = replace(source, system=System(system.arch.partition("/")[2]))
-    with new_processes(1) as process:  # CTranslate2 beside PyTorch makes both slow
-        try:
-            process.submit(convert, original, folder, system.overrides.get("vmap")).result()
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{system.name}, of {original.system.name}: {str(error).splitlines()[0]}") from error
-    return partial(CTranslate2Engine, f"{folder}/converted", here.device, here.threads, here.beam, system.overrides)
 
 
 def piece_of(sentences: Iterable[Tensor], dictionary: Dictionary, length: int) -> Piece:

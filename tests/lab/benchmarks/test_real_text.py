@@ -10,7 +10,9 @@ from translate.small_folder import make
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks import real_text
 from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, tables_of
+from resmlp_mt.lab.benchmarks.rivals import CTranslate2Engine
 from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
+from resmlp_mt.translate import kernels
 from resmlp_mt.translate.translator import Translator
 from scripts import in_process
 
@@ -82,7 +84,7 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
 
 def test_ctranslate2_takes_the_fastest_settings(monkeypatch):
     engine = object.__new__(TextEngine)
-    engine._build = partial(print, "model", "cpu", 2, 4, {"best": True, "a": 1})
+    engine._build = partial(CTranslate2Engine, "model", "cpu", 2, 4, {"best": True, "a": 1})
     engine.tried, engine._tokenizer = [], None
     speeds = {("AVX2", 1): 3.0, ("AVX2", 2): 2.0, ("AVX512", 1): 4.0, ("AVX512", 2): 1.0}
 
@@ -92,8 +94,8 @@ def test_ctranslate2_takes_the_fastest_settings(monkeypatch):
         return Mock(translate=lambda lines: (lines, taken))
 
     monkeypatch.setattr(TextEngine, "_start", start)
-    monkeypatch.setattr(real_text, "processor", lambda: "flags : avx2 avx512f")
-    engine.choose(LINES)
+    monkeypatch.setattr(kernels, "processor", lambda: "flags : avx2 avx512f")
+    engine.choose(LINES, threads=2)
     assert len(engine.tried) == 32 and engine.tried[0][1] == pytest.approx(16.0, abs=0.1)
     best = {"isa": "AVX512", "max_batch_size": 16, "batch_type": "examples", "inter_threads": 2, "intra_threads": 1}
     assert engine._build.args == ("model", "cpu", 2, 4, {"a": 1, **best})

@@ -10,12 +10,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.lab.benchmarks import engines
-from resmlp_mt.lab.benchmarks.engines import EngineProcess
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import (
     FairseqEngine,
     Training,
-    builder,
     flops_per_token,
     random_piece,
 )
@@ -54,19 +52,6 @@ def test_batches_do_not_change_order_or_translations():
     alone = [engine.translate([each])[0] for each in sentences]
     engine._batch_size = 2
     assert engine.translate(sentences[2:] + sentences[:2]) == alone[2:] + alone[:2]
-
-
-@pytest.mark.parametrize("kind", ["float32", "int8"])
-def test_ctranslate2_is_the_same_transformer(kind, tmp_path):
-    pytest.importorskip("ctranslate2")
-    ours = FairseqEngine(source("transformer"))
-    theirs = EngineProcess(builder(source(f"ctranslate2/transformer:compute_type={kind}"), str(tmp_path)))
-    sentences = random_of(ours, Shape(6, 4))
-    expected, found = ours.translate(sentences, 6), theirs.translate(sentences, 6)[0]
-    assert lengths(found) == [6] * 4
-    assert 0 < theirs.peak() < 200 * MEGABYTE  # not torch's
-    if kind == "float32":  # the last word is </s> for fairseq; before it, that can still change which beam wins
-        assert sum(a[:4] == b[:4] for a, b in zip(expected, found, strict=True)) >= 3
 
 
 def test_a_checkpoint_is_a_system(tmp_path):

@@ -1,0 +1,149 @@
+"""What a user would pick instead, for Transformers: CTranslate2 and Marian, each with the settings that make it fast.
+
+A class has ``settings(threads)``: the options that decide its speed, of which the fastest can be chosen.
+"""
+
+import importlib
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.benchmarks.engines import new_processes
+
+if TYPE_CHECKING:
+    from resmlp_mt.lab.benchmarks.systems import Source
+
+BATCH = 64  # sentences that are translated at a time, unless an option says otherwise
+BATCHES = 16, 32, 64, 128, 256  # sentences that are tried
+BATCH_TOKENS = 512, 1024, 2048
+BY_SETTINGS = "max_batch_size", "batch_type", "beam_size"  # arguments of CTranslate2's translate_batch
+
+
+class CTranslate2Engine:
+    """A converted Transformer in CTranslate2.
+
+    ``options`` are those of ``ctranslate2.Translator`` (``inter_threads`` are workers with ``intra_threads`` each), and
+    of its ``translate_batch``; with ``vmap`` only words of that file, which the converter had, are a translation's;
+    ``isa`` are the processor's instructions that it uses, such as AVX2, in a process that has not imported it yet.
+    """
+
+    def __init__(self, converted: str, device: str, threads: int, beam: int, options: dict[str, Any]):
+        options = dict(options)
+        if "isa" in options:
+            os.environ["CT2_FORCE_CPU_ISA"] = options.pop("isa")
+        ctranslate2 = importlib.import_module("ctranslate2")
+        self._options = {"beam_size": beam, "use_vmap": "vmap" in options, "max_batch_size": BATCH}
+        self._options |= {name: options[name] for name in BY_SETTINGS if name in options}
+        own = {name: value for name, value in options.items() if name not in ("vmap", *BY_SETTINGS)}
+        self._translator = ctranslate2.Translator(converted, device=device, **{"intra_threads": threads, **own})
+
+    @staticmethod
+    def settings(threads: int) -> list[dict[str, Any]]:
+        """Instructions that this processor has, batches, workers."""
+        from resmlp_mt.translate.kernels import processor  # imports PyTorch, which an engine's process does without
+
+        sets = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in processor().split()]
+        batches = [(size, "examples") for size in BATCHES] + [(size, "tokens") for size in BATCH_TOKENS]
+        workers = [{"inter_threads": number, "intra_threads": threads // number} for number in {1, threads}]
+        return [
+            {"isa": isa, "max_batch_size": size, "batch_type": kind, **how}
+            for isa in sets
+            for size, kind in batches
+            for how in workers
+        ]
+
+    def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
+        """The last subword of a translation whose length is given is a word instead of ``</s>``."""
+        lengths = {}
+        if length is not None:
+            lengths = {"min_decoding_length": length, "max_decoding_length": length, "max_batch_size": 0}
+        results = self._translator.translate_batch(sentences, **{**self._options, **lengths})
+        return [result.hypotheses[0] for result in results]
+
+
+class MarianEngine:
+    """A model of Marian's, converted, by pymarian. ``options`` are those of ``marian-decoder``, with ``_`` for ``-``.
+
+    ``original`` is the model as it was trained, beside which ``original.decoder.yml`` names the vocabularies.
+    """
+
+    def __init__(self, converted: str, original: str, threads: int, beam: int, options: dict[str, Any]):
+        usual = {"beam_size": beam, "normalize": 1, "mini_batch": BATCH, "maxi_batch": 100, "maxi_batch_sort": "src"}
+        given = {"config": f"{original}.decoder.yml", "models": f"{converted}/model.bin", "cpu_threads": threads}
+        words = [f"--{name.replace('_', '-')} {value}" for name, value in {**given, **usual, **options}.items()]
+        pymarian = importlib.import_module("_pymarian")  # the package around it imports what its commands need
+        self._translator = pymarian.Translator(" ".join([*words, "--quiet", "--quiet-translation"]))
+
+    @staticmethod
+    def settings(threads: int) -> list[dict[str, Any]]:
+        """Batches by sentences and by tokens."""
+        by_tokens = [{"mini_batch_words": size, "mini_batch": 1000} for size in BATCH_TOKENS]
+        return [{"mini_batch": size} for size in BATCHES] + by_tokens
+
+    def translate(self, sentences: Sequence[list[str]], length: None = None) -> list[list[str]]:
+        return [line.split(" ") for line in self._translator.translate([*map(" ".join, sentences)])]
+
+
+PACKAGES = {"ctranslate2": "ctranslate2", "marian": "_pymarian"}
+"""What is imported for ``ctranslate2/MODEL`` and ``marian/MODEL``."""
+
+
+def builder(source: "Source", folder: str) -> Callable[[], Any]:
+    """What builds a rival in another process, from what is converted now to ``folder/converted``."""
+    system, here = source.system, source.conditions
+    if not find_spec(PACKAGES[system.rival]):
+        raise UserError(f"{system.name}: not installed: pip install ctranslate2 pymarian")
+    converted, model = f"{folder}/converted", system.path
+    try:
+        if system.rival == "marian":
+            _convert_for_marian(model, converted)
+            return partial(MarianEngine, converted, model, here.threads, here.beam, system.overrides)
+        original = replace(source, system=replace(system, name=model))
+        with new_processes(1) as process:  # CTranslate2 beside PyTorch makes both slow
+            process.submit(_convert_for_ctranslate2, original, folder, system.overrides.get("vmap")).result()
+    except (TypeError, ValueError, RuntimeError, OSError) as error:
+        raise UserError(f"{system.name}: cannot be converted: {str(error).splitlines()[0]}") from error
+    return partial(CTranslate2Engine, converted, here.device, here.threads, here.beam, system.overrides)
+
+
+def _convert_for_marian(model: str, converted: str) -> None:
+    """Write ``converted/model.bin``, whose matrices have 8 bits."""
+    Path(converted).mkdir()
+    options = ["--from", model, "--to", f"{converted}/model.bin", "--gemm-type", "intgemm8"]
+    code = "import sys, _pymarian; sys.exit(_pymarian.main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, "convert", *options], capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(next((line for line in done.stderr.splitlines() if "Error" in line), "pymarian failed"))
+
+
+def _convert_for_ctranslate2(source: "Source", folder: str, vmap: str | None) -> None:
+    """Write ``folder/converted`` of a Transformer that fairseq or Marian (``.npz``) trained."""
+    converters = importlib.import_module("ctranslate2").converters
+    if source.system.path.endswith(".npz"):
+        arrays, name = dict(np.load(source.system.path)), "special:model.yml"
+        # newer Marian fills this text with zeros, of which the converter takes one
+        arrays[name] = np.frombuffer(arrays[name].tobytes().rstrip(b"\0") + b"\0", np.int8)
+        np.savez(f"{folder}/model.npz", **arrays)
+        decoder = importlib.import_module("yaml").safe_load(Path(f"{source.system.path}.decoder.yml").read_text())
+        converters.MarianConverter(f"{folder}/model.npz", decoder["vocabs"]).convert(f"{folder}/converted", vmap=vmap)
+        return
+    torch = importlib.import_module("torch")
+    config, model, task = source.load()
+    checkpoint = Path(folder) / "checkpoint.pt"
+    options = vars(config.model) if isinstance(config.model, Namespace) else dict(config.model)
+    torch.save({"args": Namespace(**options), "model": model.state_dict()}, checkpoint)
+    task.source_dictionary.save(f"{folder}/dict.source.txt")
+    task.target_dictionary.save(f"{folder}/dict.target.txt")
+    converter = converters.FairseqConverter(str(checkpoint), folder, "source", "target")
+    with torch.serialization.safe_globals([Namespace]):  # of the file that was just written
+        converter.convert(f"{folder}/converted", vmap=vmap)
