@@ -48,5 +48,5 @@ def test_marian_is_its_own_model_in_ctranslate2(tmp_path, monkeypatch):
         with closing(EngineProcess(builder(source(name), str(tmp_path / str(number))))) as engine:
             found, _ = engine.translate(sentences)
         assert sum(a == b for a, b in zip(found, sentences, strict=True)) > 55  # it learned to copy
-    with pytest.raises(UserError, match="marian/none.npz: cannot be converted: "):
+    with pytest.raises(UserError, match=r"marian/none.npz: cannot be converted: "):
         builder(source("marian/none.npz"), str(tmp_path))
