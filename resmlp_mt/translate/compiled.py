@@ -34,13 +34,19 @@ LONGEST_WAIT = 3600.0  # seconds, for another process that compiles the same
 
 
 def compiled_model(
-    cfg: ModelConfig, digest: str, model: Callable[[], EncoderDecoder], precision: str, shortlist: bool
+    cfg: ModelConfig,
+    digest: str,
+    model: Callable[[], EncoderDecoder],
+    precision: str,
+    shortlist: bool,
+    threads: int = 1,
 ) -> Any:
     """A compiled model for ``search``, among some target tokens if ``shortlist``, on a CPU.
 
     Args:
         digest: of the model's weights
         model: gives the model, folded and in the precision; it is asked for what is not compiled, and to compile
+        threads: that many may search at a time
     """
     known = cfg, digest, precision, shortlist, products(precision), torch.__version__, kernels.processor()
     cache = own_cache()
@@ -54,7 +60,7 @@ def compiled_model(
                     lock(file, f"{place}: another process compiles the same for too long", LONGEST_WAIT)
                     if not place.is_dir():  # or another process was quicker
                         _make(model(), precision, shortlist, place)
-            return _loaded(cfg, model, shortlist, place)
+            return _loaded(cfg, model, shortlist, place, threads)
     except UserError:
         raise
     except Exception as error:  # PyTorch's are of many classes
@@ -74,10 +80,11 @@ def _make(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -
             raise UserError("engine compiled: the compiled model computes something else than the model")
 
 
-def _loaded(cfg: ModelConfig, model: Callable[[], EncoderDecoder], shortlist: bool, place: Path) -> Any:
-    # not by torch._inductor.aoti_load_package, which imports the whole compiler
-    loader = torch._C._aoti.AOTIModelPackageLoader
-    graphs: list[Graph] = [loader(str(place / f"{name}.pt2"), "model", False, 1, -1).run for name in NAMES]
+def _loaded(
+    cfg: ModelConfig, model: Callable[[], EncoderDecoder], shortlist: bool, place: Path, threads: int = 1
+) -> Any:
+    load = torch.classes.resmlp_mt.CompiledGraph
+    graphs: list[Graph] = [load(str(place / f"{name}.pt2"), threads).run for name in NAMES]
     return with_graphs(graphs, cfg, model, shortlist)
 
 

@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/cpu/vec/vec.h>
 #include <ATen/ops/empty.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/custom_class.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -219,12 +221,24 @@ std::tuple<Tensor, Tensor, Tensor> best(const Tensor& logits, const Tensor& scor
   return {totals, places, if_ended};
 }
 
+// A compiled graph, which as many threads run at a time. PyTorch's own loader keeps Python's lock while it runs.
+struct CompiledGraph : torch::CustomClassHolder {
+  torch::inductor::AOTIModelPackageLoader loader;
+
+  CompiledGraph(const std::string& path, int64_t threads) : loader(path, "model", false, threads) {}
+
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) { return loader.run(inputs); }
+};
+
 }  // namespace
 
 TORCH_LIBRARY(resmlp_mt, library) {
   library.def("cross_attention(Tensor queries, Tensor keys, Tensor values, Tensor mask) -> Tensor");
   library.def("weighted_sum(Tensor buffer, Tensor rows, Tensor weights) -> Tensor");
   library.def("best(Tensor logits, Tensor scores, Tensor barred, SymInt count, int end) -> (Tensor, Tensor, Tensor)");
+  library.class_<CompiledGraph>("CompiledGraph")
+      .def(torch::init<const std::string&, int64_t>())
+      .def("run", &CompiledGraph::run);
 }
 
 TORCH_LIBRARY_IMPL(resmlp_mt, CPU, library) {

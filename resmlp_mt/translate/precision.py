@@ -169,11 +169,11 @@ def compilable_(model: nn.Module) -> None:
 
 
 def products(precision: str) -> dict[str, object]:
-    """What the compiler is told, so that it makes code for such layers, for as many threads as PyTorch has now."""
+    """What the compiler is told, so that it makes code for such layers, for one thread."""
     if precision != "int8" or not can_compile_products():
         return {}
     return {
-        "cpp.threads": torch.get_num_threads(),
+        "cpp.threads": 1,
         "freezing": True,  # packed weights are constants
         "max_autotune_gemm": True,
         "max_autotune_gemm_backends": "ATEN,CPP",

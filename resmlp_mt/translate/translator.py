@@ -1,7 +1,8 @@
 """Text to text with a model's folder: ``Translator(folder).translate(texts)``, without fairseq."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -106,12 +107,16 @@ class Translator:
         except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
             raise UserError(f"device {how.device}: {reason(error)}") from error
         self.device = one.device
+        self._map: Callable[..., Iterable[Any]] = map
         if self.device.type == "cpu":
             keep_freed_memory()
         self._searched: Any
         if how.engine == "compiled":
             known = self.cfg, weights_digest(place), lambda: self.model
-            self._searched = compiled_model(*known, how.precision, self.shortlist is not None)
+            threads = torch.get_num_threads()
+            self._searched = compiled_model(*known, how.precision, self.shortlist is not None, threads)
+            if threads > 1:  # each of which translates batches of its own
+                self._map = ThreadPoolExecutor(threads, "translate", torch.set_num_threads, (1,)).map
         elif how.engine == "onnx":
             self._searched = OnnxModel(place / FOLDER, self.model, torch.get_num_threads())
         else:
@@ -199,22 +204,25 @@ class Translator:
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
         assert options.batch_tokens is not None  # translate_encoded
-        for batch in batches(parts, options.batch_tokens):
+
+        def search_batch(batch: list[int]) -> list[list[Hypothesis]]:
             some = [parts[number] for number in batch]
             rows = [torch.tensor(part.numbers) for part in some]
             source = pad_sequence(rows, batch_first=True, padding_value=self.cfg.pad).to(self.device)
             demands = [part.demand for part in some if part.demand is not None]
             constraints = Constraints(demands, rules.words) if demands else None
-            more = [demand.tokens for demand in demands]
-            candidates = None if shortlist is None else shortlist.candidates(source, more)
+            candidates = None if shortlist is None else shortlist.candidates(source, [each.tokens for each in demands])
             how = replace(options, alignment=any(part.aligned for part in some))
-            searched = search(self._searched, source, END, how, candidates, constraints)
-            for number, hypotheses in zip(batch, searched, strict=True):
-                if len(hypotheses) < options.n_best:
-                    problem = f"a text has only {len(hypotheses)} translations of so few tokens"
+            return search(self._searched, source, END, how, candidates, constraints)
+
+        chosen = list(batches(parts, options.batch_tokens))
+        for batch, hypotheses in zip(chosen, self._map(search_batch, chosen), strict=True):
+            for number, found_here in zip(batch, hypotheses, strict=True):
+                if len(found_here) < options.n_best:
+                    problem = f"a text has only {len(found_here)} translations of so few tokens"
                     advice = "give a smaller n_best, a larger max_len_b, or less that is forced or avoided"
                     raise UserError(f"n_best {options.n_best}: {problem}: {advice}")
-                found[number] = hypotheses[: options.n_best]
+                found[number] = found_here[: options.n_best]
         if options.alignment and options.alignment_by == "omission":
             for part, best in zip(parts, found, strict=True):
                 rows = [omission(self.model, part.numbers, each.tokens, options.batch_tokens) for each in best]

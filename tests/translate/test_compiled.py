@@ -44,7 +44,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compiled(folder, cache):
-    return Translator(folder, engine="compiled")
+    """With two threads, each of which searches translations of its own batches."""
+    before = torch.get_num_threads()
+    yield Translator(folder, engine="compiled", threads=2)
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("options", [*OPTIONS, *({"beam": n, "n_best": n, "max_len_b": 6} for n in (2, 40))])
