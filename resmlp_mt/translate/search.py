@@ -13,8 +13,6 @@ from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.constraints import Constraints
 from resmlp_mt.translate.options import Options
 
-BLOCK = 96  # scores in a block of ``topk``
-LEAST = 4 * BLOCK  # scores of a beam, below which blocks gain nothing
 BEAM, PENALTY = 4, 1.0  # where neither the options nor a model's folder says another
 
 
@@ -167,10 +165,9 @@ def best_totals(logits: Tensor, scores: Tensor, barred: Tensor, count: int, end:
 
     Arguments are those of ``ranked``.
     """
-    sentences, beams = scores.shape
     found = logits.log_softmax(1).add_(scores.view(-1, 1))
-    totals, which = topk(found + barred, sentences, count, blocks=count <= 2 * beams)
-    return totals, which, found[:, end].view(sentences, beams)
+    together = (found + barred).view(len(scores), -1)
+    return *together.topk(min(count, together.size(1)), 1), found[:, end].view(scores.shape)
 
 
 def ranked(
@@ -243,26 +240,3 @@ def at_end(best: Continuations, sentences: Tensor, eos: int) -> Continuations:
     return Continuations(
         *(torch.where(sentences.unsqueeze(1), one, other) for one, other in zip(only, best, strict=True))
     )
-
-
-def topk(x: Tensor, sentences: int, k: int, blocks: bool = True) -> tuple[Tensor, Tensor]:
-    """The k largest of the scores of each of B sentences (BK x V, no nan), and their places among its K V: B x k twice.
-
-    The k blocks whose largest numbers are largest have the k best numbers: on a CPU half of the time for 16,000 scores.
-    All of them, where there are fewer. With ``blocks``, k is no more than twice the beams.
-    """
-    rows, width = x.shape
-    beams = rows // sentences
-    if not blocks or width < LEAST or x.device.type != "cpu":
-        return x.view(sentences, -1).topk(min(k, beams * width), 1)
-    count = width // BLOCK
-    whole = count * BLOCK  # of each beam; the rest is looked through in any case
-    best = x[:, :whole].unflatten(1, (count, BLOCK)).amax(2).view(sentences, -1)
-    chosen = best.topk(k, 1, sorted=False).indices
-    starts = chosen // count * width + chosen % count * BLOCK
-    places = (starts.unsqueeze(2) + torch.arange(BLOCK)).flatten(1)
-    if whole < width:
-        rest = torch.arange(beams).unsqueeze(1) * width + torch.arange(whole, width)
-        places = torch.cat([places, rest.flatten().expand(sentences, -1)], 1)
-    values, which = x.view(sentences, -1).gather(1, places).topk(k, 1)
-    return values, places.gather(1, which)

@@ -21,7 +21,6 @@ from resmlp_mt.translate.compiled import own_cache, with_graphs
 from resmlp_mt.translate.compiling import TRACED, StepGraph
 from resmlp_mt.translate.graphs import EncoderGraph
 from resmlp_mt.translate.model_folder import WEIGHTS, load, weights_digest
-from resmlp_mt.translate.search import LEAST
 
 KINDS = [
     {},
@@ -39,7 +38,7 @@ KINDS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("model") / "folder", more=LEAST, **GATED)
+    return make(tmp_path_factory.mktemp("model") / "folder", more=400, **GATED)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def test_translations_are_those_of_pytorch_alone_and_in_batches(folder, compiled
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())) or "linear")
 def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path, kind, shortlist):
     kernels.load(own_cache())
-    model, _, _ = load(make(tmp_path / "folder", more=LEAST, **kind))
+    model, _, _ = load(make(tmp_path / "folder", more=400, **kind))
     parts = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     graphs = [lambda tensors, graph=graph: graph(*tensors) for graph in parts]
     assert (

@@ -12,13 +12,13 @@ from resmlp_mt.translate.compiled import compiled_model
 from resmlp_mt.translate.model_folder import load
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.precision import lower_precision_
-from resmlp_mt.translate.search import LEAST, search
+from resmlp_mt.translate.search import search
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("options", [GATED, {"token_mixing": "ssru", "layerscale_init": 0.5}], ids=["gated", "ssru"])
 def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache, options):
-    model, _, _ = load(make(tmp_path / "folder", more=LEAST, **options))
+    model, _, _ = load(make(tmp_path / "folder", more=400, **options))
     fold_(model)
     lower_precision_(model, "int8", ("output_projection",))
     both = compiled_model(model.cfg, str(options), lambda: model, "int8", shortlist=True)

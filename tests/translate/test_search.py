@@ -9,7 +9,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from translate.engines import assert_equal
 
 from resmlp_mt.translate.options import Options
-from resmlp_mt.translate.search import BLOCK, LEAST, search, topk
+from resmlp_mt.translate.search import search
 
 SOURCES, _ = pairs((5, 1), (9, 1), (2, 1), (9, 1), (13, 1))
 MODELS = [
@@ -106,23 +106,3 @@ def test_nothing_follows_the_end_in_a_beam_wider_than_the_words(trained):
     found = search(ours, source, EOS, Options(beam=60, max_len_b=2), torch.tensor([[EOS, *words]]))[0]
     expected = [[word, *then] for word in words for then in ([], *([other] for other in words))]
     assert sorted(one.tokens for one in found) == sorted(expected)
-
-
-@pytest.mark.parametrize("beams", [1, 4])
-@pytest.mark.parametrize("width", [2, 3, LEAST - 1, LEAST, LEAST + 1, 50 * BLOCK, 4128 + 5])
-def test_the_best_are_torch_topks(width, beams):
-    torch.manual_seed(0)
-    x = torch.randn(20 * beams, width)
-    expected = x.view(20, -1).topk(2 * beams, 1)
-    torch.testing.assert_close(topk(x, 20, 2 * beams), tuple(expected), rtol=0, atol=0)
-    expected = x.topk(min(12, width), 1)  # of some widths more than there are scores
-    torch.testing.assert_close(topk(x, len(x), 12, blocks=False), tuple(expected), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("width", [20 * BLOCK, 20 * BLOCK + 5])
-def test_all_places_are_of_the_row_where_most_is_impossible(width):
-    x = torch.full((3, 4, width), -torch.inf)
-    x[:, 3, -2] = 1.0
-    values, places = topk(x.flatten(0, 1), 3, 8)
-    assert values[:, 0].eq(1).all() and values[:, 1:].isneginf().all() and places[:, 0].eq(4 * width - 2).all()
-    assert all(len(set(row)) == 8 and max(row) < 4 * width for row in places.tolist())
