@@ -1,10 +1,7 @@
 """Subwords: learned the same every time by either library, undone without loss, and the same as the tools' own."""
 
-import os
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +14,6 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data import tokenizers_bpe
 from resmlp_mt.data.chunks import CHUNK, Chunk, ChunkSplitter, PairFilter, SideCounts, WordCounter, chunks
 from resmlp_mt.data.subwords import MOST_LETTERS, Subwords, evenly, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.text.words import CharacterCleaner
@@ -234,53 +230,6 @@ def test_too_small_for_bpe(tmp_path, learner):
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
     write_counts({"ab": 3, "abc": 2}, tmp_path / "words")  # fewer merges than asked for
     assert learn_bpe(tmp_path / "words", tmp_path / "codes", Subwords("bpe", 10, learner)) == 3
-
-
-def test_a_very_long_text_is_thinned(words: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizers_bpe, "AT_ONCE", 100)
-    texts = list(tokenizers_bpe.running_text(str(words), 7))
-    assert max(map(len, texts)) <= 100
-    counts = Counter("".join(texts).split())
-    before = made_up(3000)
-    assert counts.total() == before.total() // 7
-    assert all(abs(counts[word] - count / 7) < 1 for word, count in before.items())
-
-
-def _stand_in_for_python(path, program, monkeypatch):
-    path.write_text(f"#!/bin/sh\n{program}\n")
-    path.chmod(0o700)
-    monkeypatch.setattr("sys.executable", str(path))
-
-
-def test_tokenizers_that_are_killed(words, tmp_path, monkeypatch):
-    _stand_in_for_python(tmp_path / "python", "kill -9 $$", monkeypatch)
-    with pytest.raises(UserError, match=r"tokenizers was killed by signal 9 \(out of memory\?\) while it learned BPE"):
-        learn_bpe(words, tmp_path / "codes", Subwords("bpe", 10, "tokenizers"))
-    assert [path.name for path in tmp_path.iterdir()] == ["python"]
-
-
-def test_tokenizers_end_with_their_parent(words: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid"
-    _stand_in_for_python(tmp_path / "python", f"{told}; exec sleep 600", monkeypatch)
-    parent = os.fork()
-    if parent == 0:
-        learn_bpe(words, tmp_path / "codes", Subwords("bpe", 10, "tokenizers"))
-        os._exit(0)
-    while not (tmp_path / "pid").exists():
-        time.sleep(0.05)
-    learner = Path("/proc") / (tmp_path / "pid").read_text().strip() / "stat"
-    assert _runs(learner)
-    os.kill(parent, signal.SIGKILL)
-    os.waitpid(parent, 0)
-    while _runs(learner):  # pytest ends a test that waits in vain
-        time.sleep(0.05)
-
-
-def _runs(process: Path) -> bool:
-    try:
-        return process.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize(

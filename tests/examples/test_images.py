@@ -193,26 +193,6 @@ def test_the_other_methods(images, run, tmp_path, monkeypatch, method):
     assert model.layers[0].mixing.mixing.weight.shape == start.layers[0].mixing.mixing.weight.shape
 
 
-def test_a_folder_of_images(images, run, tmp_path, monkeypatch):
-    try:
-        import torchvision  # noqa: F401
-    except (ImportError, RuntimeError) as error:
-        pytest.skip(f"needs torchvision: {error}")
-    generator = np.random.default_rng(0)
-    for name, color in ("blue", 2), ("red", 0):
-        (tmp_path / "data" / name).mkdir(parents=True)
-        for number in range(15):
-            pixels = generator.integers(0, 60, (20, 24, 3), dtype=np.uint8)
-            pixels[..., color] += 150
-            Image.fromarray(pixels).save(tmp_path / "data" / name / f"{number}.png")
-    small = images.models.replace(images.models.SMALL, channels=3, patch=8)
-    monkeypatch.setitem(images.models.MODELS, "small", images.models.replace(small, mean=(0.5,) * 3, std=(0.5,) * 3))
-    options = "--model", "small", "--image", 32, "--epochs", 20, "--lr", 0.01
-    run("train", "--data", tmp_path / "data", *options, "--out", tmp_path / "model.pt")
-    out = run("predict", tmp_path / "data" / "red" / "3.png", "--model", tmp_path / "model.pt")
-    assert out.splitlines()[0].endswith("red") and len(out.splitlines()) == 2
-
-
 def test_weights_of_another_model_are_refused_in_a_line(images, run, tmp_path):
     weights = published("resmlp")
     del weights["blocks.1.ls2"]
