@@ -117,7 +117,9 @@ def _translate_document(args: argparse.Namespace, options: Options, engine: Engi
     read_document(source)
     translator = Translator(args.folder, **asdict(engine))
     with Progress("translate", None, "sentences") as progress:
-        translate_document(translator, source, target, options, progress.add)
+        problems = translate_document(translator, source, target, options, progress.add)
+    if args.check:
+        print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
 
 
 def shortlist() -> argparse.ArgumentParser:

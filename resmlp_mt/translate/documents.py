@@ -10,6 +10,7 @@ from resmlp_mt.common.files import atomic_write, check_new_file, check_outputs, 
 from resmlp_mt.translate.markdown import add_markdown
 from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.markup import add_html
+from resmlp_mt.translate.numbers import told
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.paragraphs import add_subtitles, add_text
 from resmlp_mt.translate.translator import Translation, Translator
@@ -84,8 +85,8 @@ def check_documents(source: Path, target: Path) -> str:
 
 def translate_document(
     translator: Translator, source: Path, target: Path, options: Options, progress: Callable[[int], None]
-) -> None:
-    """Translate a file; the other one appears whole or not at all."""
+) -> list[str]:
+    """Translate a file; the other one appears whole or not at all. Which numbers are missing or new, a line each."""
     text, format = read_document(source), check_documents(source, target)
     try:
         document = document_of(text, format, translator.tokenizer.settings.source_language)
@@ -94,3 +95,5 @@ def translate_document(
         raise UserError(f"{source}: {error}") from error
     with atomic_write(target) as file:
         file.write(document.joined(found))
+    pairs = zip(document.sentences, found, strict=True)
+    return [line for sentence, best in pairs for line in told(f"{source}: {sentence[:40]!r}", sentence, best.text)]

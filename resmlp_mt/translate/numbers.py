@@ -25,6 +25,12 @@ def check_numbers(source: str, translation: str) -> tuple[list[str], list[str]]:
     return missing, [number[0] for number in new]
 
 
+def told(place: str, source: str, translation: str) -> list[str]:
+    """What ``check_numbers`` finds, a line each."""
+    found = zip(("missing", "new"), check_numbers(source, translation), strict=True)
+    return [f"{place}: {what}: {' '.join(numbers)}" for what, numbers in found if numbers]
+
+
 def _readings(number: re.Match[str]) -> set[str]:
     """What a number may be, written with a decimal point alone: ``1,000`` is 1000 or 1.000."""
     readings = {re.sub("[,:]", ".", number[0])}

@@ -131,6 +131,11 @@ def test_files(run, folder, ending, kind):
     assert found == expected != PAGES[kind]
 
 
+def test_numbers_of_a_file_that_are_missing_are_told(run, capsys):
+    assert "17" not in run(b"A man.\n\nThe hen is 17.\n", "in.txt", "out.txt", "--check")
+    assert "in.txt: 'The hen is 17.': missing: 17" in capsys.readouterr().err.splitlines()
+
+
 @pytest.mark.parametrize(
     ("content", "files", "message"),
     [
