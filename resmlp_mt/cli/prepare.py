@@ -47,8 +47,7 @@ examples:
   resmlp-mt prepare-wmt14 en-de --out work/wmt14_en_de --jobs 8
   resmlp-mt prepare-wmt14 en-fr --out work/sample --archives downloads --sample 10000
 """
-ARCHIVES = """folder that has the archives (--dry-run tells their names); they are checked, nothing is downloaded. A
-.zip or, unchecked, the unpacked files of a training corpus stand for its archive"""
+ARCHIVES = """folder that has the archives (--dry-run tells their names); they are checked, nothing is downloaded"""
 MIRROR = """address of a folder that may have the archives by these names, with the same sums, asked before the public
 ones"""
 

@@ -30,7 +30,6 @@ class PublicFile:
     md5: str | None = None
     size: int | None = None  # bytes, where known
     mirrors: tuple[str, ...] = ()  # other public addresses of the same bytes
-    zipped: "PublicFile | None" = None  # another archive of the same members
 
     def taken_from(self, folder: Path) -> Path:
         """The file in a folder that a person names, checked."""

@@ -7,7 +7,6 @@ import lzma
 import os
 import struct
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -124,11 +123,10 @@ def check_text(path: Path) -> None:
 
 
 BUFFER = 1 << 17  # bytes
-# What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves, for a
-# password and for unknown compression.
+# What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves.
 BROKEN = (
     *(OSError, EOFError, ValueError, KeyError, RuntimeError),
-    *(zlib.error, lzma.LZMAError, struct.error, tarfile.TarError, zipfile.BadZipFile),
+    *(zlib.error, lzma.LZMAError, struct.error, tarfile.TarError),
 )
 
 
@@ -136,52 +134,27 @@ BROKEN = (
 def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
     """A file in an archive as a stream; decompressed too if its name ends in ``.gz``.
 
-    Args:
-        archive: tar (plain, gzip, bzip2 or xz), ``.zip``, or the folder that one was unpacked into
-        member: its name in the archive
+    The archive is a tar: plain, gzip, bzip2 or xz.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            name, stream = member, cast(Any, None)
-            if archive.is_dir():
-                if path := unpacked(archive, member):
-                    name, stream = path.name, stack.enter_context(open(path, "rb"))
-            elif archive.suffix == ".zip":
-                zipped = stack.enter_context(zipfile.ZipFile(archive))
-                if member in zipped.namelist():
-                    stream = stack.enter_context(zipped.open(member))
-            else:
-                tar = stack.enter_context(tarfile.open(archive))
-                entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)
-                stream = tar.extractfile(entry) if entry else None
+    try:
+        with tarfile.open(archive) as tar:
+            entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)
+            stream: Any = tar.extractfile(entry) if entry else None
             if stream is None:
                 raise UserError(f"{archive}: has no {member}, or is cut off before it")
-            yield io.BufferedReader(
-                cast(Any, gzip.GzipFile(fileobj=stream)) if name.endswith(".gz") else stream, BUFFER
-            )
-        except UserError:
-            raise
-        except FileNotFoundError as error:
-            raise UserError(f"{archive}: no such file") from error
-        except BROKEN as error:
-            reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines what it tried
-            raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
-
-
-def unpacked(folder: Path, member: str) -> Path | None:
-    """The file that a member has become in a folder, if it is there; one of ``.gz`` may be decompressed, too."""
-    names = (member, member.removesuffix(".gz"))
-    return next((folder / name for name in names if (folder / name).is_file()), None)
+            yield io.BufferedReader(gzip.GzipFile(fileobj=stream) if member.endswith(".gz") else stream, BUFFER)
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f"{archive}: no such file") from error
+    except BROKEN as error:
+        reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines what it tried
+        raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
 
 
 @dataclass(frozen=True)
 class ArchivedText:
-    """Two members of one archive, aligned line by line.
-
-    Attributes:
-        archive: the file, or the folder that it was unpacked into
-        members: of the source and the target language
-    """
+    """Two members of one archive, of the source and the target language, aligned line by line."""
 
     name: str
     archive: Path
@@ -194,20 +167,15 @@ class ArchivedText:
 
     @property
     def inputs(self) -> Sequence[Path]:
-        if not self.archive.is_dir():
-            return [self.archive]
-        return [unpacked(self.archive, member) or self.archive / member for member in self.members]
+        return [self.archive]
 
     @property
     def options(self) -> dict[str, Any]:
         return {"members": self.members}
 
     def check(self) -> None:
-        for path in self.inputs:
-            if self.archive.is_dir():
-                check_text(path)
-            elif not path.is_file():
-                raise UserError(f"{path}: no such file")
+        if not self.archive.is_file():
+            raise UserError(f"{self.archive}: no such file")
 
     def pairs(self) -> Iterator[Pair]:
         # A tar archive is read from front to back: each side reads it on its own.
