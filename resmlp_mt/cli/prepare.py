@@ -6,9 +6,8 @@ from pathlib import Path
 from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, add_repeated, command_parser, given
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, format_summary, how_to_translate, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare
 from resmlp_mt.data.sources import PlainText
-from resmlp_mt.data.steps import check_disk
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.wmt14 import TASKS, Preparation
 from resmlp_mt.text.words import CHARACTER_RULES, Words
@@ -90,7 +89,6 @@ def _text(args: argparse.Namespace) -> None:
     train, valid, test = ([PlainText(*pair) for pair in pairs] for pairs in (args.train, args.valid, args.test))
     corpus = Corpus((args.source_lang, args.target_lang), train, valid, test, args.sample)
     recipe = CorpusRecipe(given(args, Words), given(args, Subwords), given(args, PairFilter))
-    check_disk(args.out, bytes_of(corpus))
     with working(args.jobs, args.cluster) as workers:
         print(format_summary(prepare(corpus, recipe, args.out, workers, overwrite=args.overwrite)))
     print(how_to_translate(args.out / "data-bin", Path("checkpoints")))  # fairseq-train's own --save-dir

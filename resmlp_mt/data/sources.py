@@ -20,10 +20,6 @@ from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, open
 Pair = tuple[bytes, bytes]
 BEGINNING = 1 << 16  # bytes that tell whether it is text
 MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
-MOST_BROKEN = 0.3  # share that may be no UTF-8: a text in Latin-1 has few accents, other alphabets have such bytes only
-_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
-}  # fmt: skip
 
 
 class PairSource(Protocol):
@@ -96,7 +92,7 @@ class PlainText:
 
 
 def check_text(path: Path) -> None:
-    """See by a file's beginning that it is UTF-8 text, or nearly: not UTF-16, compressed, ..."""
+    """See by a file's beginning that it is neither compressed nor UTF-16, whose bytes may all be UTF-8 too."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
     with opened(path) as stream:
@@ -104,21 +100,12 @@ def check_text(path: Path) -> None:
             start = stream.read(BEGINNING)
         except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"{path}: cannot be read: {error}") from error
-    for mark, encoding in _MARKS.items():
-        if start.startswith(mark):
-            raise UserError(f"{path}: is {encoding}, not UTF-8: convert it: iconv -f {encoding} -t UTF-8")
     if start.startswith(b"\x1f\x8b"):
         raise UserError(f"{path}: is compressed by gzip: give it a name that ends in .gz, or decompress it")
     if (zeros := start.count(0)) > MOST_ZEROS * len(start):
         raise UserError(
             f"{path}: is no UTF-8 text ({zeros / len(start):.0%} of its bytes are zero): if it is UTF-16, convert it: "
-            "iconv -f UTF-16LE -t UTF-8"
-        )
-    lost = len(start) - len(start.decode(errors="ignore").encode())
-    if len(start) > 1000 and lost > MOST_BROKEN * len(start):
-        raise UserError(
-            f"{path}: is no UTF-8 text ({lost / len(start):.0%} of its bytes are not UTF-8): decompress it, or convert "
-            "it from its encoding: iconv -f ENCODING -t UTF-8"
+            "iconv -f UTF-16 -t UTF-8"
         )
 
 

@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu.dataset
@@ -13,9 +14,11 @@ from data.conftest import contents
 from data.misbehaving_server import Fault, Server, running
 from data.replicas import Command
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import wmt14
 from resmlp_mt.data.download import PARTS
-from resmlp_mt.data.wmt14 import TASKS, OfficialText
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.data.wmt14 import TASKS, OfficialText, Preparation
 
 
 def test_the_evaluation_sets_and_archives_are_sacrebleus() -> None:
@@ -195,6 +198,13 @@ def test_a_user_s_file_in_the_way_is_told_before_any_download(run, server, tmp_p
     assert (done.status, done.error.count("\n"), server.requests) == (1, 1, [])
     assert done.error.startswith(f"{path}: is not of an earlier preparation, and would be written over")
     assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
+
+
+def test_too_little_disk_is_said_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10**9))
+    with pytest.raises(UserError, match=r"1\.0 GB free on its disk, but about \d\.\d GB needed"):
+        Preparation(TASKS["en-de"], tmp_path / "out", Subwords()).run()
+    assert not (tmp_path / "out" / "raw").exists()
 
 
 def test_dry_run_does_nothing(run, server, tmp_path):

@@ -74,16 +74,13 @@ def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
 # --- check_text
 
 ENGLISH = "The man’s café isn’t open – what a pity…\n" * 40
-RUSSIAN = "Это предложение на русском языке, и оно не короткое.\n" * 40
 CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (ENGLISH.encode("utf-16"), "is UTF-16, not UTF-8: convert it: iconv -f UTF-16 -t UTF-8$"),
-        (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16LE"),
-        (RUSSIAN.encode("koi8-r"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\): .* iconv -f ENCODING"),
+        (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16 "),
         (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz"),
     ],
 )
