@@ -11,7 +11,6 @@ systems:
                                                   with options of fairseq-train
   transformer@onednn, resmlp_transformer@onednn:dropout=0.2
                                                   fp32 matrices multiplied by oneDNN instead of BLAS
-  checkpoint.pt, checkpoint.pt:option=value       a trained model, in generation with --data; --model-overrides
 
 examples:
   resmlp-mt benchmark all --quick
@@ -64,10 +63,7 @@ def benchmark() -> argparse.ArgumentParser:
     add_flag(conditions, "--no-memory", "measure time alone")
     add_flag(conditions, "--profile", "also show where the time goes, by operation")
     add_number(conditions, "--processes", 100, "trainings at a time, for workers", 2)
-    text = parser.add_argument_group("sentences to translate, random ones unless given")
-    add_path(text, "--data", "FOLDER", "what fairseq-preprocess made, with a joined dictionary")
-    text.add_argument("--split", default="test", help="which set of --data")
-    add_number(text, "--sentences", 10**6, "how many, at least (default: the comparison's)")
+    add_number(conditions, "--sentences", 10**6, "at least so many to translate (default: the comparison's)")
     output = parser.add_argument_group("output, beside the tables")
     output.add_argument("--json", metavar="FILE", help="all figures")
     output.add_argument("--markdown", metavar="FILE", help="the tables")

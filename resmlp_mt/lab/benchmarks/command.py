@@ -66,13 +66,11 @@ QUICK = (
 
 def comparisons(args: argparse.Namespace) -> list[Comparison]:
     chosen = [each for each in (QUICK if args.quick else FULL) if args.what in ("all", each.kind)]
-    if args.data:  # the text decides the lengths
-        chosen = [each for each in chosen if each.kind != "generation" or each.by != "length"]
     if args.shapes:
         if args.what == "all":
             raise UserError("--shapes: say training, generation or workers, not all")
         given = shapes(" ".join(args.shapes))
-        by = "length" if len({shape.length for shape in given}) > 1 and not args.data else "sentences"
+        by = "length" if len({shape.length for shape in given}) > 1 else "sentences"
         chosen = [replace(chosen[0], title=args.what.capitalize(), by=by, shapes=given)]
     return [adapted(each, args) for each in chosen]
 
@@ -95,20 +93,15 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     )
 
 
-def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Section:
-    generation, conditions = comparison.kind == "generation", comparison.conditions
-    settings = {name: str(value) for name, value in asdict(comparison.size).items()}
-    if all(system.is_checkpoint for system in comparison.systems):
-        settings = {}
-    settings |= {
+def section_of(comparison: Comparison) -> report.Section:
+    conditions = comparison.conditions
+    settings = {name: str(value) for name, value in asdict(comparison.size).items()} | {
         "dtype": "fp16" if conditions.fp16 else "fp32",
         "padding": f"{comparison.padding:.0%}",
         "rounds": str(comparison.rounds),
     }
-    if generation:
-        settings |= {"beam": str(conditions.beam), "sentences": str(args.data or "random")}
-        if args.data:  # the text has its own
-            settings = {name: value for name, value in settings.items() if name not in ("vocabulary", "padding")}
+    if comparison.kind == "generation":
+        settings |= {"beam": str(conditions.beam), "sentences": "random"}
     notes = []
     if any(system.library == "onednn" for system in comparison.systems):
         arithmetic = "fp32" if matmul.exact() else "bfloat16"
@@ -123,14 +116,13 @@ def picture_of(title: str, args: argparse.Namespace) -> Path:
 
 
 def check(chosen: list[Comparison], args: argparse.Namespace) -> None:
-    """See that what is to be written can be, over nothing that is read, and that checkpoints have their data."""
+    """See that what is to be written can be, and that only architectures are compared."""
     outputs = [path for path in (args.json, args.markdown) if path is not None]
     outputs += [picture_of(each.title, args) for each in chosen if args.plots]
-    checkpoints = [system.arch for each in chosen for system in each.systems if system.is_checkpoint]
-    inputs = [*checkpoints, *(args.data.glob("*") if args.data else ())]
-    check_files(outputs, inputs, "--plots" if args.plots else None)
-    if checkpoints and not args.data and any(each.kind == "generation" for each in chosen):
-        raise UserError(f"{checkpoints[0]}: give --data, the folder that fairseq-preprocess made for its training")
+    check_files(outputs, (), "--plots" if args.plots else None)
+    checkpoints = [system.name for each in chosen for system in each.systems if system.is_checkpoint]
+    if checkpoints:
+        raise UserError(f"{checkpoints[0]}: give an architecture; benchmark translate measures checkpoints")
 
 
 def measured(comparison: Comparison, args: argparse.Namespace) -> Iterator[Measurement]:
@@ -138,7 +130,7 @@ def measured(comparison: Comparison, args: argparse.Namespace) -> Iterator[Measu
         return train(comparison)
     if comparison.kind == "workers":
         return train_together(comparison, args.processes)
-    return generate(comparison, args.data and str(args.data), args.split)
+    return generate(comparison)
 
 
 def save(run: report.Run, args: argparse.Namespace) -> None:
@@ -159,7 +151,7 @@ def run(args: argparse.Namespace) -> None:
     check(chosen, args)
     for comparison in chosen:
         comparison.conditions.apply()
-        title, section = comparison.title, section_of(comparison, args)
+        title, section = comparison.title, section_of(comparison)
         run.sections.append(section)
         for row in measured(comparison, args):
             section.rows.append(row)

@@ -87,7 +87,7 @@ class Conditions:
 class System:
     """``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train.
 
-    Where nothing is trained ARCH may also be a checkpoint, with options that replace its own, as ``--model-overrides``
+    Where text is translated ARCH may also be a checkpoint, with options that replace its own, as ``--model-overrides``
     does. ``ARCH@onednn`` multiplies fp32 matrices by oneDNN, where others do by BLAS.
     """
 
