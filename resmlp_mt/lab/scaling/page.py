@@ -41,7 +41,7 @@ NOTES = (
     "running text. Compute: three times the forward FLOPs (matrix products) times the target subwords trained on, "
     "padding left out. N: parameters of encoder and decoder without embeddings and output projection. D: target "
     "subwords of the sample; those of later epochs are compute, not data.",
-    "N has mixing matrices (A, with its bias and relative term), as stored; without them it has a table of its own.",
+    "N has mixing matrices (A, with its bias and relative term), as stored.",
     "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, beside it a law in which N and D "
     "act together, ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), and L(C) = a (b + C)^-alpha + E to "
     "the frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of "
@@ -62,11 +62,6 @@ class Study:
     about: Mapping[str, str]  # what else to tell, such as the command
 
     @cached_property
-    def shared(self) -> dict[str, fits.Constants]:
-        """Of each family, the constants of the laws with one E for all."""
-        return fits.fit_shared(self.families)
-
-    @cached_property
     def differences(self) -> dict[str, fits.Constants]:
         return fits.differences(self.families)
 
@@ -84,9 +79,7 @@ class Study:
     def tables(self) -> dict[str, Table]:
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
         tables = {"The runs": self._runs()}
-        for choice, what in fits.CHOICES.items():
-            tables[f"L(N, D), N: {what}"] = _table({name: fit.sizes[choice].constants for name, fit in fitted.items()})
-        tables["L(N, D) with one E for all families"] = _table(self.shared)
+        tables["L(N, D)"] = _table({name: fit.sizes.constants for name, fit in fitted.items()})
         together = {name: fit.together.constants for name, fit in fitted.items()}
         tables["L(N, D) where N and D act together"] = _table(together)
         tables["L(C) on the frontier"] = _table({name: fit.compute.constants for name, fit in fitted.items()})
@@ -125,7 +118,6 @@ class Study:
                 for heading, ((_, *columns), *rows) in self.tables().items()
             },
             "families": {name: _family(fit) for name, fit in self.families.items()},
-            "one E for all": _constants(self.shared),
             "differences": _constants(self.differences),
             "runs": [asdict(run) | {"compute": run.compute} for run in self.runs],
         }
@@ -158,9 +150,8 @@ def _family(fit: fits.FamilyFit) -> dict[str, Any]:
     points = fits.points_of(fit.runs)
     return {
         "runs": len(fit.runs),
-        "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
-        **_constants({"L(C)": fit.compute.constants}),
-        "residual": fit.sizes["non_embedding"].residual,
+        **_constants({"L(N, D)": fit.sizes.constants, "L(C)": fit.compute.constants}),
+        "residual": fit.sizes.residual,
         **_constants({"N and D together": fit.together.constants}),
         "residual of N and D together": fit.together.residual,
         "held out": [asdict(each) for each in fit.held_out],
@@ -257,7 +248,7 @@ def _draw_losses(axis: Any, families: Mapping[str, fits.FamilyFit], styles: Styl
         axis.plot(*zip(*at, strict=True), linestyle="none", markersize=5, **styles[name])
         if not fit.why_not:
             law, measured = partial(_along, side, largest), (at[0][0], at[-1][0])
-            _draw_law(axis, law, fit.sizes["non_embedding"], measured, styles[name]["color"])
+            _draw_law(axis, law, fit.sizes, measured, styles[name]["color"])
 
 
 def _along(side: int, fixed: float, named: Parameters, values: np.ndarray) -> np.ndarray:
@@ -272,7 +263,7 @@ def _draw_split(axis: Any, families: Mapping[str, fits.FamilyFit], styles: Style
         k, growth = fit.flops
         compute = [k * run.parameters.non_embedding**growth * run.tokens for run in fit.runs]
         law = partial(fits.best_size, fit.flops)
-        _draw_law(axis, law, fit.sizes["non_embedding"], (min(compute), max(compute)), styles[name]["color"])
+        _draw_law(axis, law, fit.sizes, (min(compute), max(compute)), styles[name]["color"])
         sizes = np.array([run.parameters.non_embedding for run in fit.runs])
         there = np.isfinite(fit.frontier.loss[0])
         points = fit.frontier.compute[there], sizes[fit.frontier.run[0, there]]
