@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, add_repeated, command_parser, given
+from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, command_parser, given
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare
@@ -47,8 +47,6 @@ examples:
   resmlp-mt prepare-wmt14 en-fr --out work/sample --archives downloads --sample 10000
 """
 ARCHIVES = """folder that has the archives (--dry-run tells their names); they are checked, nothing is downloaded"""
-MIRROR = """address of a folder that may have the archives by these names, with the same sums, asked before the public
-ones"""
 
 
 def prepare_text() -> argparse.ArgumentParser:
@@ -70,7 +68,6 @@ def prepare_wmt14() -> argparse.ArgumentParser:
     _add_preparation(parser)
     parser.set_defaults(symbols=None)
     add_path(parser, "--archives", "DIR", ARCHIVES)
-    add_repeated(parser, "--mirror", "URL", MIRROR)
     add_flag(parser, "--dry-run", "print the plan with downloads and disk, do nothing")
     return parser
 
@@ -98,7 +95,7 @@ def _wmt14(args: argparse.Namespace) -> None:
     task = TASKS[args.pair]
     if args.symbols is None:
         args.symbols = task.symbols
-    preparation = Preparation(task, args.out, given(args, Subwords), args.archives, args.mirror, args.sample)
+    preparation = Preparation(task, args.out, given(args, Subwords), args.archives, args.sample)
     if args.dry_run:
         print(preparation)
         return

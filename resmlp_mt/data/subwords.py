@@ -35,13 +35,6 @@ class Subwords(Checked):
         name="bpe-learner",
         choices=("subword-nmt", "tokenizers"),
     )
-    character_coverage: float | None = option(
-        None,
-        "share of the text's characters that sentencepiece makes pieces of, 0.98 to 1; the rest is unknown (default: "
-        "0.9995, but at least the 1,000 most frequent characters)",
-        least=0.98,
-        most=1,
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,8 +43,6 @@ class Subwords(Checked):
                 raise UserError("--bpe-learner tokenizers: learns BPE, not sentencepiece's pieces: leave it out")
             if find_spec("tokenizers") is None:
                 raise UserError("--bpe-learner tokenizers: is not installed: pip install 'tokenizers>=0.23.1'")
-        if self.character_coverage is not None and self.kind != "sentencepiece":
-            raise UserError("--character-coverage: BPE covers every character: give --subwords sentencepiece too")
 
     @property
     def file_name(self) -> str:
@@ -155,13 +146,9 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
     lines = [line.decode() for pair in pairs for line in pair if line]
-    coverage, required = subwords.character_coverage, ""
-    if coverage is None:
-        letters: Counter[str] = Counter()
-        for line in lines:
-            letters.update(line)
-        coverage = COVERAGE
-        required = "".join(letter for letter, _ in letters.most_common(ALPHABET) if letter not in OWN)
+    letters: Counter[str] = Counter()
+    for line in lines:
+        letters.update(line)
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
@@ -169,8 +156,8 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
             model_writer=model,
             vocab_size=subwords.symbols,
             normalization_rule_name="identity",
-            character_coverage=coverage,
-            required_chars=required,
+            character_coverage=COVERAGE,
+            required_chars="".join(letter for letter, _ in letters.most_common(ALPHABET) if letter not in OWN),
             minloglevel=2,
         )
     except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please ..."

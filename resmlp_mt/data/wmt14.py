@@ -14,7 +14,6 @@ Sources of what is said here:
 - pairs and bytes of the training text: https://huggingface.co/datasets/wmt/wmt14, which has the same corpora
 """
 
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -190,7 +189,6 @@ class Preparation:
 
     Attributes:
         archives: folder that a person names, which must have all archives; None: they are downloaded
-        mirrors: addresses of folders that are asked for them first
         sample: of each training corpus, only so many pairs from its beginning; None: all
     """
 
@@ -198,15 +196,9 @@ class Preparation:
     out: Path
     subwords: Subwords
     archives: Path | None = None
-    mirrors: Sequence[str] = ()
     sample: int | None = None
 
     def __post_init__(self) -> None:
-        for mirror in self.mirrors:
-            if not re.fullmatch(r"https?://[\w.\[]\S*", mirror):
-                raise UserError(f"--mirror {mirror}: is no address of http or https (--archives names a folder)")
-        if self.mirrors and self.archives:
-            raise UserError("--mirror: nothing is downloaded with --archives: leave one of them out")
         if self.archives and not self.archives.is_dir():
             raise UserError(f"--archives {self.archives}: is not a folder")
 
@@ -239,7 +231,7 @@ class Preparation:
         for file in self.files:
             size = "size unknown" if file.size is None else in_bytes(file.size)
             lines.append(f"  {file.name}  {size}, {'there' if (self.folder / file.name).exists() else 'missing'}")
-            lines += [f"    {url}" for url in file.addresses(self.mirrors)]
+            lines += [f"    {url}" for url in (file.url, *file.mirrors)]
         download, work, free = self._download, disk_needed(self.out, self._text_bytes), disk_free(self.out)
         too_little = ": too little" if download + work > free else ""
         lines += [
@@ -265,5 +257,5 @@ class Preparation:
         """Download all archives, or check those that a person has."""
         check_disk(self.out, self._text_bytes, self._download)
         for file in self.files:
-            path = file.taken_from(self.archives) if self.archives else file.fetched_into(self.folder, self.mirrors)
+            path = file.taken_from(self.archives) if self.archives else file.fetched_into(self.folder)
             print(f"{path}: complete", flush=True)
