@@ -13,7 +13,7 @@ import torch
 from fairseq.data import Dictionary, data_utils, indexed_dataset
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_folder, check_outputs, read_lines
+from resmlp_mt.common.files import PathLike, atomic_folder, check_new, check_outputs, read_lines
 from resmlp_mt.data import raw_text
 from resmlp_mt.data.binarized import AGAIN, check_binarized, read_dictionary
 from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
@@ -72,8 +72,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     original pairs, if kept, follow in ``train`` (fairseq takes ``train1`` only with ``--upsample-primary 1``).
     """
     check_outputs([out], [data.folder, *generated])
-    if os.path.lexists(out):
-        raise UserError(f"{out}: exists already: remove it, or choose another folder")
+    check_new(out)
     sources, references = (data.side("train", language) for language in (data.source, data.target))
     if len(sources) != len(references):
         raise UserError(f"{data.folder}: train has {len(sources):,} sources, but {len(references):,} targets: {AGAIN}")

@@ -39,9 +39,9 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
 
 
-def page(title: str, intro: Sequence[str], sections: Mapping[str, Sequence[str]]) -> str:
+def page(title: str, sections: Mapping[str, Sequence[str]]) -> str:
     """The whole page, of parts that are HTML; each section has a heading and a link to it at the top."""
-    links, parts = "", [*intro]
+    links, parts = "", list[str]()
     for number, (heading, body) in enumerate(sections.items(), 1):
         links += f'<a href="#part{number}">{escape(heading)}</a> '
         parts += [f'<h2 id="part{number}">{escape(heading)}</h2>', *body]

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.trained import without_optimizer
 from resmlp_mt.nn import TokenMixing
 from resmlp_mt.nn.gated_mixing import Band, GatedTokenMixing
 
@@ -235,15 +236,7 @@ def pruned(
         length = chosen.size(-1)
         weight.view_as(beside)[:, :length, :length][chosen] = 0.0 - beside[:, :length, :length][chosen]
         weights[key] = weight.to(weights[key].dtype)
-    *before, last = checkpoint["optimizer_history"]
-    extra = checkpoint.get("extra_state") or {}
-    return {
-        **checkpoint,
-        "model": weights,
-        "optimizer_history": [*before, {**last, "optimizer_name": "none (pruned checkpoint)"}],
-        "last_optimizer_state": {},
-        "extra_state": {key: value for key, value in extra.items() if not key.startswith("ema")},  # not pruned
-    }
+    return without_optimizer({**checkpoint, "model": weights}, "pruned")
 
 
 def smallest(mixing: MixingMatrix, share: float) -> Tensor:

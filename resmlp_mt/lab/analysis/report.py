@@ -162,7 +162,7 @@ class Report:
             sections[title] = [page.paragraph(NOTES[title])] if title in NOTES else []
             sections[title] += [page.picture(png, f"{title}: {name}") for name, png in part.items()]
             sections[title] += [page.table(tables[title])] if title in tables else []
-        return page.page(f"Token mixing of {self.names[-1]}", [], sections)
+        return page.page(f"Token mixing of {self.names[-1]}", sections)
 
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]

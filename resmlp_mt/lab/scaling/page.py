@@ -1,4 +1,4 @@
-"""``scale``: train what is not finished; the study as one page of HTML, as Markdown, as JSON and as a picture."""
+"""``scale``: train what is not finished; the study as Markdown, as JSON and as a picture."""
 
 import argparse
 import datetime
@@ -19,14 +19,13 @@ from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, writ
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import lengths, read_dictionary
 from resmlp_mt.lab import drawing
-from resmlp_mt.lab import page as html
 from resmlp_mt.lab.machine import describe, facts
 from resmlp_mt.lab.scaling import fit as fits
 from resmlp_mt.lab.scaling import grid
 from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
 from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
 
-FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
+FILES = "scaling.png", "scaling.md", "scaling.json"
 
 Table = list[list[str]]
 
@@ -123,16 +122,10 @@ class Study:
         }
 
     def as_markdown(self) -> str:
-        parts = [f"# {self.title}", f"![{self.title}]({FILES[1]})", *self.notes()]
+        parts = [f"# {self.title}", f"![{self.title}]({FILES[0]})", *self.notes()]
         for heading, rows in self.tables().items():
             parts += [f"## {heading}", markdown_table(rows)]
         return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
-
-    def as_html(self, png: bytes | None) -> str:
-        what = f"{self.title}: loss over compute, parameters and data; the best size"
-        intro = [html.picture(png, what)] if png else []
-        intro += [html.paragraph(each) for each in [*self.notes(), f"{facts(self.about)}."]]
-        return html.page(self.title, intro, {heading: [html.table(rows)] for heading, rows in self.tables().items()})
 
 
 def _table(rows: Mapping[str, fits.Constants]) -> Table:
@@ -163,15 +156,13 @@ def _family(fit: fits.FamilyFit) -> dict[str, Any]:
 
 
 def save(study: Study, out: Path) -> None:
-    """Write the page, the picture (with matplotlib), the Markdown and the JSON."""
-    page, picture, markdown, as_json = (out / name for name in FILES)
-    png = drawn(study) if drawing.wants_pictures() else None
-    if png:
+    """Write the picture (with matplotlib), the Markdown and the JSON."""
+    picture, markdown, as_json = (out / name for name in FILES)
+    if drawing.wants_pictures():
         with atomic_write(picture, "wb") as stream:
-            stream.write(png)
-    for path, text in (page, study.as_html(png)), (markdown, study.as_markdown()):
-        with atomic_write(path) as stream:
-            stream.write(text)
+            stream.write(drawn(study))
+    with atomic_write(markdown) as stream:
+        stream.write(study.as_markdown())
     write_json(as_json, study.as_json())
 
 
@@ -323,6 +314,6 @@ def run(args: argparse.Namespace) -> None:
     }
     study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)
     save(study, out)
-    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
+    print(f"{study.notes()[0]}\nthe tables: {out / FILES[1]}")
     if failed:
         raise UserError(f"not finished: {'; '.join(failed)}")
