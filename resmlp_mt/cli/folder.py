@@ -35,8 +35,6 @@ DOCUMENT = """translate a file with all that is in it, by its name's end: .txt, 
 ends come back where they were. In place of --input and --output; by one process"""
 JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: faster
 than threads, with more memory; any number gives the same translations"""
-CLUSTER = """translate by the Dask cluster whose scheduler is there, such as tcp://host:8786; its machines need the
-folder under the same name"""
 SHORTLIST = """
 Written to FOLDER/shortlist.txt: which target tokens go with which source tokens, by IBM Model 1 of the training text.
 With that file there, resmlp-mt translate, serve and Translator score for each sentence its own few hundred target
@@ -71,9 +69,7 @@ def translate() -> argparse.ArgumentParser:
     add_flag(parser, "--check", CHECK)
     speed = parser.add_argument_group("speed")
     add_options(speed, EngineOptions)
-    where = speed.add_mutually_exclusive_group()
-    add_number(where, "--jobs", 1000, JOBS, 1)
-    where.add_argument("--cluster", metavar="ADDRESS", help=CLUSTER)
+    add_number(speed, "--jobs", 1000, JOBS, 1)
     return parser
 
 
@@ -101,13 +97,13 @@ def _translate(args: argparse.Namespace) -> None:
     also = {"scores": args.scores, "json": args.json, "alignments": args.alignments is not None, "check": args.check}
     work = TranslationJob(folder, checksum(folder), name, options, engine, **also)
     progress = Progress("translate", lines_in(args.input), "sentences")
-    with working(args.jobs, args.cluster) as workers, progress:
+    with working(args.jobs) as workers, progress:
         mapped = partial(ordered_map, workers=workers)
         translate_file(work, args.input, args.output, args.resume, mapped, progress.add, args.alignments)
 
 
 def _translate_document(args: argparse.Namespace, options: Options, engine: EngineOptions) -> None:
-    others = "input", "output", "resume", "scores", "json", "cluster", "alignment"
+    others = "input", "output", "resume", "scores", "json", "alignment"
     given_too = [name for name in others if getattr(args, name)] + ["jobs"] * (args.jobs > 1)
     if given_too:
         raise UserError(f"--document: goes without --{given_too[0]}")

@@ -13,8 +13,6 @@ from resmlp_mt.data.wmt14 import TASKS, Preparation
 from resmlp_mt.text.words import CHARACTER_RULES, Words
 
 JOBS = "processes, never more than cores; any number gives the same bytes"
-CLUSTER = """work by the Dask cluster whose scheduler is at ADDRESS, such as tcp://host:8786, with the same bytes; its
-machines need the same versions as this one"""
 TEXT = f"""
 Plain (or .gz) text becomes OUT/data-bin for fairseq-train and fairseq-generate. Stopped at any moment and run again, it
 goes on; with other options, it redoes what depends on them.
@@ -79,14 +77,13 @@ def _add_preparation(parser: argparse.ArgumentParser) -> None:
     add_options(parser, Subwords)
     add_number(parser, "--sample", 10**12, "only the first N pairs of each training text (default: all)")
     add_number(parser, "--jobs", 10**6, JOBS, 1)
-    parser.add_argument("--cluster", metavar="ADDRESS", help=CLUSTER)
 
 
 def _text(args: argparse.Namespace) -> None:
     train, valid, test = ([PlainText(*pair) for pair in pairs] for pairs in (args.train, args.valid, args.test))
     corpus = Corpus((args.source_lang, args.target_lang), train, valid, test, args.sample)
     recipe = CorpusRecipe(given(args, Words), given(args, Subwords), given(args, PairFilter))
-    with working(args.jobs, args.cluster) as workers:
+    with working(args.jobs) as workers:
         print(format_summary(prepare(corpus, recipe, args.out, workers, overwrite=args.overwrite)))
     print(how_to_translate(args.out / "data-bin", Path("checkpoints")))  # fairseq-train's own --save-dir
 
@@ -99,7 +96,7 @@ def _wmt14(args: argparse.Namespace) -> None:
     if args.dry_run:
         print(preparation)
         return
-    with working(args.jobs, args.cluster) as workers:
+    with working(args.jobs) as workers:
         print(format_summary(preparation.run(workers, args.overwrite)))
     print(f"next: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}")
     print(how_to_translate(args.out / "data-bin", args.out / "resmlp6"))

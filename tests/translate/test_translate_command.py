@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 
-import distributed
 import pytest
 from translate.small_folder import LONG, TEXTS
 
@@ -62,14 +61,11 @@ def failure(run, *arguments, **given):
     return str(end.value.code)
 
 
-def test_line_for_line_in_many_windows_and_by_a_cluster_too(run, expected, small_windows):
+def test_line_for_line_in_many_windows(run, expected, small_windows):
     assert run(given=text_of(TEXTS)) == text_of(expected)
     assert run(given=text_of(TEXTS)[:-1].replace(b"\n", b"\r\n")) == text_of(expected)
     assert run(given=b"") == b""
     assert run(given=text_of(5 * TEXTS)) == text_of(5 * expected)
-    options = {"processes": False, "protocol": "tcp", "dashboard_address": None}
-    with distributed.LocalCluster(1, threads_per_worker=2, **options) as dask:
-        assert run("--cluster", dask.scheduler_address, given=text_of(4 * TEXTS)) == text_of(4 * expected)
 
 
 def test_processes_give_the_same_in_order(folder, tmp_path):
