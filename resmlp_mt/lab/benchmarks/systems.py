@@ -3,7 +3,7 @@
 import ast
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,7 +114,7 @@ class System:
     def is_ctranslate2(self) -> bool:
         return self.arch.partition("/")[0] == "ctranslate2"
 
-    def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
+    def config(self, size: Size, conditions: Conditions) -> Any:
         model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
         if model not in SIZE_OPTIONS:
             raise UserError(f"{self.name}: no system: give an architecture of {', '.join(SIZE_OPTIONS)}")
@@ -123,7 +123,7 @@ class System:
             "no-data", "--arch", self.arch, "--optimizer", "adam", "--lr", "1e-6",
             "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1",
             *(["--cpu"] if conditions.device == "cpu" else []), *(["--fp16"] if conditions.fp16 else []),
-            *arguments, *map(as_argument, (*sizes, *self.options)),
+            *map(as_argument, (*sizes, *self.options)),
         ]  # fmt: skip
         return convert_namespace_to_omegaconf(training_args(command, self.name))
 
@@ -226,7 +226,7 @@ def batch(pairs: Mapping[int, tuple[Tensor, Tensor]], dictionary: Dictionary) ->
 class Comparison:
     systems: tuple[System, ...]
     shapes: tuple[Shape, ...] = ()
-    kind: str = "generation"  # or training, workers
+    kind: str = "generation"  # or training
     title: str = ""
     by: str = "sentences"  # or length: what changes from shape to shape
     baseline: str = "transformer"

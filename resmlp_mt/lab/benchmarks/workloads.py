@@ -1,11 +1,10 @@
-"""What is timed: fairseq's training step, by one process and by several, and translating by engines in turns.
+"""What is timed: fairseq's training step, and translating by engines in turns.
 
 Sentences are random. Every translation of a batch is forced to one length.
 """
 
 import importlib.util
 import math
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -17,7 +16,6 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.distributed.utils import distributed_init
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 
@@ -25,24 +23,21 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import matmul
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks import measuring
 from resmlp_mt.lab.benchmarks.engines import BATCH, CTranslate2Engine, EngineProcess, new_processes, operations, peak
-from resmlp_mt.lab.benchmarks.measuring import Measurement, Times, Workload, compare, timed
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Workload, compare, timed
 from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
 from resmlp_mt.lab.models import build_model
-
-STEPS = 3  # of several processes, that are timed in a row
 
 Piece = tuple[list[list[str]], int]
 """A batch of source sentences in subwords, and how many each translation has, ``</s>`` included."""
 
 
 class Training:
-    """A system in training by fairseq's Trainer, with further arguments: forward and backward pass, Adam's step."""
+    """A system in training by fairseq's Trainer: forward and backward pass, Adam's step."""
 
-    def __init__(self, system: System, comparison: Comparison, arguments: Sequence[str] = ()):
+    def __init__(self, system: System, comparison: Comparison):
         comparison.conditions.apply()
-        self.config = system.config(comparison.size, comparison.conditions, arguments)
+        self.config = system.config(comparison.size, comparison.conditions)
         self.dictionary = made_up_dictionary(comparison.size.vocabulary)
         task = TranslationTask(self.config.task, self.dictionary, self.dictionary)
         model, criterion = build_model(self.config, task), task.build_criterion(self.config.criterion)
@@ -87,49 +82,6 @@ def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
     batch = shape.random_batch(comparison.padding, training.dictionary)
     for _ in range(2):
         training.step(batch)
-
-
-def train_together(comparison: Comparison, processes: int) -> Iterator[Measurement]:
-    """Time the training of every system by one process and by several; every round starts processes afresh."""
-    for shape in comparison.shapes:
-        tokens = shape.random_batch(comparison.padding, made_up_dictionary(comparison.size.vocabulary))["ntokens"]
-        for system in comparison.systems:
-            # seconds a batch: several processes do several batches at a time
-            seconds: dict[int, Times] = {1: [], processes: []}
-            for _, _, count in measuring.turns(list(seconds), 1, comparison.rounds):
-                seconds[count].append([time_steps(comparison, system, shape, count) / count])
-            for count, times in seconds.items():
-                name = f"{system.name}, {count} process{'es' if count > 1 else ''}"
-                batch = str(shape), shape.length, shape.sentences, tokens
-                rate, ratio = measuring.per_second(STEPS * tokens, times), measuring.speed_ratio(times, seconds[1])
-                yield Measurement(name, *batch, rate, ratio, flop_ratio=float(count), seconds=times)
-
-
-def time_steps(comparison: Comparison, system: System, shape: Shape, processes: int) -> float:
-    with tempfile.TemporaryDirectory() as folder, new_processes(processes) as executor:
-        work = partial(_steps, comparison, system, shape, processes, f"file://{folder}/meeting")
-        return max(executor.map(work, range(processes)))
-
-
-def _steps(comparison: Comparison, system: System, shape: Shape, processes: int, meeting: str, rank: int) -> float:
-    arguments: list[str] = []
-    if processes > 1:
-        on_gpu = comparison.conditions.device == "cuda"
-        # torch's DistributedDataParallel as fairseq calls it takes GPUs only; the other is fairseq's own
-        backends = ("nccl", "pytorch_ddp") if on_gpu else ("gloo", "legacy_ddp")
-        arguments = [
-            "--distributed-world-size", str(processes), "--distributed-rank", str(rank),
-            "--distributed-init-method", meeting, "--distributed-no-spawn",
-            "--distributed-backend", backends[0], "--ddp-backend", backends[1], "--local_rank", str(rank),
-        ]  # fmt: skip
-        if on_gpu:
-            torch.cuda.set_device(rank)
-        distributed_init(system.config(comparison.size, comparison.conditions, arguments))
-    training = Training(system, comparison, arguments)
-    step = timed(partial(training.step, shape.random_batch(comparison.padding, training.dictionary)))
-    for number in range(max(1, comparison.warmup)):  # the first step also connects the processes
-        step(number)
-    return sum(map(step, range(STEPS)))
 
 
 class FairseqEngine:

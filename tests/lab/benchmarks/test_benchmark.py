@@ -75,14 +75,6 @@ def test_generation(measured):
     assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
 
 
-def test_workers(measured):
-    section, rows, _ = measured("workers", *TINY[:-2], "--rounds", 1, "--shapes", "4x2")
-    assert [row["system"] for row in rows] == ["resmlp_transformer, 1 process", "resmlp_transformer, 2 processes"]
-    assert rows[0]["ratio"]["median"] == 1
-    assert rows[1]["flop_ratio"] == 2
-    assert section["baseline"] == "one process"
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
