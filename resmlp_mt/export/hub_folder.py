@@ -85,7 +85,7 @@ Python files of this folder run: read them first.
 
 ## Limits
 
-- At most {cfg.encoder.positions} subwords a sentence (`</s>` included), {cfg.decoder.positions} a translation: split longer text.
+- Split longer text: at most {cfg.encoder.positions} subwords a sentence, {cfg.decoder.positions} a translation.
 - It was trained on sentences: give one at a time, of the kind that it was trained on.
 - A translation can be fluent and wrong, and has the prejudices of its training data.
 
