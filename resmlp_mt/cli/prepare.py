@@ -31,12 +31,7 @@ what is prepared (resmlp_mt/data/wmt14.py names every archive, its bytes and whe
 
 how: punctuation normalized, words by Moses' rules with hyphens split (tokenizer.perl -a), joint subwords; training
   pairs are dropped that are empty, longer than 250 subwords, or 1.5 times longer on one side than on the other.
-
-what OUT gets:
-  raw/                    the archives, unless --archives names them; needed again only if this is run again
-  data-bin/               for fairseq-train and fairseq-generate
-  newstest2014.LANG ...   the official text as sacrebleu has it: score against newstest2014.TARGET
-  summary.json            pairs read, kept and dropped by reason, words, subwords, unknown rates
+  OUT gets the archives in raw, data-bin for fairseq, the official test text to score against, and summary.json.
 
 {CHARACTER_RULES}
 

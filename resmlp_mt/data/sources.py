@@ -1,4 +1,4 @@
-"""Where pairs of raw lines come from: files, or members of archives, as streams."""
+"""Where pairs of raw lines come from: files, or members of archives, as streams; both have what ``PlainText`` has."""
 
 import contextlib
 import gzip
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, opened
@@ -20,32 +20,6 @@ from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, open
 Pair = tuple[bytes, bytes]
 BEGINNING = 1 << 16  # bytes that tell whether it is text
 MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
-
-
-class PairSource(Protocol):
-    """A stream of aligned pairs of raw lines.
-
-    Attributes:
-        name: short, for messages, progress and the summary: ``"europarl-v7"``
-        sides: what the source and the target side are called in messages: a path, or ``"archive.tgz:member"``
-        inputs: the files whose bytes decide the pairs
-        options: JSON values that decide the pairs too: names of members, and so on
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def sides(self) -> tuple[str, str]: ...
-    @property
-    def inputs(self) -> Sequence[Path]: ...
-    @property
-    def options(self) -> dict[str, Any]: ...
-
-    def check(self) -> None:
-        """See by the files' beginnings, before any work, that they are there and UTF-8 text."""
-
-    def pairs(self) -> Iterator[Pair]:
-        """Yield the pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it."""
 
 
 def _pairs(
@@ -67,27 +41,33 @@ class PlainText:
 
     @property
     def name(self) -> str:
+        """What it is called in progress and summary."""
         return self.source.name
 
     @property
     def sides(self) -> tuple[str, str]:
+        """What the source and the target side are called in messages."""
         return str(self.source), str(self.target)
 
     @property
     def inputs(self) -> Sequence[Path]:
+        """The files whose bytes decide the pairs."""
         return self.source, self.target
 
     @property
     def options(self) -> dict[str, Any]:
+        """JSON values that decide the pairs too."""
         return {}
 
     def check(self) -> None:
+        """See by the files' beginnings, before any work, that they are there and text."""
         for path in self.inputs:
             check_text(path)
         if os.path.samefile(self.source, self.target):
             raise UserError(f"{self.source}: is given as source and as target: give the target's text")
 
     def pairs(self) -> Iterator[Pair]:
+        """The pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it."""
         return _pairs(map(opened, self.inputs), self.sides, self.longest)
 
 
@@ -168,3 +148,6 @@ class ArchivedText:
         # A tar archive is read from front to back: each side reads it on its own.
         streams = (opened_member(self.archive, member) for member in self.members)
         return _pairs(streams, self.sides, LONGEST_SENTENCE)
+
+
+PairSource = PlainText | ArchivedText
