@@ -248,7 +248,7 @@ class _Preparation:
             inputs=[self._count(lines)] if is_bpe else [path for text in texts for path in text.inputs],
             outputs=[self.learned],
             options=asdict(subwords),
-            libraries=[subwords.learning_library],
+            libraries=[subwords.learner if is_bpe else subwords.library],
         )
 
         def work() -> dict[str, Any]:

@@ -54,11 +54,6 @@ class Subwords(Checked):
         """The distribution that applies them."""
         return "subword-nmt" if self.kind == "bpe" else "sentencepiece"
 
-    @property
-    def learning_library(self) -> str:
-        """The distribution that learns them."""
-        return self.learner if self.kind == "bpe" else "sentencepiece"
-
     def load(self, path: PathLike) -> BPESubwords | SentencePieces:
         """A function from words to subwords, both with single spaces between, as learned in ``path``."""
         return SUBWORDS[self.kind](path)

@@ -79,9 +79,6 @@ class MixingMatrix:
         everywhere = torch.ones(self.length, self.length, dtype=torch.bool)
         return everywhere.tril() if self.causal else everywhere
 
-    def up_to(self, length: int) -> "MixingMatrix":
-        return replace(self, weights=self.weights[:, :length, :length])
-
 
 def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
     for side in SIDES:
@@ -174,7 +171,8 @@ class UsedPart:
     how: str
 
     def of(self, mixing: MixingMatrix) -> MixingMatrix:
-        return mixing.up_to(self.lengths[mixing.side])
+        length = self.lengths[mixing.side]
+        return replace(mixing, weights=mixing.weights[:, :length, :length])
 
 
 def used_part(checkpoint: Mapping[str, Any], mixings: Sequence[MixingMatrix]) -> UsedPart:
