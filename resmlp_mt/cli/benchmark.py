@@ -11,7 +11,6 @@ systems:
                                                   with options of fairseq-train
   transformer@onednn, resmlp_transformer@onednn:dropout=0.2
                                                   fp32 matrices multiplied by oneDNN instead of BLAS
-  checkpoint.pt, checkpoint.pt:option=value       a trained model, in generation with --data; --model-overrides
 
 examples:
   resmlp-mt benchmark all --quick
@@ -45,8 +44,7 @@ MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabu
 
 def benchmark() -> argparse.ArgumentParser:
     parser = command_parser(SYSTEMS, run_of("benchmarks.command"))
-    what = "what to measure; workers: one training, and several at a time"
-    parser.add_argument("what", choices=["training", "generation", "workers", "all"], help=what)
+    parser.add_argument("what", choices=["training", "generation", "all"], help="what to measure")
     add_flag(parser, "--quick", "a minute instead of half an hour")
     add_repeated(parser, "--system", "NAME", "what to compare, instead of the usual")
     parser.add_argument("--baseline", metavar="NAME", help="what others are compared with (default: transformer)")
@@ -59,7 +57,7 @@ def benchmark() -> argparse.ArgumentParser:
     conditions = parser.add_argument_group("conditions")
     conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has not been tried yet")
     add_flag(conditions, "--fp16", "half precision, on CUDA")
-    add_number(conditions, "--threads", 1000, "of a process (default: as many as cores; 1 for workers)")
+    add_number(conditions, "--threads", 1000, "of a process (default: as many as cores)")
     add_number(conditions, "--beam", 1000, "width of the search", 4)
     share = number_within(0, 0.49)
     conditions.add_argument("--padding", type=share, metavar="X", help="part of a batch (default: 0.1)")
@@ -67,11 +65,7 @@ def benchmark() -> argparse.ArgumentParser:
     add_number(conditions, "--warmup", 1000, "rounds before that (default: the comparison's)")
     add_flag(conditions, "--no-memory", "measure time alone")
     add_flag(conditions, "--profile", "also show where the time goes, by operation")
-    add_number(conditions, "--processes", 100, "trainings at a time, for workers", 2)
-    text = parser.add_argument_group("sentences to translate, random ones unless given")
-    add_path(text, "--data", "FOLDER", "what fairseq-preprocess made, with a joined dictionary")
-    text.add_argument("--split", default="test", help="which set of --data")
-    add_number(text, "--sentences", 10**6, "how many, at least (default: the comparison's)")
+    add_number(conditions, "--sentences", 10**6, "at least so many to translate (default: the comparison's)")
     output = parser.add_argument_group("output, beside the tables")
     output.add_argument("--json", metavar="FILE", help="all figures")
     output.add_argument("--markdown", metavar="FILE", help="the tables")

@@ -85,7 +85,8 @@ def export() -> argparse.ArgumentParser:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from resmlp_mt.export.hub_folder import TOLERANCE, Card, check_new, read_scores, text_of, write_hub_folder
+    from resmlp_mt.common.files import check_new
+    from resmlp_mt.export.hub_folder import TOLERANCE, Card, read_scores, text_of, write_hub_folder
     from resmlp_mt.fairseq_plugin.trained import load
 
     check_new(args.out)

@@ -25,10 +25,8 @@ written to --out:
   mixing.json       the figures
   pruned-0.5.pt               with --prune 0.5: for fairseq-generate
 
-A is as large as the longest sentence may be, but only a part of it is ever trained. What is shown (and pruned) are the
-positions whose bias had at least 1% of the squared gradients of the position that had most, which Adagrad's or Adam's
-state in a checkpoint of fairseq-train tells. An averaged checkpoint has no such state: for it, give one of the
-training's own checkpoints before it, or --length; otherwise all positions are shown that any sentence reached.
+Shown (and pruned) is the part of A that training used, as the optimizer's state in a checkpoint of fairseq-train tells.
+An averaged checkpoint has none: give one of the training's own before it, or --length.
 
 examples:
   resmlp-mt plot checkpoints/checkpoint1.pt checkpoints/checkpoint10.pt --out mixing --length 40

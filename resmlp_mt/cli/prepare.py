@@ -3,12 +3,11 @@
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, add_repeated, command_parser, given
+from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, command_parser, given
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, bytes_of, format_summary, how_to_translate, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare
 from resmlp_mt.data.sources import PlainText
-from resmlp_mt.data.steps import check_disk
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.wmt14 import TASKS, Preparation
 from resmlp_mt.text.words import CHARACTER_RULES, Words
@@ -32,12 +31,7 @@ what is prepared (resmlp_mt/data/wmt14.py names every archive, its bytes and whe
 
 how: punctuation normalized, words by Moses' rules with hyphens split (tokenizer.perl -a), joint subwords; training
   pairs are dropped that are empty, longer than 250 subwords, or 1.5 times longer on one side than on the other.
-
-what OUT gets:
-  raw/                    the archives, unless --archives names them; needed again only if this is run again
-  data-bin/               for fairseq-train and fairseq-generate
-  newstest2014.LANG ...   the official text as sacrebleu has it: score against newstest2014.TARGET
-  summary.json            pairs read, kept and dropped by reason, words, subwords, unknown rates
+  OUT gets the archives in raw, data-bin for fairseq, the official test text to score against, and summary.json.
 
 {CHARACTER_RULES}
 
@@ -45,10 +39,7 @@ examples:
   resmlp-mt prepare-wmt14 en-de --out work/wmt14_en_de --jobs 8
   resmlp-mt prepare-wmt14 en-fr --out work/sample --archives downloads --sample 10000
 """
-ARCHIVES = """folder that has the archives (--dry-run tells their names); they are checked, nothing is downloaded. A
-.zip or, unchecked, the unpacked files of a training corpus stand for its archive"""
-MIRROR = """address of a folder that may have the archives by these names, with the same sums, asked before the public
-ones"""
+ARCHIVES = """folder that has the archives (--dry-run tells their names); they are checked, nothing is downloaded"""
 
 
 def prepare_text() -> argparse.ArgumentParser:
@@ -70,7 +61,6 @@ def prepare_wmt14() -> argparse.ArgumentParser:
     _add_preparation(parser)
     parser.set_defaults(symbols=None)
     add_path(parser, "--archives", "DIR", ARCHIVES)
-    add_repeated(parser, "--mirror", "URL", MIRROR)
     add_flag(parser, "--dry-run", "print the plan with downloads and disk, do nothing")
     return parser
 
@@ -88,7 +78,6 @@ def _text(args: argparse.Namespace) -> None:
     train, valid, test = ([PlainText(*pair) for pair in pairs] for pairs in (args.train, args.valid, args.test))
     corpus = Corpus((args.source_lang, args.target_lang), train, valid, test, args.sample)
     recipe = CorpusRecipe(given(args, Words), given(args, Subwords), given(args, PairFilter))
-    check_disk(args.out, bytes_of(corpus))
     with working(args.jobs) as workers:
         print(format_summary(prepare(corpus, recipe, args.out, workers, overwrite=args.overwrite)))
     print(how_to_translate(args.out / "data-bin", Path("checkpoints")))  # fairseq-train's own --save-dir
@@ -98,7 +87,7 @@ def _wmt14(args: argparse.Namespace) -> None:
     task = TASKS[args.pair]
     if args.symbols is None:
         args.symbols = task.symbols
-    preparation = Preparation(task, args.out, given(args, Subwords), args.archives, args.mirror, args.sample)
+    preparation = Preparation(task, args.out, given(args, Subwords), args.archives, args.sample)
     if args.dry_run:
         print(preparation)
         return

@@ -19,8 +19,8 @@ CELLS = """
 A cell of the grid is a family (such as transformer, resmlp), a size and an amount of data. Each is trained in a folder
 of its own, OUT/cells/CELL, the cheapest first, until its validation loss has stopped falling or its budget ends. Run
 again after a break, it goes on; a finished cell is not run again. Each amount of data is a sample of WORK's training
-set in OUT/data; larger samples hold the smaller ones, the validation set is one for all. The page of the finished cells
-is OUT/scaling.html, scaling.png, scaling.md and scaling.json.
+set in OUT/data; larger samples hold the smaller ones, the validation set is one for all. What the finished cells tell
+is OUT/scaling.md, scaling.json and, with matplotlib, scaling.png.
 
 example:
   resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2

@@ -121,8 +121,8 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> No
                 raise UserError(f"{output}: would be written over the input {path}: choose another name")
 
 
-def check_new_file(path: PathLike) -> None:
-    """Refuse to write over a file that is there."""
+def check_new(path: PathLike) -> None:
+    """Refuse to write over a file or folder that is there."""
     if os.path.lexists(path):
         raise UserError(f"{path}: is there already: move it away, or choose another name")
 

@@ -10,7 +10,7 @@ import secrets
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,9 +26,9 @@ IN_FLIGHT = 3  # items for each worker: one at work, one on each way
 
 @dataclass(frozen=True)
 class Workers:
-    """What ``ordered_map`` works by: an executor with so many jobs, or this process alone."""
+    """What ``ordered_map`` works by: processes, or this one alone."""
 
-    executor: Executor | None = None
+    pool: ProcessPoolExecutor | None = None
     jobs: int = 1
 
 
@@ -42,19 +42,19 @@ def cores() -> int:
 
 @contextlib.contextmanager
 def working(jobs: int) -> Iterator[Workers]:
-    """So many processes, never more than cores, or this one alone."""
+    """So many processes of this machine, but never more than cores, or this one alone."""
     processes = min(jobs, cores())
     if processes == 1:
         yield ALONE
-    else:
-        others = set(multiprocessing.active_children())
-        with ProcessPoolExecutor(processes, initializer=_start_worker) as pool:
-            try:
-                yield Workers(pool, processes)
-            except BaseException:  # what the workers are at may take a minute, and nobody waits for it
-                for worker in set(multiprocessing.active_children()) - others:
-                    worker.kill()
-                raise
+        return
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(processes, initializer=_start_worker) as pool:
+        try:
+            yield Workers(pool, processes)
+        except BaseException:  # what the workers are at may take a minute, and nobody waits for it
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.kill()
+            raise
 
 
 def ordered_map(
@@ -66,15 +66,14 @@ def ordered_map(
     """
     stream = iter(items)
     first = list(islice(stream, 2))
-    if workers.executor is None or len(first) < 2:
+    if workers.pool is None or len(first) < 2:
         yield from map(make_function(), chain(first, stream))
         return
-    key = secrets.token_hex(8)
-    pickled = pickle.dumps(make_function)
-    pending: deque[Future[Result]] = deque()
+    key, pickled = secrets.token_hex(8), pickle.dumps(make_function)
+    pending: deque[Future[Any]] = deque()
     try:
         for item in chain(first, stream):
-            pending.append(workers.executor.submit(_apply, key, pickled, item))
+            pending.append(workers.pool.submit(_apply, key, pickled, item))
             if len(pending) >= IN_FLIGHT * workers.jobs:
                 yield pending.popleft().result()
         while pending:

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder, _code_to_dtype
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_folder, read_lines, write_json
+from resmlp_mt.common.files import atomic_folder, write_json
 
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 
@@ -60,29 +60,11 @@ def read_dictionary(path: Path) -> Dictionary:
     """Read ``dict.LANGUAGE.txt``."""
     if not path.is_file():
         raise UserError(f"{path}: no such file: give fairseq's folder of binarized data and its languages")
-    _check_lines(path)
     try:
         return Dictionary.load(str(path))
-    except Exception as error:  # fairseq raises plain Exceptions
-        raise UserError(f"{path}: not a dictionary of fairseq: {error}") from error
-
-
-def _check_lines(path: Path) -> None:
-    advice = "not a dictionary of fairseq: copy the one that the data was made with, or make the data again"
-    lines = dict.fromkeys(Dictionary().symbols, 0)
-    for number, line in enumerate(read_lines(path), start=1):
-        word, space, count = line.rstrip().rpartition(" ")
-        overwrites = count == "#fairseq:overwrite"
-        if overwrites:
-            word, space, count = word.rpartition(" ")
-        try:
-            int(space and count)
-        except ValueError as error:
-            raise UserError(f"{path}:{number}: {line[:80]!r} is no subword and its count: {advice}") from error
-        if word in lines and not overwrites:
-            first = f"line {lines[word]} has it too" if lines[word] else "one of fairseq's own symbols"
-            raise UserError(f"{path}:{number}: {word!r} for the second time ({first}): {advice}")
-        lines[word] = number
+    except Exception as error:  # fairseq raises plain Exceptions, and says what can be done in more sentences
+        why = " ".join(str(error).split()).split(". ")[0]
+        raise UserError(f"{path}: {why}: copy the one that the data was made with, or make the data again") from error
 
 
 def made_up_dictionary(entries: int) -> Dictionary:
@@ -99,7 +81,7 @@ RECORD = "sample.json"
 
 def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
     """The subwords of each sentence with ``</s>``, of source and target (each: sentences)."""
-    sides = [_dataset(prefix) for prefix in _prefixes(folder, subset, langs)]  # whose end would unmap their sizes
+    sides = [open_binarized(prefix) for prefix in _prefixes(folder, subset, langs)]  # whose end would unmap their sizes
     source, target = (side.sizes.astype(np.int64) for side in sides)
     if len(source) != len(target):
         raise UserError(
@@ -124,7 +106,7 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
     chosen = drawn(data, langs, pairs, seed)
     with atomic_folder(folder) as new:
         for source in _prefixes(data, "train", langs):
-            whole = _dataset(source)
+            whole = open_binarized(source)
             builder = MMapIndexedDatasetBuilder(str(new / f"{source.name}.bin"), dtype=whole._index.dtype)
             for number in chosen:
                 builder.add_item(whole[number])
@@ -141,8 +123,12 @@ def _prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:
     return [folder / f"{subset}.{langs[0]}-{langs[1]}.{lang}" for lang in langs]
 
 
-def _dataset(prefix: Path) -> MMapIndexedDataset:
+def open_binarized(prefix: Path, entries: int | None = None) -> MMapIndexedDataset:
+    """The sentences of a binarized text, rows of numbers that end with ``</s>``; as ``check_binarized`` has it."""
     if not MMapIndexedDataset.exists(str(prefix)):
         raise UserError(f"{prefix}.bin: no such file: prepare the data first, by prepare_text.py or fairseq-preprocess")
-    check_binarized(str(prefix))
-    return MMapIndexedDataset(str(prefix))
+    check_binarized(str(prefix), entries)
+    try:
+        return MMapIndexedDataset(str(prefix))
+    except AssertionError as error:
+        raise UserError(f"{prefix}.bin: not of fairseq-preprocess --dataset-impl mmap, its own default") from error

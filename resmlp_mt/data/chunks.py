@@ -176,7 +176,7 @@ class ChunkSplitter:
             words = [line.decode() for line in pair]
             pieces = ["" if len(line) > self._most else self._split(line) for line in words]
             lengths = [
-                sys.maxsize if len(line) > self._most else _length(split)
+                sys.maxsize if len(line) > self._most else len(split.split(" ")) if split else 0
                 for line, split in zip(words, pieces, strict=True)
             ]
             reason = self._filter.why_dropped(lengths) if self._filter else None
@@ -191,11 +191,6 @@ class ChunkSplitter:
         if self._split.symbols is not None:
             symbols = Counter({symbol: count for symbol, count in symbols.items() if symbol in self._split.symbols})
         return Done(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts=counts, symbols=symbols)
-
-
-def _length(line: str) -> int:
-    # Subwords have single spaces between; Moses' words may have one at the end too.
-    return line.count(" ") + 1 if line else 0
 
 
 class WordCounter:

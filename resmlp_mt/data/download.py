@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +29,6 @@ class PublicFile:
     md5: str | None = None
     size: int | None = None  # bytes, where known
     mirrors: tuple[str, ...] = ()  # other public addresses of the same bytes
-    zipped: "PublicFile | None" = None  # another archive of the same members
 
     def taken_from(self, folder: Path) -> Path:
         """The file in a folder that a person names, checked."""
@@ -41,14 +39,10 @@ class PublicFile:
             raise UserError(f"{path}: {wrong}: get the file again from {self.url}")
         return path
 
-    def fetched_into(self, folder: Path, mirrors: Sequence[str] = ()) -> Path:
+    def fetched_into(self, folder: Path) -> Path:
         """The file in a folder of ours: there already, or downloaded, checked, and only then given its name.
 
         What has come outlives a killed run: the next one asks for the rest.
-
-        Args:
-            folder: made if missing
-            mirrors: addresses of folders that may have the file by its name; they are asked first
         """
         path, part = folder / self.name, folder / PARTS / self.name
         if path.exists():
@@ -60,17 +54,13 @@ class PublicFile:
             with open(part.with_name(f"{self.name}.lock"), "a") as file:
                 lock(file, f"{part}: another run is downloading it: wait for it")
                 if not path.exists():  # else that run has just ended
-                    self._fetch(part, self.addresses(mirrors))
+                    self._fetch(part)
                     with open(part, "rb") as complete:
                         os.fsync(complete.fileno())
                     os.replace(part, path)
         except OSError as error:
             raise UserError(f"{part}: cannot be written: {error.strerror or error}") from error
         return path
-
-    def addresses(self, mirrors: Sequence[str] = ()) -> list[str]:
-        """Where the file is asked for, in this order."""
-        return [*(f"{mirror.rstrip('/')}/{self.name}" for mirror in mirrors), self.url, *self.mirrors]
 
     def present_in(self, folder: Path) -> int:
         """How many bytes of the file a folder has, finished or not."""
@@ -86,8 +76,9 @@ class PublicFile:
                 return f"{algorithm} is {found}, not {expected}"
         return None
 
-    def _fetch(self, part: Path, addresses: Sequence[str]) -> None:
+    def _fetch(self, part: Path) -> None:
         """Bring all bytes from the first address that has them."""
+        addresses = self.url, *self.mirrors
         if part.exists() and not self.wrong(part):
             return
         for number, url in enumerate(addresses):

@@ -21,7 +21,7 @@ from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, Sid
 from resmlp_mt.data.languages import check_code, check_name
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
-from resmlp_mt.data.steps import Step, Steps, text_bytes
+from resmlp_mt.data.steps import Step, Steps
 from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
@@ -122,19 +122,6 @@ def prepare(
         for step, work in also:
             steps.run(step, work)
         return preparation.run(steps)
-
-
-def bytes_of(corpus: Corpus) -> int:
-    """Of the raw text of a corpus in files, about."""
-    size = 0
-    for split, sources in corpus.sets.items():
-        for source in sources:
-            source.check()
-            if corpus.sample and split == "train":
-                size += sum(len(line) + 1 for pair in islice(source.pairs(), corpus.sample) for line in pair)
-            else:
-                size += sum(map(text_bytes, source.inputs))
-    return size
 
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:
@@ -261,7 +248,7 @@ class _Preparation:
             inputs=[self._count(lines)] if is_bpe else [path for text in texts for path in text.inputs],
             outputs=[self.learned],
             options=asdict(subwords),
-            libraries=[subwords.learning_library],
+            libraries=[subwords.learner if is_bpe else subwords.library],
         )
 
         def work() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where pairs of raw lines come from: files, or members of archives, as streams."""
+"""Where pairs of raw lines come from: files, or members of archives, as streams; both have what ``PlainText`` has."""
 
 import contextlib
 import gzip
@@ -7,13 +7,12 @@ import lzma
 import os
 import struct
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, opened
@@ -21,36 +20,6 @@ from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, open
 Pair = tuple[bytes, bytes]
 BEGINNING = 1 << 16  # bytes that tell whether it is text
 MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
-MOST_BROKEN = 0.3  # share that may be no UTF-8: a text in Latin-1 has few accents, other alphabets have such bytes only
-_MARKS = {
-    b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
-}  # fmt: skip
-
-
-class PairSource(Protocol):
-    """A stream of aligned pairs of raw lines.
-
-    Attributes:
-        name: short, for messages, progress and the summary: ``"europarl-v7"``
-        sides: what the source and the target side are called in messages: a path, or ``"archive.tgz:member"``
-        inputs: the files whose bytes decide the pairs
-        options: JSON values that decide the pairs too: names of members, and so on
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def sides(self) -> tuple[str, str]: ...
-    @property
-    def inputs(self) -> Sequence[Path]: ...
-    @property
-    def options(self) -> dict[str, Any]: ...
-
-    def check(self) -> None:
-        """See by the files' beginnings, before any work, that they are there and UTF-8 text."""
-
-    def pairs(self) -> Iterator[Pair]:
-        """Yield the pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it."""
 
 
 def _pairs(
@@ -72,32 +41,38 @@ class PlainText:
 
     @property
     def name(self) -> str:
+        """What it is called in progress and summary."""
         return self.source.name
 
     @property
     def sides(self) -> tuple[str, str]:
+        """What the source and the target side are called in messages."""
         return str(self.source), str(self.target)
 
     @property
     def inputs(self) -> Sequence[Path]:
+        """The files whose bytes decide the pairs."""
         return self.source, self.target
 
     @property
     def options(self) -> dict[str, Any]:
+        """JSON values that decide the pairs too."""
         return {}
 
     def check(self) -> None:
+        """See by the files' beginnings, before any work, that they are there and text."""
         for path in self.inputs:
             check_text(path)
         if os.path.samefile(self.source, self.target):
             raise UserError(f"{self.source}: is given as source and as target: give the target's text")
 
     def pairs(self) -> Iterator[Pair]:
+        """The pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it."""
         return _pairs(map(opened, self.inputs), self.sides, self.longest)
 
 
 def check_text(path: Path) -> None:
-    """See by a file's beginning that it is UTF-8 text, or nearly: not UTF-16, compressed, ..."""
+    """See by a file's beginning that it is neither compressed nor UTF-16, whose bytes may all be UTF-8 too."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
     with opened(path) as stream:
@@ -105,30 +80,20 @@ def check_text(path: Path) -> None:
             start = stream.read(BEGINNING)
         except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"{path}: cannot be read: {error}") from error
-    for mark, encoding in _MARKS.items():
-        if start.startswith(mark):
-            raise UserError(f"{path}: is {encoding}, not UTF-8: convert it: iconv -f {encoding} -t UTF-8")
     if start.startswith(b"\x1f\x8b"):
         raise UserError(f"{path}: is compressed by gzip: give it a name that ends in .gz, or decompress it")
     if (zeros := start.count(0)) > MOST_ZEROS * len(start):
         raise UserError(
             f"{path}: is no UTF-8 text ({zeros / len(start):.0%} of its bytes are zero): if it is UTF-16, convert it: "
-            "iconv -f UTF-16LE -t UTF-8"
-        )
-    lost = len(start) - len(start.decode(errors="ignore").encode())
-    if len(start) > 1000 and lost > MOST_BROKEN * len(start):
-        raise UserError(
-            f"{path}: is no UTF-8 text ({lost / len(start):.0%} of its bytes are not UTF-8): decompress it, or convert "
-            "it from its encoding: iconv -f ENCODING -t UTF-8"
+            "iconv -f UTF-16 -t UTF-8"
         )
 
 
 BUFFER = 1 << 17  # bytes
-# What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves, for a
-# password and for unknown compression.
+# What reading a broken archive can raise: KeyError for links to nothing, RuntimeError for links to themselves.
 BROKEN = (
     *(OSError, EOFError, ValueError, KeyError, RuntimeError),
-    *(zlib.error, lzma.LZMAError, struct.error, tarfile.TarError, zipfile.BadZipFile),
+    *(zlib.error, lzma.LZMAError, struct.error, tarfile.TarError),
 )
 
 
@@ -136,52 +101,27 @@ BROKEN = (
 def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
     """A file in an archive as a stream; decompressed too if its name ends in ``.gz``.
 
-    Args:
-        archive: tar (plain, gzip, bzip2 or xz), ``.zip``, or the folder that one was unpacked into
-        member: its name in the archive
+    The archive is a tar: plain, gzip, bzip2 or xz.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            name, stream = member, cast(Any, None)
-            if archive.is_dir():
-                if path := unpacked(archive, member):
-                    name, stream = path.name, stack.enter_context(open(path, "rb"))
-            elif archive.suffix == ".zip":
-                zipped = stack.enter_context(zipfile.ZipFile(archive))
-                if member in zipped.namelist():
-                    stream = stack.enter_context(zipped.open(member))
-            else:
-                tar = stack.enter_context(tarfile.open(archive))
-                entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)
-                stream = tar.extractfile(entry) if entry else None
+    try:
+        with tarfile.open(archive) as tar:
+            entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)
+            stream: Any = tar.extractfile(entry) if entry else None
             if stream is None:
                 raise UserError(f"{archive}: has no {member}, or is cut off before it")
-            yield io.BufferedReader(
-                cast(Any, gzip.GzipFile(fileobj=stream)) if name.endswith(".gz") else stream, BUFFER
-            )
-        except UserError:
-            raise
-        except FileNotFoundError as error:
-            raise UserError(f"{archive}: no such file") from error
-        except BROKEN as error:
-            reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines what it tried
-            raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
-
-
-def unpacked(folder: Path, member: str) -> Path | None:
-    """The file that a member has become in a folder, if it is there; one of ``.gz`` may be decompressed, too."""
-    names = (member, member.removesuffix(".gz"))
-    return next((folder / name for name in names if (folder / name).is_file()), None)
+            yield io.BufferedReader(gzip.GzipFile(fileobj=stream) if member.endswith(".gz") else stream, BUFFER)
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f"{archive}: no such file") from error
+    except BROKEN as error:
+        reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines what it tried
+        raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
 
 
 @dataclass(frozen=True)
 class ArchivedText:
-    """Two members of one archive, aligned line by line.
-
-    Attributes:
-        archive: the file, or the folder that it was unpacked into
-        members: of the source and the target language
-    """
+    """Two members of one archive, of the source and the target language, aligned line by line."""
 
     name: str
     archive: Path
@@ -194,22 +134,20 @@ class ArchivedText:
 
     @property
     def inputs(self) -> Sequence[Path]:
-        if not self.archive.is_dir():
-            return [self.archive]
-        return [unpacked(self.archive, member) or self.archive / member for member in self.members]
+        return [self.archive]
 
     @property
     def options(self) -> dict[str, Any]:
         return {"members": self.members}
 
     def check(self) -> None:
-        for path in self.inputs:
-            if self.archive.is_dir():
-                check_text(path)
-            elif not path.is_file():
-                raise UserError(f"{path}: no such file")
+        if not self.archive.is_file():
+            raise UserError(f"{self.archive}: no such file")
 
     def pairs(self) -> Iterator[Pair]:
         # A tar archive is read from front to back: each side reads it on its own.
         streams = (opened_member(self.archive, member) for member in self.members)
         return _pairs(streams, self.sides, LONGEST_SENTENCE)
+
+
+PairSource = PlainText | ArchivedText

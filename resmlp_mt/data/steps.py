@@ -173,12 +173,12 @@ def _installed(name: str) -> tuple[str, str]:
 # Bytes that a preparation writes, as multiples of its raw text. Measured on Multi30k, 4,000 merges: tokenized 1.02,
 # subwords 1.12, data-bin 0.66 (less where sentences are longer); rounded up.
 WORK = {"tokenized": 1.1, "subwords": 1.2, "data-bin": 0.7}
-GZIPPED = 3  # times the size of a gzipped file is its text, about: 3.2 in Multi30k, 2.7 in Tatoeba
 
 
 def disk_needed(out: Path, text: int) -> int:
     """Bytes that preparing so many bytes of raw text will need in a folder beside what is there, finished or not."""
-    there = sum(_bytes_in(folder) for name in (*WORK, ".data-bin.*.tmp") for folder in out.glob(name))
+    folders = [folder for name in (*WORK, ".data-bin.*.tmp") for folder in out.glob(name)]
+    there = sum(path.lstat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
     return max(0, round(sum(WORK.values()) * text) - there)
 
 
@@ -196,15 +196,6 @@ def check_disk(out: Path, text: int, download: int = 0) -> None:
             f"{out}: {in_bytes(free)} free on its disk, but about {in_bytes(needed)} needed ({in_bytes(download)} of "
             f"downloads, {in_bytes(text)} of raw text): make room, choose another folder, or try a small --sample"
         )
-
-
-def text_bytes(path: Path) -> int:
-    """Bytes of the text in a file, about, without reading it."""
-    return os.path.getsize(path) * (GZIPPED if path.suffix == ".gz" else 1)
-
-
-def _bytes_in(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def in_bytes(number: int) -> str:

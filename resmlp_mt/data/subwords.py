@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import subprocess
 import sys
@@ -36,13 +35,6 @@ class Subwords(Checked):
         name="bpe-learner",
         choices=("subword-nmt", "tokenizers"),
     )
-    character_coverage: float | None = option(
-        None,
-        "share of the text's characters that sentencepiece makes pieces of, 0.98 to 1; the rest is unknown (default: "
-        "0.9995, but at least the 1,000 most frequent characters)",
-        least=0.98,
-        most=1,
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,8 +43,6 @@ class Subwords(Checked):
                 raise UserError("--bpe-learner tokenizers: learns BPE, not sentencepiece's pieces: leave it out")
             if find_spec("tokenizers") is None:
                 raise UserError("--bpe-learner tokenizers: is not installed: pip install 'tokenizers>=0.23.1'")
-        if self.character_coverage is not None and self.kind != "sentencepiece":
-            raise UserError("--character-coverage: BPE covers every character: give --subwords sentencepiece too")
 
     @property
     def file_name(self) -> str:
@@ -63,11 +53,6 @@ class Subwords(Checked):
     def library(self) -> str:
         """The distribution that applies them."""
         return "subword-nmt" if self.kind == "bpe" else "sentencepiece"
-
-    @property
-    def learning_library(self) -> str:
-        """The distribution that learns them."""
-        return self.learner if self.kind == "bpe" else "sentencepiece"
 
     def load(self, path: PathLike) -> BPESubwords | SentencePieces:
         """A function from words to subwords, both with single spaces between, as learned in ``path``."""
@@ -96,11 +81,10 @@ def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) ->
     """
     with atomic_write(path, "w+b") as codes:
         if any(line.index(" ") > 1 for line in read_lines(words)):  # subword-nmt fails without a pair of letters
-            with Progress("learn subwords", subwords.symbols, unit="merges") as progress:
-                if subwords.learner == "tokenizers":
-                    _by_tokenizers(words, codes, subwords.symbols, jobs, progress)
-                else:
-                    _by_subword_nmt(words, codes, subwords.symbols, progress)
+            if subwords.learner == "tokenizers":
+                _by_tokenizers(words, codes, subwords.symbols, jobs)
+            else:
+                _by_subword_nmt(words, codes, subwords.symbols)
         codes.seek(0)
         learned = sum(1 for _ in codes) - 1  # without the first line, which tells the version
         if learned < 1:
@@ -111,11 +95,11 @@ def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) ->
     return learned
 
 
-def _by_subword_nmt(words: Path, codes: IO[bytes], symbols: int, progress: Progress) -> None:
+def _by_subword_nmt(words: Path, codes: IO[bytes], symbols: int) -> None:
     from subword_nmt import learn_bpe as subword_nmt
 
     # Its progress bar is for terminals: in a log it would be one long line.
-    with contextlib.redirect_stderr(io.StringIO()):
+    with Progress("learn subwords", symbols, unit="merges") as progress, contextlib.redirect_stderr(io.StringIO()):
         subword_nmt.learn_bpe(read_lines(words), _Merges(codes, progress), symbols, is_dict=True)
 
 
@@ -132,34 +116,20 @@ class _Merges:
         self._codes.write(line.encode())
 
 
-def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int, progress: Progress) -> None:
-    # In a process of its own: it reports progress on stderr only, and its threads do not mix with forked workers.
+def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int) -> None:
+    # In a process of its own: its threads do not mix with forked workers.
     program = Path(__file__).with_name("tokenizers_bpe.py")
-    process = subprocess.Popen(
+    done = subprocess.run(
         [sys.executable, str(program), str(words), str(symbols)],
         stdout=codes,
         stderr=subprocess.PIPE,
         env={**os.environ, "RAYON_NUM_THREADS": str(jobs)},
         preexec_fn=end_with_parent,
     )
-    complaint = ""
-    with process:
-        assert process.stderr
-        try:
-            for line in process.stderr:
-                try:
-                    stage = json.loads(line)
-                except ValueError:
-                    complaint = line.decode(errors="replace").strip() or complaint
-                else:
-                    if stage["stage"] == "Compute merges":
-                        progress.add(stage["current"] - progress.pairs)
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode < 0:
-        raise UserError(f"tokenizers was killed by signal {-process.returncode} (out of memory?) while it learned BPE")
-    if process.returncode:
+    if done.returncode < 0:
+        raise UserError(f"tokenizers was killed by signal {-done.returncode} (out of memory?) while it learned BPE")
+    if done.returncode:
+        *_, complaint = ["no message", *done.stderr.decode(errors="replace").splitlines()]
         raise UserError(f"tokenizers failed while it learned BPE: {complaint}")
 
 
@@ -171,13 +141,9 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
     lines = [line.decode() for pair in pairs for line in pair if line]
-    coverage, required = subwords.character_coverage, ""
-    if coverage is None:
-        letters: Counter[str] = Counter()
-        for line in lines:
-            letters.update(line)
-        coverage = COVERAGE
-        required = "".join(letter for letter, _ in letters.most_common(ALPHABET) if letter not in OWN)
+    letters: Counter[str] = Counter()
+    for line in lines:
+        letters.update(line)
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
@@ -185,8 +151,8 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
             model_writer=model,
             vocab_size=subwords.symbols,
             normalization_rule_name="identity",
-            character_coverage=coverage,
-            required_chars=required,
+            character_coverage=COVERAGE,
+            required_chars="".join(letter for letter, _ in letters.most_common(ALPHABET) if letter not in OWN),
             minloglevel=2,
         )
     except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please ..."

@@ -1,7 +1,6 @@
 """BPE by Hugging Face's tokenizers, as subword-nmt writes it: `python tokenizers_bpe.py WORDS MERGES > CODES`.
 
-WORDS has a word and how often it occurs on each line. How far the learning is goes to stderr, a JSON object a line. No
-part of the package is imported, so that the process starts at once.
+WORDS has a word and how often it occurs on each line. No part of the package is imported, so that it starts at once.
 """
 
 import json
@@ -50,12 +49,12 @@ def learn(path: str, symbols: int) -> list[list[str]]:
     trainer = trainers.BpeTrainer(
         vocab_size=len(letters) + len(last) + symbols,
         min_frequency=2,  # as subword-nmt's
+        show_progress=False,
         end_of_word_suffix=END,
         # Of pairs that are equally frequent the first is merged, by the order of the symbols. Left to itself, the
         # trainer numbers these symbols as it meets them in a hash table, which is another in every run.
         special_tokens=sorted(last),
     )
-    trainer.progress_format = "json"
     tokenizer.train_from_iterator(running_text(path, -(-total // MOST_WORDS)), trainer)
     # A symbol that two merges lead to counts once in the vocabulary: there may be some merges more.
     return json.loads(tokenizer.to_str())["model"]["merges"][:symbols]

@@ -5,7 +5,6 @@ Sources of what is said here:
 - URLs of the training archives: https://www.statmt.org/wmt14/translation-task.html
 - their second addresses, copies that https://github.com/huggingface/datasets made (its pull request 1912) and names in
   ``datasets/wmt14/wmt_utils.py`` at 098b1c6; whether they still answer was not tried, but no other bytes are accepted
-- the same members as ``.zip``, with sizes and sha256: there, at 040102f, in ``datasets/wmt14/dataset_infos.json``
 - their sizes and sha256: https://github.com/tensorflow/datasets, ``tensorflow_datasets/url_checksums/``
   ``wmt14_translate.txt`` and, for the UN documents and Giga-French, ``wmt15_translate.txt``
 - their members: https://github.com/facebookresearch/fairseq, ``examples/translation/prepare-wmt14en2de.sh`` and
@@ -15,7 +14,6 @@ Sources of what is said here:
 - pairs and bytes of the training text: https://huggingface.co/datasets/wmt/wmt14, which has the same corpora
 """
 
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ from resmlp_mt.common.workers import ALONE, Workers
 from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.download import PublicFile
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
-from resmlp_mt.data.sources import ArchivedText, PlainText, opened_member, unpacked
+from resmlp_mt.data.sources import ArchivedText, PlainText, opened_member
 from resmlp_mt.data.steps import Step, check_disk, disk_free, disk_needed, in_bytes
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
@@ -97,47 +95,34 @@ def _running(line: bytes) -> bytes:
     return unescape(line.decode(), {"&quot;": '"', "&apos;": "'"}).encode()
 
 
-COPIES = "https://huggingface.co/datasets/wmt"
-
-
-def _training(
-    folder: str, name: str, ending: str, size: int, sha256: str, zip_size: int, zip_sha256: str
-) -> PublicFile:
-    """A training archive of statmt.org, its copy, and the zip of the same members."""
-    copies = f"{COPIES}/{folder}/resolve"
-    zipped = PublicFile(f"{name}.zip", f"{copies}/main-zip/{name}.zip", zip_sha256, size=zip_size)
-    file = f"{name}.{ending}"
-    url = f"https://www.statmt.org/{folder}/{file}"
-    return PublicFile(file, url, sha256, size=size, mirrors=(f"{copies}/main/{file}",), zipped=zipped)
+def _training(folder: str, file: str, size: int, sha256: str) -> PublicFile:
+    """A training archive of statmt.org, and its copy."""
+    copy = f"https://huggingface.co/datasets/wmt/{folder}/resolve/main/{file}"
+    return PublicFile(file, f"https://www.statmt.org/{folder}/{file}", sha256, size=size, mirrors=(copy,))
 
 
 ARCHIVES = {
     file.name: file
     for file in (
         _training(
-            "wmt13", "training-parallel-europarl-v7", "tgz",
+            "wmt13", "training-parallel-europarl-v7.tgz",
             657_632_379, "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
-            658_092_427, "5b2d8b32c2396da739b4e731871c597fcc6e75729becd74619d0712eecf7770e",
         ),
         _training(
-            "wmt13", "training-parallel-commoncrawl", "tgz",
+            "wmt13", "training-parallel-commoncrawl.tgz",
             918_311_367, "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
-            918_734_483, "5ffe980072ea29adfd84568d099bea366d9f72772b988e670794ae851b4e5627",
         ),
         _training(
-            "wmt14", "training-parallel-nc-v9", "tgz",
+            "wmt14", "training-parallel-nc-v9.tgz",
             80_418_416, "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
-            80_462_375, "ce199f93ec56ff480137ba29f0819f9a22e70d88be6d7458f112303d67d623d5",
         ),
         _training(
-            "wmt13", "training-parallel-un", "tgz",
+            "wmt13", "training-parallel-un.tgz",
             2_365_634_246, "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
-            2_366_237_633, "74f07002e053c81bc7f73b4fdab58e7987e831338748f264cbda82a8b062d2e2",
         ),
         _training(
-            "wmt10", "training-giga-fren", "tar",
+            "wmt10", "training-giga-fren.tar",
             2_595_102_720, "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
-            2_595_877_717, "9439f86523e5dff3f923526dbf6c6929da1786c18dbf64436d2b7564b83aaba3",
         ),
     )
 }  # fmt: skip
@@ -204,7 +189,6 @@ class Preparation:
 
     Attributes:
         archives: folder that a person names, which must have all archives; None: they are downloaded
-        mirrors: addresses of folders that are asked for them first
         sample: of each training corpus, only so many pairs from its beginning; None: all
     """
 
@@ -212,31 +196,29 @@ class Preparation:
     out: Path
     subwords: Subwords
     archives: Path | None = None
-    mirrors: Sequence[str] = ()
     sample: int | None = None
 
     def __post_init__(self) -> None:
-        for mirror in self.mirrors:
-            if not re.fullmatch(r"https?://[\w.\[]\S*", mirror):
-                raise UserError(f"--mirror {mirror}: is no address of http or https (--archives names a folder)")
-        if self.mirrors and self.archives:
-            raise UserError("--mirror: nothing is downloaded with --archives: leave one of them out")
         if self.archives and not self.archives.is_dir():
             raise UserError(f"--archives {self.archives}: is not a folder")
 
     @property
-    def files(self) -> dict[PublicFile, Sequence[str]]:
-        """All archives, each with the members that a person may have unpacked in its place."""
-        training = {ARCHIVES[CORPORA[name][0]]: members(name, self.task.langs) for name in self.task.train}
-        return {**training, **{official.archive: () for official in (*self.task.valid, self.task.test)}}
+    def files(self) -> list[PublicFile]:
+        """All archives."""
+        training = [ARCHIVES[CORPORA[name][0]] for name in self.task.train]
+        return [*training, *(official.archive for official in (*self.task.valid, self.task.test))]
+
+    @property
+    def folder(self) -> Path:
+        """That of the archives."""
+        return self.archives or self.out / "raw"
 
     def run(self, workers: Workers = ALONE, overwrite: bool = False) -> dict[str, Any]:
         """Obtain the archives and prepare them: ``pipeline.prepare``."""
         task, langs = self.task, self.task.langs
         sets = [*task.valid, task.test]
-        paths = {file.name: self._place(file) for file in self.files}
-        train = [ArchivedText(name, paths[CORPORA[name][0]], members(name, langs)) for name in task.train]
-        also = [official.step(self.out, paths[official.archive.name], langs) for official in sets]
+        train = [ArchivedText(name, self.folder / CORPORA[name][0], members(name, langs)) for name in task.train]
+        also = [official.step(self.out, self.folder / official.archive.name, langs) for official in sets]
         texts = [OfficialText(*official.paths(self.out, langs)) for official in sets]
         corpus = Corpus(langs, train, texts[:-1], texts[-1:], self.sample)
         recipe = CorpusRecipe(
@@ -245,14 +227,11 @@ class Preparation:
         return prepare(corpus, recipe, self.out, workers, also, overwrite, self._obtain)
 
     def __str__(self) -> str:
-        folder = self.archives or self.out / "raw"
-        lines = [f"archives in {folder}" + ("" if self.archives else ", downloaded where they are missing")]
+        lines = [f"archives in {self.folder}" + ("" if self.archives else ", downloaded where they are missing")]
         for file in self.files:
-            size, path = "size unknown" if file.size is None else in_bytes(file.size), self._place(file)
-            lines.append(f"  {file.name}  {size}, {f'there as {path}' if path.exists() else 'missing'}")
-            lines += [f"    {url}" for url in file.addresses(self.mirrors)]
-            if self.archives and file.zipped:
-                lines.append(f"    or {file.zipped.url}")
+            size = "size unknown" if file.size is None else in_bytes(file.size)
+            lines.append(f"  {file.name}  {size}, {'there' if (self.folder / file.name).exists() else 'missing'}")
+            lines += [f"    {url}" for url in (file.url, *file.mirrors)]
         download, work, free = self._download, disk_needed(self.out, self._text_bytes), disk_free(self.out)
         too_little = ": too little" if download + work > free else ""
         lines += [
@@ -272,30 +251,11 @@ class Preparation:
         """Bytes that must still come, as far as sizes are known."""
         if self.archives:
             return 0
-        return sum(max(0, (file.size or 0) - file.present_in(self.out / "raw")) for file in self.files)
-
-    def _place(self, file: PublicFile) -> Path:
-        """What is read for a file: itself, or in a person's folder its zip, or that folder where it is unpacked."""
-        if not self.archives:
-            return self.out / "raw" / file.name
-        for archive in (file, file.zipped):
-            if archive and (self.archives / archive.name).exists():
-                return self.archives / archive.name
-        members = self.files[file]
-        is_unpacked = members and all(unpacked(self.archives, member) for member in members)
-        return self.archives if is_unpacked else self.archives / file.name
+        return sum(max(0, (file.size or 0) - file.present_in(self.folder)) for file in self.files)
 
     def _obtain(self) -> None:
         """Download all archives, or check those that a person has."""
         check_disk(self.out, self._text_bytes, self._download)
         for file in self.files:
-            path = self._place(file)
-            if not self.archives:
-                file.fetched_into(path.parent, self.mirrors)
-            elif path == self.archives:
-                print(f"{path}: has {file.name} unpacked, which is taken as it is: nothing tells its sums", flush=True)
-                continue
-            else:
-                given = file.zipped if file.zipped and path.name == file.zipped.name else file
-                given.taken_from(self.archives)
+            path = file.taken_from(self.archives) if self.archives else file.fetched_into(self.folder)
             print(f"{path}: complete", flush=True)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_folder
+from resmlp_mt.common.files import atomic_folder, check_new
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.memory import Memory
@@ -133,8 +133,7 @@ def add_graphs(folder: Path) -> float:
         if not importlib.util.find_spec(package):
             raise UserError(f"the export needs {package}: pip install onnx onnxruntime")
     place = folder / FOLDER
-    if place.exists():
-        raise UserError(f"{place}: exists already: remove it")
+    check_new(place)
     model, _, _ = model_folder.load(folder)
     with atomic_folder(place) as new:
         write_graphs(new, model)

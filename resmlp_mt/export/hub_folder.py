@@ -1,7 +1,6 @@
 """A trained model as a folder that transformers and ``resmlp_mt.translate`` read, without fairseq."""
 
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_folder, read_object
+from resmlp_mt.common.files import PathLike, atomic_folder, check_new, read_object
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.export.graphs import add_graphs
 from resmlp_mt.fairseq_plugin.trained import Trained
@@ -72,12 +71,12 @@ Python files of this folder run: read them first.
 
 | | |
 | --- | --- |
-| architecture | {architecture} |
+| architecture | {trained.architecture} |
 | parameters | {parameters:,} |
-| layers | {encoder_layers} encoder, {decoder_layers} decoder |
-| width | {encoder_dim} encoder, {decoder_dim} decoder |
-| dictionaries | {source_symbols:,} and {target_symbols:,} entries |
-| checkpoints | {checkpoints}, {updates:,} updates |
+| layers | {cfg.encoder_layers} encoder, {cfg.decoder_layers} decoder |
+| width | {cfg.encoder.dim} encoder, {cfg.decoder.dim} decoder |
+| dictionaries | {cfg.source_symbols:,} and {cfg.target_symbols:,} entries |
+| checkpoints | {checkpoints}, {trained.updates:,} updates |
 | trained on | {trained_on} |
 
 ## Scores
@@ -86,7 +85,7 @@ Python files of this folder run: read them first.
 
 ## Limits
 
-- At most {source_positions} subwords a sentence (`</s>` included), {target_positions} a translation: split longer text.
+- Split longer text: at most {cfg.encoder.positions} subwords a sentence, {cfg.decoder.positions} a translation.
 - It was trained on sentences: give one at a time, of the kind that it was trained on.
 - A translation can be fluent and wrong, and has the prejudices of its training data.
 
@@ -108,28 +107,19 @@ class Card:
 
     def text(self, trained: Trained, model: EncoderDecoder, subwords: str) -> str:
         """README.md; ``subwords`` are those of ``TextSettings``."""
-        cfg = model.cfg
         rows = [f"| {name} | {value} | `{signature}` |" for name, value, signature in self.scores]
         return TEMPLATE.format(
             name=self.name,
             source=trained.languages[0],
             target=trained.languages[1],
+            cfg=model.cfg,
+            trained=trained,
             license_entry=f"\nlicense: {self.license}" if self.license else "",
             library="subword-nmt" if subwords == "bpe" else "sentencepiece",
-            architecture=trained.architecture,
             parameters=sum(parameter.numel() for parameter in model.parameters()),
-            encoder_layers=cfg.encoder_layers,
-            decoder_layers=cfg.decoder_layers,
-            encoder_dim=cfg.encoder.dim,
-            decoder_dim=cfg.decoder.dim,
-            source_symbols=cfg.source_symbols,
-            target_symbols=cfg.target_symbols,
             checkpoints=("average of " if len(self.checkpoints) > 1 else "") + ", ".join(self.checkpoints),
-            updates=trained.updates,
             trained_on=self.trained_on or "not told",
             scores="\n".join(["| | score | signature |", "| --- | --- | --- |", *rows]) if rows else "Not told.",
-            source_positions=cfg.encoder.positions,
-            target_positions=cfg.decoder.positions,
             license=self.license or "Not told: ask who made this model.",
         )
 
@@ -184,12 +174,6 @@ def check_known(model: nn.Module) -> None:
         if not type(module).__module__.startswith(("resmlp_mt.nn.", "torch.")):
             name = f"{type(module).__name__} of {type(module).__module__}"
             raise UserError(f"the model has a {name}: only models of the package's own layers can be exported")
-
-
-def check_new(out: Path) -> None:
-    """See that a folder does not exist yet."""
-    if os.path.lexists(out):
-        raise UserError(f"{out}: exists already: remove it, or choose another folder")
 
 
 def batches(model: Any, left_pad_target: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

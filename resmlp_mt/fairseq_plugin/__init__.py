@@ -3,10 +3,8 @@
 import pkgutil
 from typing import Any
 
-import torch
 from fairseq.tasks import TASK_REGISTRY
 
-from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import command_line, loading_and_saving, raw_text, uncaught
 from resmlp_mt.fairseq_plugin.checkpoints import EVALUATED, evaluate
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
@@ -52,16 +50,9 @@ CHANGES: dict[str, Any] = {
 """Every change to fairseq's behaviour, by the name that is replaced; those of commands in the one that runs."""
 
 
-def check_torch(version: str) -> None:
-    """See that PyTorch loads checkpoints as data, as it does from 2.6 on."""
-    if tuple(map(int, version.split(".")[:2])) < (2, 6):
-        raise UserError(f"torch {version} is too old for resmlp_mt: pip install 'torch>=2.6', or use scripts/setup.sh")
-
-
 def install() -> None:
     """Change fairseq, and those of its commands that are loaded."""
     uncaught.install()
-    check_torch(torch.__version__)
     TASK_REGISTRY["translation"] = Task
     for name, replacement in CHANGES.items():
         owner, _, attribute = name.rpartition(".")

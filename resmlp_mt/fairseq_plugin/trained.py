@@ -96,11 +96,16 @@ def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
                 sums[name] = sums[name].add_(tensor) if name in sums else tensor.to(torch.float64, copy=True)
     for name, total in sums.items():
         model[name].copy_(total.div_(len(paths)))  # in place: what shares memory still does
+    return without_optimizer(checkpoint, "averaged")
+
+
+def without_optimizer(checkpoint: Mapping[str, Any], kind: str) -> Checkpoint:
+    """A checkpoint whose weights are not those of its training any more: no optimizer state goes with them."""
     *history, last = checkpoint["optimizer_history"]
     extra = checkpoint.get("extra_state") or {}
     return {
         **checkpoint,
-        "optimizer_history": [*history, {**last, "optimizer_name": "none (averaged checkpoint)"}],
+        "optimizer_history": [*history, {**last, "optimizer_name": f"none ({kind} checkpoint)"}],
         "last_optimizer_state": {},  # not None, with which fairseq-train would go on silently with a new optimizer
         "extra_state": {key: value for key, value in extra.items() if not key.startswith("ema")},  # other weights
     }

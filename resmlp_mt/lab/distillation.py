@@ -1,7 +1,6 @@
 """Sequence-level knowledge distillation (Kim and Rush 2016): a teacher's translations instead of the references."""
 
 import contextlib
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.data import Dictionary, data_utils, indexed_dataset
+from fairseq.data import Dictionary, indexed_dataset
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_folder, check_outputs, read_lines
+from resmlp_mt.common.files import PathLike, atomic_folder, check_new, check_outputs, read_lines
 from resmlp_mt.data import raw_text
-from resmlp_mt.data.binarized import AGAIN, check_binarized, read_dictionary
+from resmlp_mt.data.binarized import AGAIN, open_binarized, read_dictionary
 from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
 
 _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
@@ -30,21 +29,12 @@ class DataBin:
     def dictionary(self, language: str) -> Dictionary:
         return read_dictionary(self.folder / f"dict.{language}.txt")
 
-    def stem(self, split: str, language: str) -> str:
+    def stem(self, split: str, language: str) -> Path:
         """A side of a split, without ``.bin`` or ``.idx``."""
-        return str(self.folder / f"{split}.{self.source}-{self.target}.{language}")
+        return self.folder / f"{split}.{self.source}-{self.target}.{language}"
 
     def side(self, split: str, language: str) -> Sequence[torch.Tensor]:
-        """The sentences of a side of a split, each a row of numbers that ends with ``</s>``."""
-        stem, dictionary = self.stem(split, language), self.dictionary(language)
-        for file in f"{stem}.idx", f"{stem}.bin":
-            if not os.path.isfile(file):
-                raise UserError(f"{file}: no such file")
-        check_binarized(stem, len(dictionary))
-        dataset = data_utils.load_indexed_dataset(stem, dictionary)
-        if not isinstance(dataset, indexed_dataset.MMapIndexedDataset):
-            raise UserError(f"{stem}.bin: not of fairseq-preprocess --dataset-impl mmap, its own default: make it so")
-        return dataset
+        return open_binarized(self.stem(split, language), len(self.dictionary(language)))
 
     def running_text(self) -> Callable[[str], str]:
         """What fairseq-generate prints in the S- lines of this data: running text, where the data tells how."""
@@ -72,8 +62,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     original pairs, if kept, follow in ``train`` (fairseq takes ``train1`` only with ``--upsample-primary 1``).
     """
     check_outputs([out], [data.folder, *generated])
-    if os.path.lexists(out):
-        raise UserError(f"{out}: exists already: remove it, or choose another folder")
+    check_new(out)
     sources, references = (data.side("train", language) for language in (data.source, data.target))
     if len(sources) != len(references):
         raise UserError(f"{data.folder}: train has {len(sources):,} sources, but {len(references):,} targets: {AGAIN}")
@@ -90,11 +79,11 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
         times = 2 if keep_original else 1
         with _builder(new.stem("train", data.source), data.dictionary(data.source)) as side:
             for _ in range(times):
-                side.merge_file_(data.stem("train", data.source))
+                side.merge_file_(str(data.stem("train", data.source)))
         with _builder(new.stem("train", data.target), dictionary) as side:
             result = _add_translations(side, hypotheses, references, dictionary)
             if keep_original:
-                side.merge_file_(data.stem("train", data.target))
+                side.merge_file_(str(data.stem("train", data.target)))
     return Distilled(len(hypotheses) * times, *result)
 
 
@@ -121,7 +110,7 @@ def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequen
 
 
 @contextlib.contextmanager
-def _builder(stem: str, dictionary: Dictionary) -> Iterator[Any]:
+def _builder(stem: Path, dictionary: Dictionary) -> Iterator[Any]:
     builder = indexed_dataset.make_builder(f"{stem}.bin", impl="mmap", vocab_size=len(dictionary))
     yield builder
     builder.finalize(f"{stem}.idx")

@@ -49,20 +49,19 @@ def _lighter(color: str) -> str:
     return "#" + "".join(f"{(int(color[at : at + 2], 16) + 255) // 2:02X}" for at in (1, 3, 5))
 
 
-def has_matplotlib() -> bool:
-    return importlib.util.find_spec("matplotlib") is not None
+def check_matplotlib(what: str) -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError(f"{what} needs matplotlib: pip install matplotlib")
 
 
 def wants_pictures() -> bool:
     """Whether there is matplotlib; told if not."""
-    if not has_matplotlib():
-        print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
-    return has_matplotlib()
-
-
-def check_matplotlib(what: str) -> None:
-    if not has_matplotlib():
-        raise UserError(f"{what} needs matplotlib: pip install matplotlib")
+    try:
+        check_matplotlib("a picture")
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return False
+    return True
 
 
 def check_files(outputs: Sequence[PathLike], inputs: Iterable[PathLike], pictures: str | None) -> None:

@@ -15,13 +15,6 @@ p { max-width: 45rem; overflow-wrap: anywhere; }
 a { color: var(--link); }
 .wide { overflow-x: auto; margin: 1rem 0; }
 .wide img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
-@media (max-width: 45rem) {
-  body { padding: 0.7rem; }
-  h1 { font-size: 1.5rem; }
-  .wide img { max-width: none; width: 45rem; }
-  .wide img.small { width: 100%; }
-  table { font-size: 0.85rem; }
-}
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.2rem 0.8rem 0.2rem 0; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
@@ -34,11 +27,9 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def picture(png: bytes, description: str, small: bool = False) -> str:
-    """A picture inside the page; on a narrow window it is scrolled sideways unless ``small``, which shrinks."""
+def picture(png: bytes, description: str) -> str:
     data = base64.b64encode(png).decode("ascii")
-    kind = ' class="small"' if small else ""
-    return f'<div class="wide"><img{kind} src="data:image/png;base64,{data}" alt="{escape(description)}"></div>'
+    return f'<div class="wide"><img src="data:image/png;base64,{data}" alt="{escape(description)}"></div>'
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -48,9 +39,9 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
 
 
-def page(title: str, intro: Sequence[str], sections: Mapping[str, Sequence[str]]) -> str:
+def page(title: str, sections: Mapping[str, Sequence[str]]) -> str:
     """The whole page, of parts that are HTML; each section has a heading and a link to it at the top."""
-    links, parts = "", [*intro]
+    links, parts = "", list[str]()
     for number, (heading, body) in enumerate(sections.items(), 1):
         links += f'<a href="#part{number}">{escape(heading)}</a> '
         parts += [f'<h2 id="part{number}">{escape(heading)}</h2>', *body]

@@ -44,9 +44,6 @@ class Dropout(nn.Module):
         values = words.view(torch.int16)[: x.numel()].view(x.shape)
         return x * (values < kept - _VALUES // 2) / (kept / _VALUES)
 
-    def extra_repr(self) -> str:
-        return f"{self.p}"
-
 
 def recompute_input(layer: Callable[[Tensor], Tensor], function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """``layer(function(x))``; the backward pass computes ``function(x)`` again, which always gives the same.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_new_file, check_outputs, decoded, opened
+from resmlp_mt.common.files import atomic_write, check_new, check_outputs, decoded, opened
 from resmlp_mt.translate.markdown import add_markdown
 from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.markup import add_html
@@ -79,7 +79,7 @@ def check_documents(source: Path, target: Path) -> str:
     if formats[0] is None or formats[0] != formats[1]:
         raise UserError(f"{source}, {target}: give two names that end alike, in {', '.join(ENDINGS)}")
     check_outputs([target], [source])
-    check_new_file(target)
+    check_new(target)
     return formats[0]
 
 

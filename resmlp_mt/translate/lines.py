@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, atomic_write, binary_lines, check_new_file, lock, opened, writing
+from resmlp_mt.common.files import JsonFile, PathLike, atomic_write, binary_lines, check_new, lock, opened, writing
 from resmlp_mt.translate.numbers import told
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.words import links
@@ -135,7 +135,7 @@ class GrowingFile:
         self._input = hashlib.sha256()
         for each in path, beside:
             if each is not None:
-                check_new_file(each)
+                check_new(each)
         with writing(self._partial):
             self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
         lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")

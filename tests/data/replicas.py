@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import tarfile
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -137,15 +136,6 @@ def archives() -> dict[str, bytes]:
     }
 
 
-def zipped(name: str) -> bytes:
-    """The files of one of the archives in a zip; always the same bytes."""
-    file = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(archives()[name])) as tar, zipfile.ZipFile(file, "w") as archive:
-        for entry in filter(tarfile.TarInfo.isfile, tar):
-            archive.writestr(zipfile.ZipInfo(entry.name), tar.extractfile(entry).read(), zipfile.ZIP_DEFLATED)
-    return file.getvalue()
-
-
 def serve(server: Server) -> dict[str, str]:
     """Put all archives on a server; their URLs by the names of their files."""
     return {name: server.add(PATHS.get(name, name), content) for name, content in archives().items()}
@@ -163,10 +153,6 @@ def change_catalogs(urls: Mapping[str, str]) -> None:
             algorithm: hashlib.new(algorithm, files[name]).hexdigest() for algorithm in ("sha256", "md5")
         }
         known = {fact: value for fact, value in facts.items() if getattr(file, fact) is not None}
-        if file.zipped:
-            content = zipped(name)
-            sums = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-            known["zipped"] = dataclasses.replace(file.zipped, **sums)
         wmt14.ARCHIVES[name] = dataclasses.replace(file, url=urls[name], mirrors=(), **known)
     for official in (wmt14.NEWSTEST2012, wmt14.NEWSTEST2013, wmt14.NEWSTEST2014):
         name = official.archive.name

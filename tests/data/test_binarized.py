@@ -20,17 +20,17 @@ def test_a_made_up_dictionary_has_the_size_and_no_word_twice(tmp_path, entries):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("a 1\nb 2\na 3\n", r":3: 'a' for the second time \(line 1 has it too\)"),
-        ("a 1\n<pad> 2\n", r":2: '<pad>' for the second time \(one of fairseq's own symbols\)"),
-        ("a 1\n\nb 2\n", r":2: '' is no subword and its count"),
+        ("a 1\nb 2\na 3\n", "Duplicate word found when loading Dictionary: 'a'"),
+        ("a 1\n<pad> 2\n", "Duplicate word found when loading Dictionary: '<pad>'"),
+        ("a 1\n\nb 2\n", "Incorrect dictionary format, .*"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path, lines, message):
+def test_a_bad_line_is_told(tmp_path, lines, message):
     path = tmp_path / "dict.de.txt"
     with pytest.raises(UserError, match=r"dict\.de\.txt: no such file: give fairseq's folder"):
         read_dictionary(path)
     path.write_text(lines)
-    with pytest.raises(UserError, match=message + ": not a dictionary of fairseq: copy the one") as error:
+    with pytest.raises(UserError, match=f"dict.de.txt: {message}: copy the one") as error:
         read_dictionary(path)
     assert "\n" not in str(error.value)
     path.write_text("a 1\na 3 #fairseq:overwrite\nb c 2\n")  # as fairseq lets it

@@ -106,12 +106,12 @@ def test_what_came_before_may_be_wrong(server: Server, tmp_path: Path, wrong: by
 
 
 def test_another_address_gives_the_rest(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    first = server.add("mirror/a.gz", BYTES, [DROP, Fault(status=503), Fault(status=503)])
-    file = _file(server)
-    assert file.fetched_into(tmp_path, [server.url("mirror/")]).read_bytes() == BYTES
-    assert {name for name, _, _ in server.requests} == {"mirror/a.gz", "a.gz"}
+    second = server.add("copy/a.gz", BYTES)
+    file = _file(server, DROP, Fault(status=503), Fault(status=503), mirrors=(second,))
+    assert file.fetched_into(tmp_path).read_bytes() == BYTES
+    assert {name for name, _, _ in server.requests} == {"copy/a.gz", "a.gz"}
     (told,) = capfd.readouterr().err.splitlines()
-    assert told.startswith(f"{first}: cannot be downloaded: ") and told.endswith(f": trying {file.url}")
+    assert told.startswith(f"{file.url}: cannot be downloaded: ") and told.endswith(f": trying {second}")
 
 
 def test_killed_and_run_again(server: Server, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu.dataset
@@ -13,9 +14,11 @@ from data.conftest import contents
 from data.misbehaving_server import Fault, Server, running
 from data.replicas import Command
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import wmt14
 from resmlp_mt.data.download import PARTS
-from resmlp_mt.data.wmt14 import TASKS, OfficialText
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.data.wmt14 import TASKS, OfficialText, Preparation
 
 
 def test_the_evaluation_sets_and_archives_are_sacrebleus() -> None:
@@ -177,32 +180,13 @@ def test_archives_that_somebody_has(run, server, archives, tmp_path):
     out = tmp_path / "out"
     plan = run("en-de", "--out", out, "--archives", archives, "--dry-run")
     assert "to download: about 0 bytes" in plan.output
-    assert plan.output.count(", there as ") == 5
+    assert plan.output.count(", there\n") == 5
     done = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (done.status, done.error) == (0, "")
     assert not (out / "raw").exists()
     (archives / EUROPARL).write_bytes(replicas.archives()[EUROPARL][:-1])
     wrong = run("en-de", "--out", out, "--archives", archives, *SMALL)
     assert (wrong.status, wrong.error.count("\n")) == (1, 1) and "bytes, not" in wrong.error
-    assert server.requests == []
-
-
-def test_zip_and_unpacked_text_for_archives(run, server, archives, tmp_path):
-    others, out = tmp_path / "others", tmp_path / "out"
-    others.mkdir()
-    for path in archives.glob("wmt*"):
-        shutil.copy(path, others)
-    for name in ("training-parallel-europarl-v7.tgz", "training-giga-fren.tar"):
-        (others / name).with_suffix(".zip").write_bytes(replicas.zipped(name))
-    for corpus in ("commoncrawl", "nc-v9", "un"):
-        shutil.unpack_archive(archives / f"training-parallel-{corpus}.tgz", others)
-    plan = run("en-fr", "--out", out, "--archives", others, "--dry-run")
-    assert "/training-giga-fren.zip\n" in plan.output and plan.output.count(f", there as {others}\n") == 3
-    assert run("en-fr", "--out", tmp_path / "expected", "--archives", archives, *SMALL).status == 0
-    done = run("en-fr", "--out", out, "--archives", others, *SMALL)
-    assert (done.status, done.error) == (0, "")
-    assert done.output.count("nothing tells its sums") == 3
-    assert contents(out / "data-bin") == contents(tmp_path / "expected" / "data-bin")
     assert server.requests == []
 
 
@@ -214,6 +198,13 @@ def test_a_user_s_file_in_the_way_is_told_before_any_download(run, server, tmp_p
     assert (done.status, done.error.count("\n"), server.requests) == (1, 1, [])
     assert done.error.startswith(f"{path}: is not of an earlier preparation, and would be written over")
     assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
+
+
+def test_too_little_disk_is_said_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10**9))
+    with pytest.raises(UserError, match=r"1\.0 GB free on its disk, but about \d\.\d GB needed"):
+        Preparation(TASKS["en-de"], tmp_path / "out", Subwords()).run()
+    assert not (tmp_path / "out" / "raw").exists()
 
 
 def test_dry_run_does_nothing(run, server, tmp_path):

@@ -74,16 +74,13 @@ def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
 # --- check_text
 
 ENGLISH = "The man’s café isn’t open – what a pity…\n" * 40
-RUSSIAN = "Это предложение на русском языке, и оно не короткое.\n" * 40
 CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (ENGLISH.encode("utf-16"), "is UTF-16, not UTF-8: convert it: iconv -f UTF-16 -t UTF-8$"),
-        (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16LE"),
-        (RUSSIAN.encode("koi8-r"), r"is no UTF-8 text \(\d+% of its bytes are not UTF-8\): .* iconv -f ENCODING"),
+        (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16 "),
         (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz"),
     ],
 )
@@ -130,17 +127,10 @@ def test_pairs_are_those_of_the_unpacked_files(folder, tmp_path, archive, source
     pairs = list(text.pairs())
     assert text.inputs == [folder / archive]
     assert list(text.sides) == [f"{folder / archive}:{member}" for member in members]
-    (tmp_path / "x.zip").write_bytes(replicas.zipped(archive))
-    assert _archived(tmp_path / "x.zip", members) == pairs
     subprocess.run(["tar", "-xf", folder / archive, "-C", tmp_path], check=True)
-    assert _archived(tmp_path, members) == pairs
-    text = ArchivedText("x", tmp_path, members)
-    assert text.inputs == [tmp_path / source, tmp_path / target]
-    if target.endswith(".gz"):  # as fairseq's own script leaves them
-        subprocess.run(["gunzip", *text.inputs], check=True)
-        assert _archived(tmp_path, members) == pairs
-        assert text.inputs == [tmp_path / source.removesuffix(".gz"), tmp_path / target.removesuffix(".gz")]
-    unpacked = [path.read_bytes().removesuffix(b"\n").split(b"\n") for path in text.inputs]
+    sides = [(tmp_path / side).read_bytes() for side in members]
+    unpacked = [gzip.decompress(side) if target.endswith(".gz") else side for side in sides]
+    unpacked = [side.removesuffix(b"\n").split(b"\n") for side in unpacked]
     assert list(zip(*unpacked, strict=True)) == pairs
 
 
@@ -157,13 +147,11 @@ NOISE = b"".join(f"{number * 7919 % 10007} ".encode() for number in range(200_00
         (b"<html>not here</html>" * 1000, r"x\.tgz: cannot be read as an archive: it is none: get it again$"),
         (_tar(en=b"a\n"), r"x\.tgz: has no t/a\.de, or is cut off before it$"),
         (_tar(en=NOISE, de=NOISE)[:100_000], r"x\.tgz.*: cannot be read .*end"),
-        (b"", r"x\.zip: cannot be read as an archive: File is not a zip file: get it again"),
-        (replicas.zipped("training-parallel-un.tgz"), r"x\.zip: has no t/a\.en"),
         (_tar(en=b"a\nb\n", de=b"a\n"), r"x\.tgz:t/a\.de ends after line 1 but .*a\.en goes on"),
     ],
 )
 def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
-    archive = tmp_path / ("x.zip" if "zip" in message else "x.tgz")
+    archive = tmp_path / "x.tgz"
     archive.write_bytes(content)
     with pytest.raises(UserError, match=message) as error:
         list(ArchivedText("x", archive, ("t/a.en", "t/a.de")).pairs())

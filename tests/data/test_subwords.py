@@ -233,14 +233,14 @@ def test_too_small_for_bpe(tmp_path, learner):
 
 
 @pytest.mark.parametrize(
-    ("coverage", "alphabet", "covered"),
-    [(None, 1000, "eno²Ö▁"), (None, 3, "eno▁"), (0.98, 1000, "eno▁")],
+    ("alphabet", "covered"),
+    [(1000, "eno²Ö▁"), (3, "eno▁")],
 )
-def test_characters_that_get_a_piece(tmp_path, coverage, alphabet, covered, monkeypatch):
+def test_characters_that_get_a_piece(tmp_path, alphabet, covered, monkeypatch):
     # two characters in a hundred thousand, of an alphabet that is small
     pairs = [(b"one " * 20, b"no " * 20)] * 700 + [("² Ö".encode(), "▅ ▁".encode())]
     monkeypatch.setattr("resmlp_mt.data.subwords.ALPHABET", alphabet)
-    learn_pieces(pairs, tmp_path / "model", Subwords("sentencepiece", 9, character_coverage=coverage))
+    learn_pieces(pairs, tmp_path / "model", Subwords("sentencepiece", 9))
     model = SentencePieceProcessor(model_file=str(tmp_path / "model"))
     pieces = map(model.id_to_piece, range(model.get_piece_size()))
     assert {piece for piece in pieces if len(piece) == 1} == set(covered)
@@ -254,8 +254,8 @@ def test_too_small_for_sentencepiece(tmp_path):
 
 
 def test_options_that_do_not_go_together(monkeypatch):
-    with pytest.raises(UserError, match="--character-coverage: BPE covers every character"):
-        Subwords(character_coverage=1.0)
+    with pytest.raises(UserError, match="--bpe-learner tokenizers: learns BPE"):
+        Subwords("sentencepiece", learner="tokenizers")
     monkeypatch.setattr("resmlp_mt.data.subwords.find_spec", lambda name: None)
     with pytest.raises(UserError, match="--bpe-learner tokenizers: is not installed: pip install"):
         Subwords(learner="tokenizers")

@@ -135,7 +135,7 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, prepared, expo
         assert "\n" not in str(error.value)
         assert not (tmp_path / "made").exists() or not list((tmp_path / "made").iterdir())
 
-    refused("exists already", out=tmp_path)
+    refused("is there already", out=tmp_path)
     unrecorded = shutil.copytree(prepared, tmp_path / "data", ignore=shutil.ignore_patterns("text.json"))
     refused(r"text\.json: cannot be read", data=unrecorded)
     (tmp_path / "codes").write_text("a b c d\n")

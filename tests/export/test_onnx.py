@@ -33,7 +33,7 @@ def test_the_command_and_what_it_refuses(tmp_path, monkeypatch, capsys):
     export(folder)
     assert "wrote" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "onnx").iterdir()) == ["decoder_step.onnx", "encoder.onnx"]
-    with pytest.raises(UserError, match="exists already"):
+    with pytest.raises(UserError, match="is there already"):
         export(folder)
 
 

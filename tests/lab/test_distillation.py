@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(data, write, tmp_path, 
 
 def test_nothing_is_written_over(data, write, tmp_path):
     (tmp_path / "old").mkdir()
-    for name, message in ("data-bin", "over the input"), (".", "over the input"), ("old", "exists already"):
+    for name, message in ("data-bin", "over the input"), (".", "over the input"), ("old", "is there already"):
         with pytest.raises(UserError, match=message):
             distill(write(), data, tmp_path / name)
 

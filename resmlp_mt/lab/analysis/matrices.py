@@ -20,6 +20,7 @@ from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.trained import without_optimizer
 from resmlp_mt.nn import TokenMixing
 from resmlp_mt.nn.gated_mixing import Band, GatedTokenMixing
 
@@ -77,9 +78,6 @@ class MixingMatrix:
         """T x T, true where an entry is part of A: everywhere, or in the lower triangle."""
         everywhere = torch.ones(self.length, self.length, dtype=torch.bool)
         return everywhere.tril() if self.causal else everywhere
-
-    def up_to(self, length: int) -> "MixingMatrix":
-        return replace(self, weights=self.weights[:, :length, :length])
 
 
 def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
@@ -173,7 +171,8 @@ class UsedPart:
     how: str
 
     def of(self, mixing: MixingMatrix) -> MixingMatrix:
-        return mixing.up_to(self.lengths[mixing.side])
+        length = self.lengths[mixing.side]
+        return replace(mixing, weights=mixing.weights[:, :length, :length])
 
 
 def used_part(checkpoint: Mapping[str, Any], mixings: Sequence[MixingMatrix]) -> UsedPart:
@@ -235,15 +234,7 @@ def pruned(
         length = chosen.size(-1)
         weight.view_as(beside)[:, :length, :length][chosen] = 0.0 - beside[:, :length, :length][chosen]
         weights[key] = weight.to(weights[key].dtype)
-    *before, last = checkpoint["optimizer_history"]
-    extra = checkpoint.get("extra_state") or {}
-    return {
-        **checkpoint,
-        "model": weights,
-        "optimizer_history": [*before, {**last, "optimizer_name": "none (pruned checkpoint)"}],
-        "last_optimizer_state": {},
-        "extra_state": {key: value for key, value in extra.items() if not key.startswith("ema")},  # not pruned
-    }
+    return without_optimizer({**checkpoint, "model": weights}, "pruned")
 
 
 def smallest(mixing: MixingMatrix, share: float) -> Tensor:

@@ -158,13 +158,11 @@ class Report:
         positions = page.paragraph(f"Positions shown: {shown}, {self.used.how}.")
         sections = {"Checkpoints": [page.table(rows), positions]}
         tables = {"Profiles": self._explained(), "Sparsity": self._sparsities()}
-        single = max(len(mixing.weights) for mixing in self.series[-1]) == 1
         for title, part in drawn.items():
-            small = title == "Sparsity" or (title == "Layers" and single)
             sections[title] = [page.paragraph(NOTES[title])] if title in NOTES else []
-            sections[title] += [page.picture(png, f"{title}: {name}", small) for name, png in part.items()]
+            sections[title] += [page.picture(png, f"{title}: {name}") for name, png in part.items()]
             sections[title] += [page.table(tables[title])] if title in tables else []
-        return page.page(f"Token mixing of {self.names[-1]}", [], sections)
+        return page.page(f"Token mixing of {self.names[-1]}", sections)
 
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]

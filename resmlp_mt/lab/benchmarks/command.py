@@ -4,7 +4,6 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from resmlp_mt.common.files import atomic_write, write_json
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import quiet
-from resmlp_mt.lab.benchmarks.measuring import Measurement
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, System
-from resmlp_mt.lab.benchmarks.workloads import generate, train, train_together
+from resmlp_mt.lab.benchmarks.workloads import generate, train
 from resmlp_mt.lab.drawing import check_files
 
 SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vocabulary=4000)}
@@ -46,7 +44,6 @@ FULL = (
                "Generation by a base model, by batch", sentences=16, rounds=5),
     Comparison(TWO + LARGER_N, shapes("16x64 32x32 64x16 128x8 256x4"), "training", "Training, by length", "length",
                rounds=5, warmup=2),
-    Comparison(TWO, shapes("24x32"), "workers", "Two processes in training", memory=False, rounds=5),
     Comparison(TWO + LARGER_N, shapes("16x8 32x8 64x8 128x8 256x8"), "generation",
                "Generation by a small model, by length", "length", size=SMALL, sentences=8, rounds=5),
     Comparison(TWO + OTHERS, shapes("24x32"), "training", "Training, more architectures", rounds=5),
@@ -59,34 +56,30 @@ QUICK = (
     Comparison(TWO + BY_ONEDNN, shapes("24x16"), "training", "Training", rounds=3),
     Comparison(TWO, shapes("16x1 16x32"), "generation", "Generation by a small model",
                size=SMALL, sentences=8, rounds=3, memory=False),
-    Comparison(TWO, shapes("16x8"), "workers", "Two processes in training", size=SMALL, memory=False, rounds=2),
 )  # fmt: skip
 """A minute on two cores."""
 
 
 def comparisons(args: argparse.Namespace) -> list[Comparison]:
     chosen = [each for each in (QUICK if args.quick else FULL) if args.what in ("all", each.kind)]
-    if args.data:  # the text decides the lengths
-        chosen = [each for each in chosen if each.kind != "generation" or each.by != "length"]
     if args.shapes:
         if args.what == "all":
-            raise UserError("--shapes: say training, generation or workers, not all")
+            raise UserError("--shapes: say training or generation, not all")
         given = shapes(" ".join(args.shapes))
-        by = "length" if len({shape.length for shape in given}) > 1 and not args.data else "sentences"
+        by = "length" if len({shape.length for shape in given}) > 1 else "sentences"
         chosen = [replace(chosen[0], title=args.what.capitalize(), by=by, shapes=given)]
     return [adapted(each, args) for each in chosen]
 
 
 def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     given = {name: value for name, value in vars(args).items() if value is not None}
-    workers = comparison.kind == "workers"
     sizes = {name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given}
-    threads = args.threads or (1 if workers else len(os.sched_getaffinity(0)))
+    threads = args.threads or len(os.sched_getaffinity(0))
     systems = tuple(map(System, args.system or ())) or comparison.systems
     return replace(
         comparison,
         systems=systems,
-        baseline=systems[0].name if workers else args.baseline or comparison.baseline,
+        baseline=args.baseline or comparison.baseline,
         size=replace(SIZES[args.size] if args.size else comparison.size, **sizes),
         conditions=Conditions(args.device, args.fp16, threads, args.beam),
         memory=comparison.memory and not args.no_memory,
@@ -95,27 +88,21 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     )
 
 
-def section_of(comparison: Comparison, args: argparse.Namespace) -> report.Section:
-    generation, conditions = comparison.kind == "generation", comparison.conditions
-    settings = {name: str(value) for name, value in asdict(comparison.size).items()}
-    if all(system.is_checkpoint for system in comparison.systems):
-        settings = {}
-    settings |= {
+def section_of(comparison: Comparison) -> report.Section:
+    conditions = comparison.conditions
+    settings = {name: str(value) for name, value in asdict(comparison.size).items()} | {
         "dtype": "fp16" if conditions.fp16 else "fp32",
         "padding": f"{comparison.padding:.0%}",
         "rounds": str(comparison.rounds),
     }
-    if generation:
-        settings |= {"beam": str(conditions.beam), "sentences": str(args.data or "random")}
-        if args.data:  # the text has its own
-            settings = {name: value for name, value in settings.items() if name not in ("vocabulary", "padding")}
+    if comparison.kind == "generation":
+        settings |= {"beam": str(conditions.beam), "sentences": "random"}
     notes = []
     if any(system.library == "onednn" for system in comparison.systems):
         arithmetic = "fp32" if matmul.exact() else "bfloat16"
         notes.append(f"fp32 products are BLAS's; where a name ends in @onednn, oneDNN's, here in {arithmetic}.")
-    baseline = "one process" if comparison.kind == "workers" else comparison.baseline
-    described = machine.describe(conditions.device, conditions.threads)
-    return report.Section(comparison.title, comparison.kind, comparison.by, baseline, settings, described, notes)
+    described, kind = machine.describe(conditions.device, conditions.threads), comparison.kind
+    return report.Section(comparison.title, kind, comparison.by, comparison.baseline, settings, described, notes)
 
 
 def picture_of(title: str, args: argparse.Namespace) -> Path:
@@ -123,22 +110,13 @@ def picture_of(title: str, args: argparse.Namespace) -> Path:
 
 
 def check(chosen: list[Comparison], args: argparse.Namespace) -> None:
-    """See that what is to be written can be, over nothing that is read, and that checkpoints have their data."""
+    """See that what is to be written can be, and that only architectures are compared."""
     outputs = [path for path in (args.json, args.markdown) if path is not None]
     outputs += [picture_of(each.title, args) for each in chosen if args.plots]
-    checkpoints = [system.arch for each in chosen for system in each.systems if system.is_checkpoint]
-    inputs = [*checkpoints, *(args.data.glob("*") if args.data else ())]
-    check_files(outputs, inputs, "--plots" if args.plots else None)
-    if checkpoints and not args.data and any(each.kind == "generation" for each in chosen):
-        raise UserError(f"{checkpoints[0]}: give --data, the folder that fairseq-preprocess made for its training")
-
-
-def measured(comparison: Comparison, args: argparse.Namespace) -> Iterator[Measurement]:
-    if comparison.kind == "training":
-        return train(comparison)
-    if comparison.kind == "workers":
-        return train_together(comparison, args.processes)
-    return generate(comparison, args.data and str(args.data), args.split)
+    check_files(outputs, (), "--plots" if args.plots else None)
+    checkpoints = [system.name for each in chosen for system in each.systems if system.is_checkpoint]
+    if checkpoints:
+        raise UserError(f"{checkpoints[0]}: give an architecture; benchmark translate measures checkpoints")
 
 
 def save(run: report.Run, args: argparse.Namespace) -> None:
@@ -159,9 +137,9 @@ def run(args: argparse.Namespace) -> None:
     check(chosen, args)
     for comparison in chosen:
         comparison.conditions.apply()
-        title, section = comparison.title, section_of(comparison, args)
+        title, section = comparison.title, section_of(comparison)
         run.sections.append(section)
-        for row in measured(comparison, args):
+        for row in train(comparison) if comparison.kind == "training" else generate(comparison):
             section.rows.append(row)
             print(f"{title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
         print(f"{report.as_text(section)}\n", flush=True)

@@ -3,7 +3,7 @@
 import ast
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +88,7 @@ class Conditions:
 class System:
     """``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train.
 
-    Where nothing is trained ARCH may also be a checkpoint, with options that replace its own, as ``--model-overrides``
+    Where text is translated ARCH may also be a checkpoint, with options that replace its own, as ``--model-overrides``
     does. ``ARCH@onednn`` multiplies fp32 matrices by oneDNN, where others do by BLAS.
     """
 
@@ -121,7 +121,7 @@ class System:
     def path(self) -> str:
         return self.arch.partition("/")[2] if self.rival else self.arch
 
-    def config(self, size: Size, conditions: Conditions, arguments: Sequence[str] = ()) -> Any:
+    def config(self, size: Size, conditions: Conditions) -> Any:
         model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
         if model not in SIZE_OPTIONS:
             raise UserError(f"{self.name}: no system: give an architecture of {', '.join(SIZE_OPTIONS)}")
@@ -130,7 +130,7 @@ class System:
             "no-data", "--arch", self.arch, "--optimizer", "adam", "--lr", "1e-6",
             "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1",
             *(["--cpu"] if conditions.device == "cpu" else []), *(["--fp16"] if conditions.fp16 else []),
-            *arguments, *map(as_argument, (*sizes, *self.options)),
+            *map(as_argument, (*sizes, *self.options)),
         ]  # fmt: skip
         return convert_namespace_to_omegaconf(training_args(command, self.name))
 
@@ -233,7 +233,7 @@ def batch(pairs: Mapping[int, tuple[Tensor, Tensor]], dictionary: Dictionary) ->
 class Comparison:
     systems: tuple[System, ...]
     shapes: tuple[Shape, ...] = ()
-    kind: str = "generation"  # or training, workers
+    kind: str = "generation"  # or training
     title: str = ""
     by: str = "sentences"  # or length: what changes from shape to shape
     baseline: str = "transformer"

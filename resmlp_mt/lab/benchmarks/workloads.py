@@ -1,11 +1,10 @@
-"""What is timed: fairseq's training step, by one process and by several, and translating by engines in turns.
+"""What is timed: fairseq's training step, and translating by engines in turns.
 
-Sentences are random or real. Every translation of a batch is forced to one length.
+Sentences are random. Every translation of a batch is forced to one length.
 """
 
 import math
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -14,34 +13,30 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.distributed.utils import distributed_init
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
-from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import matmul
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks import measuring
-from resmlp_mt.lab.benchmarks.engines import EngineProcess, new_processes, operations, peak
-from resmlp_mt.lab.benchmarks.measuring import Measurement, Times, Workload, compare, timed
+from resmlp_mt.lab.benchmarks.engines import EngineProcess, operations, peak
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Workload, compare, timed
 from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
 from resmlp_mt.lab.models import build_model
 
 BATCH = 64  # sentences that fairseq translates at a time
-STEPS = 3  # of several processes, that are timed in a row
 
 Piece = tuple[list[list[str]], int]
 """A batch of source sentences in subwords, and how many each translation has, ``</s>`` included."""
 
 
 class Training:
-    """A system in training by fairseq's Trainer, with further arguments: forward and backward pass, Adam's step."""
+    """A system in training by fairseq's Trainer: forward and backward pass, Adam's step."""
 
-    def __init__(self, system: System, comparison: Comparison, arguments: Sequence[str] = ()):
+    def __init__(self, system: System, comparison: Comparison):
         comparison.conditions.apply()
-        self.config = system.config(comparison.size, comparison.conditions, arguments)
+        self.config = system.config(comparison.size, comparison.conditions)
         self.dictionary = made_up_dictionary(comparison.size.vocabulary)
         task = TranslationTask(self.config.task, self.dictionary, self.dictionary)
         model, criterion = build_model(self.config, task), task.build_criterion(self.config.criterion)
@@ -86,49 +81,6 @@ def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
     batch = shape.random_batch(comparison.padding, training.dictionary)
     for _ in range(2):
         training.step(batch)
-
-
-def train_together(comparison: Comparison, processes: int) -> Iterator[Measurement]:
-    """Time the training of every system by one process and by several; every round starts processes afresh."""
-    for shape in comparison.shapes:
-        tokens = shape.random_batch(comparison.padding, made_up_dictionary(comparison.size.vocabulary))["ntokens"]
-        for system in comparison.systems:
-            # seconds a batch: several processes do several batches at a time
-            seconds: dict[int, Times] = {1: [], processes: []}
-            for _, _, count in measuring.turns(list(seconds), 1, comparison.rounds):
-                seconds[count].append([time_steps(comparison, system, shape, count) / count])
-            for count, times in seconds.items():
-                name = f"{system.name}, {count} process{'es' if count > 1 else ''}"
-                batch = str(shape), shape.length, shape.sentences, tokens
-                rate, ratio = measuring.per_second(STEPS * tokens, times), measuring.speed_ratio(times, seconds[1])
-                yield Measurement(name, *batch, rate, ratio, flop_ratio=float(count), seconds=times)
-
-
-def time_steps(comparison: Comparison, system: System, shape: Shape, processes: int) -> float:
-    with tempfile.TemporaryDirectory() as folder, new_processes(processes) as executor:
-        work = partial(_steps, comparison, system, shape, processes, f"file://{folder}/meeting")
-        return max(executor.map(work, range(processes)))
-
-
-def _steps(comparison: Comparison, system: System, shape: Shape, processes: int, meeting: str, rank: int) -> float:
-    arguments: list[str] = []
-    if processes > 1:
-        on_gpu = comparison.conditions.device == "cuda"
-        # torch's DistributedDataParallel as fairseq calls it takes GPUs only; the other is fairseq's own
-        backends = ("nccl", "pytorch_ddp") if on_gpu else ("gloo", "legacy_ddp")
-        arguments = [
-            "--distributed-world-size", str(processes), "--distributed-rank", str(rank),
-            "--distributed-init-method", meeting, "--distributed-no-spawn",
-            "--distributed-backend", backends[0], "--ddp-backend", backends[1], "--local_rank", str(rank),
-        ]  # fmt: skip
-        if on_gpu:
-            torch.cuda.set_device(rank)
-        distributed_init(system.config(comparison.size, comparison.conditions, arguments))
-    training = Training(system, comparison, arguments)
-    step = timed(partial(training.step, shape.random_batch(comparison.padding, training.dictionary)))
-    for number in range(max(1, comparison.warmup)):  # the first step also connects the processes
-        step(number)
-    return sum(map(step, range(STEPS)))
 
 
 class FairseqEngine:
@@ -187,65 +139,36 @@ class FairseqEngine:
         return dict(zip(sample["id"].tolist(), best, strict=True))
 
 
-def piece_of(sentences: Iterable[Tensor], dictionary: Dictionary, length: int) -> Piece:
-    """Of sentences in numbers that end with ``</s>``."""
-    return [[dictionary[number] for number in each[:-1].tolist()] for each in sentences], length
-
-
 def random_piece(shape: Shape, padding: float, dictionary: Dictionary) -> Piece:
     """Random sentences of that shape, and translations as long as the longest."""
-    return piece_of(shape.random_sentences(padding, dictionary, 1), dictionary, shape.length)
+    sentences = shape.random_sentences(padding, dictionary, 1)
+    return [[dictionary[number] for number in each[:-1].tolist()] for each in sentences], shape.length
 
 
-def real_pieces(task: TranslationTask, split: str, count: int, batch_size: int) -> list[Piece]:
-    """Sentences taken evenly from a split of the task's data, in batches of similar length, shortest first.
-
-    Every translation of a batch has the mean length of its references.
-    """
-    task.load_dataset(split)
-    dataset = task.dataset(split)
-    chosen = torch.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().long().tolist()
-    pairs = sorted((dataset[index] for index in chosen), key=lambda pair: len(pair["source"]))
-    pieces = []
-    for start in range(0, len(pairs), batch_size):
-        part = pairs[start : start + batch_size]
-        length = max(2, round(sum(len(pair["target"]) for pair in part) / len(part)))
-        pieces.append(piece_of((pair["source"] for pair in part), task.source_dictionary, length))
-    return pieces
-
-
-def generate(comparison: Comparison, data: str | None = None, split: str = "test") -> Iterator[Measurement]:
-    """Time the translating of random sentences, or of ``data``: then the shapes' numbers of sentences count alone."""
-    sources = {each.name: Source(each, comparison.size, comparison.conditions, data) for each in comparison.systems}
-    task = sources[comparison.baseline].task()
+def generate(comparison: Comparison) -> Iterator[Measurement]:
+    """Time the translating of random sentences."""
+    sources = {each.name: Source(each, comparison.size, comparison.conditions) for each in comparison.systems}
+    dictionary = made_up_dictionary(comparison.size.vocabulary)
     engines: dict[str, EngineProcess] = {}
-
-    def seconds(number: int, name: str) -> float:
-        return engines[name].translate(*pieces[number])[1]
 
     with ExitStack() as stack:
         for name, source in sources.items():
             engines[name] = stack.enter_context(closing(EngineProcess(partial(FairseqEngine, source), "forkserver")))
         for shape in comparison.shapes:
-            if data is None:
-                piece = random_piece(shape, comparison.padding, task.source_dictionary)
-                pieces = [piece] * math.ceil(comparison.sentences / shape.sentences)
-            else:
-                pieces = real_pieces(task, split, max(comparison.sentences, shape.sentences), shape.sentences)
-            tokens, count = [length * len(each) for each, length in pieces], sum(len(each) for each, _ in pieces)
-            label, length = str(shape), float(shape.length)
-            if data is not None:
-                label, length = f"{count} by {shape.sentences}", sum(tokens) / count
-            costs = {name: flops_per_token(comparison, engine.formula, pieces) for name, engine in engines.items()}
-            last, device = [pieces[-1]], comparison.conditions.device
+            piece, device = random_piece(shape, comparison.padding, dictionary), comparison.conditions.device
+            pieces = math.ceil(comparison.sentences / shape.sentences)
             yield from compare(
                 comparison,
-                Workload(label, length, shape.sentences, tokens),
-                {name: partial(seconds, name=name) for name in engines},
-                costs,
-                peaks(comparison, sources, pieces[-1]),
-                {name: partial(engine.operations, last, device) for name, engine in engines.items()},
+                Workload(str(shape), float(shape.length), shape.sentences, [shape.length * shape.sentences] * pieces),
+                {name: partial(seconds, engine, piece) for name, engine in engines.items()},
+                {name: flops_per_token(comparison, engine.formula, piece) for name, engine in engines.items()},
+                peaks(comparison, sources, piece),
+                {name: partial(engine.operations, [piece], device) for name, engine in engines.items()},
             )
+
+
+def seconds(engine: EngineProcess, piece: Piece, number: int) -> float:
+    return engine.translate(*piece)[1]
 
 
 def peaks(comparison: Comparison, sources: Mapping[str, Source], piece: Piece) -> dict[str, int]:
@@ -261,19 +184,15 @@ def translate_alone(source: Source, piece: Piece) -> None:
     FairseqEngine(source).translate(*piece)
 
 
-def flops_per_token(
-    comparison: Comparison, formula: flops.TranslationModel | None, pieces: Sequence[Piece]
-) -> float | None:
+def flops_per_token(comparison: Comparison, formula: flops.TranslationModel | None, piece: Piece) -> float | None:
     """FLOPs a target token; the encoder reads a sentence once, every beam decodes it step by step."""
     if formula is None:
         return None
-    total, beam = 0.0, comparison.conditions.beam
+    (sources, length), beam = piece, comparison.conditions.beam
     shared = beam - 1 if formula.beams_share and comparison.conditions.device == "cpu" else 0
-    for sources, length in pieces:
-        source = max(map(len, sources)) + 1
-        decoding = beam * step_by_step(formula, source, length) - shared * formula.kept(source)
-        total += (formula.encoder(source) + decoding) * len(sources)
-    return total / sum(length * len(sources) for sources, length in pieces)
+    source = max(map(len, sources)) + 1
+    decoding = beam * step_by_step(formula, source, length) - shared * formula.kept(source)
+    return (formula.encoder(source) + decoding) / length
 
 
 def step_by_step(formula: flops.TranslationModel, source: int, target: int) -> float:

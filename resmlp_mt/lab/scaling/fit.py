@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from resmlp_mt.lab.scaling.grid import DIVERGED, Run
-from resmlp_mt.lab.scaling.laws import SIZES, TOGETHER, Law, Parameters, Points, fit_compute, fit_sizes
+from resmlp_mt.lab.scaling.laws import SIZES, TOGETHER, Law, Parameters, Points, fit_compute
 
 CONFIDENCE = 0.95
 RESAMPLES = 400
 STEPS = 24  # amounts of compute on a frontier, evenly spaced in the logarithm
 FEWEST_SIZES = FEWEST_AMOUNTS = 3
 FEWEST_RUNS = 7  # two more than the law of N and D has constants
-
-CHOICES = {"non_embedding": "non-embedding", "without_mixing": "non-embedding without mixing matrices"}
-"""What counts as N, by the property of ``Parameters``; the first is meant where nothing else is said."""
 
 FACTORS = "E", "A", "B", "a", "b", "N_c", "D_c"
 """Constants above zero, of whose logarithm an interval is."""
@@ -110,24 +107,18 @@ class FamilyFit:
     why_not: str = ""
     frontier: Frontier | None = None
     flops: tuple[float, float] = (math.nan, math.nan)  # k and growth of FLOPs a token = k N^growth
-    sizes: dict[str, Fit] = field(default_factory=dict)  # L(N, D), by what counts as N; with the split's N* and D*
+    sizes: Fit = field(default_factory=Fit)  # L(N, D), with the split's N* and D*
     together: Fit = field(default_factory=Fit)  # the law in which N and D act together
     compute: Fit = field(default_factory=Fit)  # L(C) on the frontier; with the exponent of C in the best sizes
     held_out: list[HeldOut] = field(default_factory=list)
 
-    @property
-    def constants(self) -> Constants:
-        """Of ``L(N, D)`` where N is all non-embedding parameters."""
-        return self.sizes["non_embedding"].constants
 
-
-def points_of(runs: Sequence[Run], choice: str = "non_embedding", families: Sequence[str] = ()) -> Points:
+def points_of(runs: Sequence[Run]) -> Points:
     """What ``L(N, D)`` is fitted to: the lowest loss of each run."""
     return Points(
-        np.array([float(getattr(run.parameters, choice)) for run in runs]),
+        np.array([float(run.parameters.non_embedding) for run in runs]),
         np.array([float(run.tokens) for run in runs]),
         np.array([run.best for run in runs]),
-        np.array([families.index(run.cell.family) if families else 0 for run in runs]),
     )
 
 
@@ -177,11 +168,12 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
         return FamilyFit(runs, missing, frontier(runs) if runs else None)
     counts, points = resamples(len(runs), seed), points_of(runs)
     whole, compute = _fit_compute(runs, counts)
+    k, growth = flops_law(runs, points)
     return FamilyFit(
         runs=runs,
         frontier=whole,
-        flops=flops_law(runs, points),
-        sizes={choice: _fit_sizes(runs, counts, choice) for choice in CHOICES},
+        flops=(k, growth),
+        sizes=_fit(SIZES, points, counts, growth),
         together=_fit(TOGETHER, points, counts),
         compute=compute,
         held_out=[
@@ -203,12 +195,6 @@ def _fit(law: Law, points: Points, counts: np.ndarray, growth: float | None = No
     if growth is not None:
         one, many = one | split(one, growth), many | split(many, growth)
     return bootstrapped(one, many, len(points.loss), law.constants, float(np.sqrt(np.mean(left**2))))
-
-
-def _fit_sizes(runs: Sequence[Run], counts: np.ndarray, choice: str) -> Fit:
-    points = points_of(runs, choice)
-    _, growth = flops_law(runs, points)
-    return _fit(SIZES, points, counts, growth)
 
 
 def _fit_compute(runs: Sequence[Run], counts: np.ndarray) -> tuple[Frontier, Fit]:
@@ -242,27 +228,13 @@ def hold_out(runs: Sequence[Run], values: np.ndarray, what: str) -> list[HeldOut
     return [HeldOut(what, errors[0], len(held.loss), errors[1])]
 
 
-def fit_shared(families: Mapping[str, FamilyFit]) -> dict[str, Constants]:
-    """Fit ``L(N, D)`` of all families that have enough runs with one E; the resamples are each family's own."""
-    fitted = [name for name, each in families.items() if not each.why_not]
-    if len(fitted) < 2:
-        return {}
-    runs = [run for name in fitted for run in families[name].runs]
-    points = points_of(runs, families=fitted)
-    counts = np.concatenate([resamples(len(families[name].runs), seed) for seed, name in enumerate(fitted, 2)], axis=1)
-    return {
-        name: bootstrapped(one, many, len(runs), 1 + 4 * len(fitted)).constants
-        for name, (one, many) in zip(fitted, fit_sizes(points, counts), strict=True)
-    }
-
-
 COMPARED: dict[str, Callable[[FamilyFit], Estimate]] = {
-    "alpha, of parameters": lambda fit: fit.constants["alpha"],
-    "beta, of data": lambda fit: fit.constants["beta"],
+    "alpha, of parameters": lambda fit: fit.sizes.constants["alpha"],
+    "beta, of data": lambda fit: fit.sizes.constants["beta"],
     "alpha, N and D together": lambda fit: fit.together.constants["alpha"],
     "beta, N and D together": lambda fit: fit.together.constants["beta"],
     "alpha, of compute": lambda fit: fit.compute.constants["alpha"],
-    "N*, of the split": lambda fit: fit.constants["N*"],
+    "N*, of the split": lambda fit: fit.sizes.constants["N*"],
 }
 
 

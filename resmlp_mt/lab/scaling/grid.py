@@ -124,10 +124,6 @@ class Parameters:
     def non_embedding(self) -> int:
         return self.encoder + self.decoder
 
-    @property
-    def without_mixing(self) -> int:
-        return self.non_embedding - self.mixing
-
 
 def count(model: nn.Module) -> Parameters:
     mixing = {

@@ -86,12 +86,11 @@ def solve(law: Residuals, grid: Any, weights: np.ndarray | None = None) -> tuple
 
 @dataclass(frozen=True)
 class Points:
-    """N, D and loss of each run, and of its family a number from 0; families share nothing but, if asked for, E."""
+    """N, D and loss of each run of a family."""
 
     parameters: np.ndarray
     tokens: np.ndarray
     loss: np.ndarray
-    family: np.ndarray
 
     @property
     def centers(self) -> tuple[float, float]:
@@ -103,45 +102,36 @@ class Points:
         return np.log(self.parameters) - n, np.log(self.tokens) - d
 
 
-def fit_sizes(points: Points, weights: np.ndarray | None = None) -> list[Fitted]:
-    """Fit ``L(N, D)``; families have one E, and each its own A, alpha, B and beta.
+def fit_sizes(points: Points, weights: np.ndarray | None = None) -> Fitted:
+    """Fit ``L(N, D)``.
 
-    Solved for are log E, and of each family log A, alpha, log B and beta, with N and D over their geometric means.
+    Solved for are log E, log A, alpha, log B and beta, with N and D over their geometric means.
     """
-    lowest = points.loss.min()
-    medians = [np.median(points.loss[points.family == family]) for family in range(points.family.max() + 1)]
+    lowest, median = points.loss.min(), np.median(points.loss)
     grid = []
     for floor, alpha, beta in product(FLOORS, EXPONENTS, EXPONENTS):
-        half = [np.log(max(median - floor * lowest, 1e-3) / 2) for median in medians]
-        grid.append([np.log(floor * lowest), *(each for a in half for each in (a, alpha, a, beta))])
-    found = solve(lambda theta, _: _sizes(theta, points), grid, weights)
-    one, many = ([_named_sizes(theta, points, family) for family in range(len(medians))] for theta in found)
-    return list(zip(one, many, strict=True))
+        half = np.log(max(median - floor * lowest, 1e-3) / 2)
+        grid.append([np.log(floor * lowest), half, alpha, half, beta])
+    one, many = solve(lambda theta, _: _sizes(theta, points), grid, weights)
+    return _named_sizes(one, points), _named_sizes(many, points)
 
 
 def _sizes(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
     x, y = points.centered
-    first = 1 + 4 * points.family  # of the parameters of each run's family
-    floor = np.exp(theta[:, :1])
-    of_size = np.exp(theta[:, first] - theta[:, first + 1] * x)
-    of_data = np.exp(theta[:, first + 2] - theta[:, first + 3] * y)
+    log_e, log_a, alpha, log_b, beta = (theta[:, [each]] for each in range(5))
+    of_size, of_data = np.exp(log_a - alpha * x), np.exp(log_b - beta * y)
+    floor = np.broadcast_to(np.exp(log_e), of_size.shape)
     whole = floor + of_size + of_data
-    slopes = np.zeros((*whole.shape, theta.shape[1]))
-    runs = np.arange(len(x))
-    slopes[:, runs, 0] = floor / whole
-    slopes[:, runs, first] = of_size / whole
-    slopes[:, runs, first + 1] = -x * of_size / whole
-    slopes[:, runs, first + 2] = of_data / whole
-    slopes[:, runs, first + 3] = -y * of_data / whole
-    return np.log(whole) - np.log(points.loss), slopes
+    slopes = np.stack([floor, of_size, -x * of_size, of_data, -y * of_data], -1)
+    return np.log(whole) - np.log(points.loss), slopes / whole[..., None]
 
 
-def _named_sizes(theta: np.ndarray, points: Points, family: int) -> Parameters:
-    log_a, alpha, log_b, beta = theta[:, 1 + 4 * family : 5 + 4 * family].T
+def _named_sizes(theta: np.ndarray, points: Points) -> Parameters:
+    log_e, log_a, alpha, log_b, beta = theta.T
     n, d = points.centers
     with np.errstate(over="ignore"):  # of a law that is not identified
         a, b = np.exp(log_a + alpha * n), np.exp(log_b + beta * d)
-    return {"E": np.exp(theta[:, 0]), "A": a, "alpha": alpha, "B": b, "beta": beta}
+    return {"E": np.exp(log_e), "A": a, "alpha": alpha, "B": b, "beta": beta}
 
 
 def loss_of_sizes(named: Parameters, parameters: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -239,5 +229,5 @@ class Law(NamedTuple):
     constants: int
 
 
-SIZES = Law(lambda *given: fit_sizes(*given)[0], loss_of_sizes, 5)
+SIZES = Law(fit_sizes, loss_of_sizes, 5)
 TOGETHER = Law(fit_together, loss_together, 4)

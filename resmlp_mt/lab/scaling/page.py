@@ -1,4 +1,4 @@
-"""``scale``: train what is not finished; the study as one page of HTML, as Markdown, as JSON and as a picture."""
+"""``scale``: train what is not finished; the study as Markdown, as JSON and as a picture."""
 
 import argparse
 import datetime
@@ -19,14 +19,13 @@ from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, writ
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import lengths, read_dictionary
 from resmlp_mt.lab import drawing
-from resmlp_mt.lab import page as html
 from resmlp_mt.lab.machine import describe, facts
 from resmlp_mt.lab.scaling import fit as fits
 from resmlp_mt.lab.scaling import grid
 from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
 from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
 
-FILES = "scaling.html", "scaling.png", "scaling.md", "scaling.json"
+FILES = "scaling.png", "scaling.md", "scaling.json"
 
 Table = list[list[str]]
 
@@ -41,7 +40,7 @@ NOTES = (
     "running text. Compute: three times the forward FLOPs (matrix products) times the target subwords trained on, "
     "padding left out. N: parameters of encoder and decoder without embeddings and output projection. D: target "
     "subwords of the sample; those of later epochs are compute, not data.",
-    "N has mixing matrices (A, with its bias and relative term), as stored; without them it has a table of its own.",
+    "N has mixing matrices (A, with its bias and relative term), as stored.",
     "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, beside it a law in which N and D "
     "act together, ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), and L(C) = a (b + C)^-alpha + E to "
     "the frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of "
@@ -62,11 +61,6 @@ class Study:
     about: Mapping[str, str]  # what else to tell, such as the command
 
     @cached_property
-    def shared(self) -> dict[str, fits.Constants]:
-        """Of each family, the constants of the laws with one E for all."""
-        return fits.fit_shared(self.families)
-
-    @cached_property
     def differences(self) -> dict[str, fits.Constants]:
         return fits.differences(self.families)
 
@@ -84,9 +78,7 @@ class Study:
     def tables(self) -> dict[str, Table]:
         fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
         tables = {"The runs": self._runs()}
-        for choice, what in fits.CHOICES.items():
-            tables[f"L(N, D), N: {what}"] = _table({name: fit.sizes[choice].constants for name, fit in fitted.items()})
-        tables["L(N, D) with one E for all families"] = _table(self.shared)
+        tables["L(N, D)"] = _table({name: fit.sizes.constants for name, fit in fitted.items()})
         together = {name: fit.together.constants for name, fit in fitted.items()}
         tables["L(N, D) where N and D act together"] = _table(together)
         tables["L(C) on the frontier"] = _table({name: fit.compute.constants for name, fit in fitted.items()})
@@ -125,22 +117,15 @@ class Study:
                 for heading, ((_, *columns), *rows) in self.tables().items()
             },
             "families": {name: _family(fit) for name, fit in self.families.items()},
-            "one E for all": _constants(self.shared),
             "differences": _constants(self.differences),
             "runs": [asdict(run) | {"compute": run.compute} for run in self.runs],
         }
 
     def as_markdown(self) -> str:
-        parts = [f"# {self.title}", f"![{self.title}]({FILES[1]})", *self.notes()]
+        parts = [f"# {self.title}", f"![{self.title}]({FILES[0]})", *self.notes()]
         for heading, rows in self.tables().items():
             parts += [f"## {heading}", markdown_table(rows)]
         return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
-
-    def as_html(self, png: bytes | None) -> str:
-        what = f"{self.title}: loss over compute, parameters and data; the best size"
-        intro = [html.picture(png, what)] if png else []
-        intro += [html.paragraph(each) for each in [*self.notes(), f"{facts(self.about)}."]]
-        return html.page(self.title, intro, {heading: [html.table(rows)] for heading, rows in self.tables().items()})
 
 
 def _table(rows: Mapping[str, fits.Constants]) -> Table:
@@ -158,9 +143,8 @@ def _family(fit: fits.FamilyFit) -> dict[str, Any]:
     points = fits.points_of(fit.runs)
     return {
         "runs": len(fit.runs),
-        "L(N, D)": _constants({choice: of.constants for choice, of in fit.sizes.items()}),
-        **_constants({"L(C)": fit.compute.constants}),
-        "residual": fit.sizes["non_embedding"].residual,
+        **_constants({"L(N, D)": fit.sizes.constants, "L(C)": fit.compute.constants}),
+        "residual": fit.sizes.residual,
         **_constants({"N and D together": fit.together.constants}),
         "residual of N and D together": fit.together.residual,
         "held out": [asdict(each) for each in fit.held_out],
@@ -172,15 +156,13 @@ def _family(fit: fits.FamilyFit) -> dict[str, Any]:
 
 
 def save(study: Study, out: Path) -> None:
-    """Write the page, the picture (with matplotlib), the Markdown and the JSON."""
-    page, picture, markdown, as_json = (out / name for name in FILES)
-    png = drawn(study) if drawing.wants_pictures() else None
-    if png:
+    """Write the picture (with matplotlib), the Markdown and the JSON."""
+    picture, markdown, as_json = (out / name for name in FILES)
+    if drawing.wants_pictures():
         with atomic_write(picture, "wb") as stream:
-            stream.write(png)
-    for path, text in (page, study.as_html(png)), (markdown, study.as_markdown()):
-        with atomic_write(path) as stream:
-            stream.write(text)
+            stream.write(drawn(study))
+    with atomic_write(markdown) as stream:
+        stream.write(study.as_markdown())
     write_json(as_json, study.as_json())
 
 
@@ -257,7 +239,7 @@ def _draw_losses(axis: Any, families: Mapping[str, fits.FamilyFit], styles: Styl
         axis.plot(*zip(*at, strict=True), linestyle="none", markersize=5, **styles[name])
         if not fit.why_not:
             law, measured = partial(_along, side, largest), (at[0][0], at[-1][0])
-            _draw_law(axis, law, fit.sizes["non_embedding"], measured, styles[name]["color"])
+            _draw_law(axis, law, fit.sizes, measured, styles[name]["color"])
 
 
 def _along(side: int, fixed: float, named: Parameters, values: np.ndarray) -> np.ndarray:
@@ -272,7 +254,7 @@ def _draw_split(axis: Any, families: Mapping[str, fits.FamilyFit], styles: Style
         k, growth = fit.flops
         compute = [k * run.parameters.non_embedding**growth * run.tokens for run in fit.runs]
         law = partial(fits.best_size, fit.flops)
-        _draw_law(axis, law, fit.sizes["non_embedding"], (min(compute), max(compute)), styles[name]["color"])
+        _draw_law(axis, law, fit.sizes, (min(compute), max(compute)), styles[name]["color"])
         sizes = np.array([run.parameters.non_embedding for run in fit.runs])
         there = np.isfinite(fit.frontier.loss[0])
         points = fit.frontier.compute[there], sizes[fit.frontier.run[0, there]]
@@ -332,6 +314,6 @@ def run(args: argparse.Namespace) -> None:
     }
     study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)
     save(study, out)
-    print(f"{study.notes()[0]}\nthe page: {out / FILES[0]}")
+    print(f"{study.notes()[0]}\nthe tables: {out / FILES[1]}")
     if failed:
         raise UserError(f"not finished: {'; '.join(failed)}")

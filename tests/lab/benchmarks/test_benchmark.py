@@ -75,37 +75,18 @@ def test_generation(measured):
     assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
 
 
-def test_generation_of_real_sentences(measured, data_bin):
-    section, rows, _ = measured("generation", "--data", data_bin, *TINY, "--shapes", "5x1", "9x2")
-    assert section["settings"]["sentences"] == str(data_bin)
-    assert not {"padding", "vocabulary"} & section["settings"].keys()  # the text's own
-    assert [row["workload"] for row in rows[::2]] == ["5 by 1", "5 by 2"]
-    assert [len(row["seconds"][0]) for row in rows[::2]] == [5, 3]
-    assert rows[-1]["length"] == (2 * 6 + 2 * 8 + 9) / 5
-
-
-def test_workers(measured):
-    section, rows, _ = measured("workers", *TINY[:-2], "--rounds", 1, "--shapes", "4x2")
-    assert [row["system"] for row in rows] == ["resmlp_transformer, 1 process", "resmlp_transformer, 2 processes"]
-    assert rows[0]["ratio"]["median"] == 1
-    assert rows[1]["flop_ratio"] == 2
-    assert section["baseline"] == "one process"
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
         (["training", "--shapes", "0x0"], "no shape"),
-        (["generation", "--data", "data", "--json", "data/dict.en.txt"], "would be written over the input"),
-        (["generation", "--system", "any.pt"], "any.pt: give --data"),
+        (["training", "--json", "/dev/null"], "/dev/null: is not a regular file"),
+        (["generation", "--system", "any.pt"], "any.pt: give an architecture; benchmark translate"),
         (["training", "--baseline", "lstm"], "--baseline lstm: none of the systems: resmlp_transformer, transformer"),
         (["training", "--system", "transformer:nonsense=1"], "unrecognized arguments: --nonsense=1"),
     ],
 )
 def test_what_cannot_be_is_one_line(benchmark, monkeypatch, tmp_path, args, message):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "dict.en.txt").touch()
     with pytest.raises(UserError, match=message) as error:
         benchmark(args[0], *TINY, "--shapes", "3x1", *args[1:])
     assert "\n" not in str(error.value)

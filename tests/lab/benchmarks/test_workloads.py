@@ -75,7 +75,7 @@ def test_flops_of_the_search_are_what_torch_counts(name, beam, monkeypatch):
     with FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH) as counter, sdpa_kernel(SDPBackend.MATH):
         engine.translate(sentences, 7)
     one = Comparison((System(name),), baseline=name, conditions=Conditions(beam=beam))
-    assert counter.get_total_flops() == pytest.approx(flops_per_token(one, engine.formula, [(sentences, 7)]) * 14)
+    assert counter.get_total_flops() == pytest.approx(flops_per_token(one, engine.formula, (sentences, 7)) * 14)
 
 
 def fill(*megabytes):

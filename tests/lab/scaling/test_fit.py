@@ -8,7 +8,7 @@ from made_runs import CHINCHILLA, loss, made_runs
 from scipy.optimize import minimize_scalar
 
 from resmlp_mt.lab.scaling import fit as fits
-from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, fit_shared, frontier, split
+from resmlp_mt.lab.scaling.fit import best_size, differences, fit_family, frontier, split
 from resmlp_mt.lab.scaling.grid import DIVERGED
 from resmlp_mt.lab.scaling.page import Study, drawn
 
@@ -36,7 +36,7 @@ def families(few_resamples):
 
 def test_the_constants_of_known_laws_and_their_differences_are_in_their_intervals(families):
     for name, known in ("transformer", ONE), ("none", OTHER):
-        constants = families[name].constants
+        constants = families[name].sizes.constants
         for exponent in "alpha", "beta":
             assert constants[exponent].low < known[exponent] < constants[exponent].high
     found = differences(families)
@@ -44,10 +44,6 @@ def test_the_constants_of_known_laws_and_their_differences_are_in_their_interval
     alpha, beta = (found["none minus transformer"][name] for name in ("alpha, of parameters", "beta, of data"))
     assert alpha.low < OTHER["alpha"] - ONE["alpha"] < alpha.high < 0
     assert beta.low < 0 < beta.high
-    shared = fit_shared(families)
-    assert list(shared) == ["transformer", "none"]  # those that have enough runs
-    assert shared["transformer"]["E"] == shared["none"]["E"]
-    assert shared["transformer"]["E"].value == pytest.approx(1.2, rel=0.1)
 
 
 def test_what_is_held_out_is_predicted_within_two_per_cent(families):
@@ -55,7 +51,7 @@ def test_what_is_held_out_is_predicted_within_two_per_cent(families):
     assert {each.what: each.runs for each in fit.held_out} == {"the largest size": 5, "the largest amount of data": 5}
     assert all(0 < each.error < 0.02 for each in fit.held_out)
     assert all(each.error < each.error_together for each in fit.held_out)  # another law than that of these runs
-    assert fit.sizes["non_embedding"].residual < fit.together.residual < 0.05
+    assert fit.sizes.residual < fit.together.residual < 0.05
 
 
 def test_too_few_points_are_one_line(families):
@@ -100,7 +96,7 @@ def test_a_run_that_diverged_is_left_out_and_counted(families):
     nothing = replace(gone, cell=replace(gone.cell, seed=8), updates=[], seen=[], losses=[])
     fit = fit_family([*runs, gone, nothing], 1)
     assert fit.runs == runs
-    assert fit.constants == families["transformer"].constants
+    assert fit.sizes.constants == families["transformer"].sizes.constants
     study = Study("A study", 30, [*runs, gone, nothing], {"transformer": fit}, 0.5, {"command": "scale"})
     names = f"{gone.cell.name}, {nothing.cell.name}"
     assert study.notes()[0] == f"27 of 30 trainings are finished. 2 diverged and are left out: {names}."

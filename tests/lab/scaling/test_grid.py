@@ -35,7 +35,6 @@ def test_parameters_are_told_apart_as_they_are_counted_by_hand(plans):
     encoder, decoder = (2 * (positions**2 + positions + terms) for terms in (2 * positions - 1, positions))
     assert of["heads"].mixing == encoder + decoder
     assert of["heads"].encoder - of["none"].encoder - encoder == 2 * NORM  # the branch's two Aff
-    assert of["heads"].without_mixing == of["heads"].encoder + of["heads"].decoder - of["heads"].mixing
     assert len({each.embedding for each in of.values()}) == 1
 
 

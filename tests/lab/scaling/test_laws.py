@@ -13,7 +13,6 @@ from resmlp_mt.lab.scaling.laws import (
     Points,
     fit_compute,
     fit_sizes,
-    fit_together,
     loss_of_compute,
     loss_of_sizes,
 )
@@ -27,15 +26,18 @@ def kaplan_loss(constants, n, d):
     return ((constants["N_c"] / n) ** (alpha / beta) + constants["D_c"] / d) ** beta
 
 
+LAWS = [(CHINCHILLA, loss, SIZES), (KAPLAN, kaplan_loss, TOGETHER)]
+
+
 def points(sizes, amounts, noise=0.0, random=None, constants=CHINCHILLA, law=loss):
     n, d = (each.ravel() for each in np.meshgrid(sizes, amounts))
     drawn = random.normal(size=len(n)) if random else np.zeros(len(n))
-    return Points(n, d, law(constants, n, d) * np.exp(noise * drawn), np.zeros(len(n), int))
+    return Points(n, d, law(constants, n, d) * np.exp(noise * drawn))
 
 
 def test_scipy_finds_the_same_law_of_n_and_d_with_huber_s_loss():
     made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.02, np.random.default_rng(3))
-    [(found, _)] = fit_sizes(made)
+    found, _ = fit_sizes(made)
 
     def residuals(theta):
         named = dict(zip(("E", "A", "B"), np.exp(theta[:3])[:, None], strict=True))
@@ -66,27 +68,14 @@ def test_curve_fit_finds_the_same_law_of_compute():
     assert found["alpha"][0] == pytest.approx(0.2, rel=0.1)
 
 
-def test_known_constants_are_found_again_and_families_share_e_and_nothing_else():
-    made = points(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6), constants=KAPLAN, law=kaplan_loss)
-    found, _ = fit_together(made)
-    assert {name: each[0] for name, each in found.items()} == pytest.approx(KAPLAN, rel=1e-2)
-
-    other = CHINCHILLA | {"A": 900.0, "alpha": 0.4, "beta": 0.2}
-    sizes, amounts = np.geomspace(1e5, 1e8, 4), np.geomspace(1e6, 1e9, 4)
-    one, two = points(sizes, amounts), points(sizes, amounts, constants=other)
-    both = Points(
-        *(np.concatenate([getattr(one, name), getattr(two, name)]) for name in ("parameters", "tokens", "loss")),
-        family=np.repeat([0, 1], len(one.loss)),
-    )
-    for (named, _), constants in zip(fit_sizes(both), (CHINCHILLA, other), strict=True):
-        assert {name: each[0] for name, each in named.items()} == pytest.approx(constants, rel=1e-2)
+@pytest.mark.parametrize(("known", "made_by", "law"), LAWS, ids=["Hoffmann et al.", "Kaplan et al."])
+def test_known_constants_are_found_again(known, made_by, law):
+    made = points(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6), constants=known, law=made_by)
+    found, _ = law.fit(made)
+    assert {name: each[0] for name, each in found.items()} == pytest.approx(known, rel=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("known", "made_by", "law"),
-    [(CHINCHILLA, loss, SIZES), (KAPLAN, kaplan_loss, TOGETHER)],
-    ids=["Hoffmann et al.", "Kaplan et al."],
-)
+@pytest.mark.parametrize(("known", "made_by", "law"), LAWS, ids=["Hoffmann et al.", "Kaplan et al."])
 def test_intervals_cover_the_truth_about_as_often_as_they_say(known, made_by, law):
     random = np.random.default_rng(0)
     covered = {"alpha": 0, "beta": 0}

@@ -67,13 +67,11 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     assert "30 of 30 trainings are finished. 1 diverged and are left out: none-l-20-seed1." in told
     assert not list(out.glob("cells/*/checkpoint*.pt"))
     study = json.loads((out / "scaling.json").read_text())
-    assert study.keys() >= {"command", "date", "machine", "trained", "differences", "one E for all"}
+    assert study.keys() >= {"command", "date", "machine", "trained", "differences"}
     run = next(run for run in study["runs"] if run["cell"] == {"family": "heads", "size": "m", "pairs": 10, "seed": 2})
     assert run["losses"][-1] == pytest.approx(loss(LAW, 256, 10))
     assert run["seen"][-1] == pytest.approx(20 * run["tokens"])  # 40 updates were 20 epochs
     assert run["compute"][-1] == pytest.approx(run["flops"] * run["seen"][-1])
-    page = (out / "scaling.html").read_text()
-    assert "data:image/png;base64," in page and "http" not in page.replace("http-equiv", "")
     scale(recipe, "--retrain", "heads-s-5-seed1")
     assert trained[31:] == ["heads-s-5-seed1"]
 
