@@ -13,6 +13,7 @@ from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import AdaptiveSoftmax, LayerDropModuleList
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
@@ -34,18 +35,26 @@ def check_length(length: int, limit: int, side: str) -> None:
 
 
 def take_fairseq_s_(stack: Any, cfg: TransformerConfig, layer_drop: float) -> None:
-    """Give one side fairseq's activation checkpointing, FSDP and layer drop, as the options say."""
+    """Give one side fairseq's quantization noise, activation checkpointing, FSDP and layer drop, as the options say."""
+    noise, block = cfg.quant_noise.pq, cfg.quant_noise.pq_block_size
     layers = []
     for layer in stack.layers:
+        for module in layer.modules():
+            if isinstance(module, nn.Linear):
+                quant_noise(module, noise, block)
         if cfg.checkpoint_activations:
             layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
         layers.append(fsdp_wrap(layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap))
     stack.layers = LayerDropModuleList(layer_drop, layers) if layer_drop > 0 else nn.ModuleList(layers)
+    dim = stack.embed_tokens.embedding_dim
+    stack.quant_noise = quant_noise(nn.Linear(dim, dim, bias=False), noise, block) if noise > 0 else None
     stack.register_buffer("version", torch.Tensor([3]))  # fairseq's checkpoints have it
 
 
 class ResMLPEncoder(FairseqEncoder, Encoder):
     """The encoder; ``sizes`` are fairseq's options ``cfg`` as the model has them."""
+
+    quant_noise: Any
 
     def __init__(self, cfg: TransformerConfig, sizes: ModelConfig, dictionary: Any, embed_tokens: nn.Embedding):
         Encoder.__init__(self, sizes, embed_tokens)
@@ -72,6 +81,8 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
         if token_embeddings is not None and shift is not None:
             token_embeddings = roll_rows(token_embeddings, shift)[:, : tokens.size(1)]
         x = self.embed(tokens, embeddings=token_embeddings)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
         states = self.encode(x, padding if padding.any() else None)
         if shift is not None:
             states = states if return_all_hiddens else states[-1:]
@@ -116,6 +127,8 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
 class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
     """The decoder; ``sizes`` are fairseq's options ``cfg`` as the model has them."""
 
+    quant_noise: Any
+
     def __init__(self, cfg: TransformerConfig, sizes: ModelConfig, dictionary: Any, embed_tokens: nn.Embedding):
         Decoder.__init__(self, sizes, embed_tokens)
         self.dictionary, self.onnx_trace = dictionary, False
@@ -131,6 +144,10 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
 
     def check_positions(self, positions: int) -> None:
         check_length(positions, self.limit, "target")
+
+    def look_up(self, tokens: Tensor) -> Tensor:
+        x = super().look_up(tokens)
+        return x if self.quant_noise is None else self.quant_noise(x)
 
     def forward(  # type: ignore[override]
         self, prev_output_tokens: Tensor, encoder_out: Any = None, *, features_only: bool = False, **more: Any

@@ -131,7 +131,6 @@ MEANINGLESS = {  # options of fairseq's Transformer that this model does not hav
     # LayerNorm: --norm says whether and where there is any
     *("normalize_before", "layernorm_embedding", "no_decoder_final_norm", "export"),
     *("cross_self_attention", "xformers_att_config"),  # fairseq's self-attention: there is none
-    "quant_noise",  # for weights that are to be product-quantized
     # adaptive input embeddings: fairseq's translation Transformer has none either
     *("adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj"),
     # for loading a trained model with fewer layers: fairseq reads them from --model-overrides only
