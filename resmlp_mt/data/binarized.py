@@ -124,7 +124,7 @@ def _prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:
 
 
 def open_binarized(prefix: Path, entries: int | None = None) -> MMapIndexedDataset:
-    """The sentences of a binarized text, rows of numbers that end with ``</s>``; as ``check_binarized`` has it."""
+    """The sentences of a binarized text, a row of numbers each, which ends with ``</s>``, checked."""
     if not MMapIndexedDataset.exists(str(prefix)):
         raise UserError(f"{prefix}.bin: no such file: prepare the data first, by prepare_text.py or fairseq-preprocess")
     check_binarized(str(prefix), entries)

@@ -10,7 +10,7 @@ _BY_THREE_LETTERS = """
     spa:es swe:sv tam:ta zho:zh
 """
 TWO_LETTERS = dict(pair.split(":") for pair in _BY_THREE_LETTERS.split())
-"""The code of two letters (ISO 639-1) for each of three (639-2), of languages that Moses or sacrebleu has rules for."""
+"""The code of two letters (ISO 639-1) for those of three of the languages that Moses or sacrebleu has rules for."""
 
 
 def check_code(language: str, option: str) -> str:
