@@ -33,7 +33,7 @@ engines:
 Each runs in a process of its own, and they take turns. The first one is what the others are compared with.
 
 examples:
-  resmlp-mt benchmark translate --rival ctranslate2/transformer.pt marian/model.npz --folder en-de \\
+  resmlp-mt benchmark translate en-de --rival ctranslate2/transformer.pt marian/model.npz \\
     --data data-bin --languages en de --text test.en:test.de
   resmlp-mt benchmark translate --engine ctranslate2/transformer.pt:compute_type=int8,best \\
     --engine en-de:engine=compiled,precision=int8 --data data-bin --languages en de --text test.en:test.de --threads 2
@@ -75,11 +75,11 @@ def benchmark() -> argparse.ArgumentParser:
 
 def benchmark_translate() -> argparse.ArgumentParser:
     parser = command_parser(ENGINES, run_of("benchmarks.real_text"))
-    add_repeated(parser, "--engine", "NAME", "what to compare")
+    folder = "made by resmlp-mt export: FOLDER:engine=compiled,precision=int8"
+    parser.add_argument("folder", nargs="*", metavar="FOLDER", help=folder)
+    add_repeated(parser, "--engine", "NAME", "what else to compare, with options of your own")
     rival = "CTranslate2 or Marian at its best: NAME:compute_type=int8,best and NAME:best"
     parser.add_argument("--rival", nargs="+", default=[], metavar="NAME", help=rival)
-    folder = "what stands beside them: NAME:engine=compiled,precision=int8"
-    parser.add_argument("--folder", nargs="+", default=[], metavar="NAME", help=folder)
     add_path(parser, "--data", "DATA_BIN", "the training's binarized data", required=True)
     parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help="such as en de")
     add_repeated(parser, "--text", "SOURCE[:REFERENCE]", "plain files", required=True)

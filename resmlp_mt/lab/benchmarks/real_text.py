@@ -281,7 +281,7 @@ def run(args: argparse.Namespace) -> None:
     rivals = [f"{name}:{best.get(System(name).rival, '')}" for name in args.rival]
     names = [*rivals, *(f"{name}:engine=compiled,precision=int8" for name in args.folder), *args.engine]
     if not names or len(set(names)) < len(names):
-        raise UserError("give --engine, --rival or --folder, each engine once")
+        raise UserError("give a FOLDER, --rival or --engine, each engine once")
     corpora = [read_corpus(text) for text in args.text]
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
     inputs = [args.data, *(path for text in args.text for path in text.split(":"))]

@@ -103,7 +103,7 @@ def builder(source: "Source", folder: str) -> Callable[[], Any]:
     system, here = source.system, source.conditions
     if not find_spec(PACKAGES[system.rival]):
         raise UserError(f"{system.name}: not installed: pip install ctranslate2 pymarian")
-    converted, model = f"{folder}/converted", system.path
+    converted, model = f"{folder}/converted", os.path.abspath(system.path)  # no other rival by its first folder
     try:
         if system.rival == "marian":
             _convert_for_marian(model, converted)
