@@ -43,7 +43,7 @@ def commit() -> str:
 
 
 def describe(
-    device: str = "cpu", threads: int | None = None, packages: Sequence[str] = ("ctranslate2",)
+    device: str = "cpu", threads: int | None = None, packages: Sequence[str] = ("ctranslate2", "pymarian")
 ) -> dict[str, str]:
     """Versions, processor or GPU, threads of a process (PyTorch's unless given), and how busy the machine is."""
     import torch

@@ -1,6 +1,7 @@
 """Translating real text, from text to text, by engines that take turns: speed, quality, latency, memory, size."""
 
 import argparse
+import itertools
 import os
 import shlex
 import sys
@@ -245,15 +246,15 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             for row in rows
             if row.corpus == text and row.scores
         }
-        for name, point in points.items():
-            axis.plot(*point, "o", color=colors[name], label=name)
+        for (name, point), marker in zip(points.items(), itertools.cycle("os^DvP*X<>")):
+            axis.plot(*point, marker, color=colors[name], label=name, markersize=7)
         axis.step(
             *zip(*frontier(points.values()), strict=True), where="post", color="0.6", zorder=0, label="best so far"
         )
         axis.set(xlabel="source words/s", ylabel="sacreBLEU", title=text)
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", fontsize="small")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
     save(figure, path)
 
 
