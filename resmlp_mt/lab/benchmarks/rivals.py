@@ -103,7 +103,9 @@ def builder(source: "Source", folder: str) -> Callable[[], Any]:
     system, here = source.system, source.conditions
     if not find_spec(PACKAGES[system.rival]):
         raise UserError(f"{system.name}: not installed: pip install ctranslate2 pymarian")
-    converted, model = f"{folder}/converted", os.path.abspath(system.path)  # no other rival by its first folder
+    # an architecture, or a file whose name, as it is now, names no other rival by its first folder
+    model = os.path.abspath(system.path) if os.path.exists(system.path) else system.path
+    converted = f"{folder}/converted"
     try:
         if system.rival == "marian":
             _convert_for_marian(model, converted)
