@@ -17,7 +17,7 @@ from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.checking import Sizes, random_sentences
 from resmlp_mt.translate.compiled import NAMES, with_graphs
 from resmlp_mt.translate.graphs import EncoderGraph, Graph, GraphState
-from resmlp_mt.translate.kernels import CompiledCrossAttention, CompiledMemory, declare
+from resmlp_mt.translate.kernels import CompiledCrossAttention, CompiledMemory, declare, vectors
 from resmlp_mt.translate.precision import compilable_, products, shape_of_packed
 from resmlp_mt.translate.search import StepOptions, barred_places, following, ranked
 
@@ -32,6 +32,7 @@ TRACED = Sizes(6, 5, 5, 3), Sizes(8, 6, 7, 18)
 
 def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -> None:
     """Write what ``NAMES`` has, compiled, into a folder."""
+    vectors()  # before anything is compiled without them
     declare()
     original, model = model, copy.deepcopy(model)
     compilable_(model)

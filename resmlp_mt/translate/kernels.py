@@ -5,10 +5,12 @@ import hashlib
 import tempfile
 from functools import cache as once
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write
 from resmlp_mt.nn.cross_attention import CrossAttention, Source
 from resmlp_mt.nn.memory import PagedMemory
@@ -24,14 +26,24 @@ def load(cache: Path) -> None:
     library = cache / f"kernels-{hashlib.sha256(known.encode()).hexdigest()[:32]}.so"
     if not library.is_file():
         from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
-        from torch._inductor.cpu_vec_isa import pick_vec_isa
 
-        options = CppTorchOptions(vec_isa=pick_vec_isa(), include_pytorch=True)
+        options = CppTorchOptions(vec_isa=vectors(), include_pytorch=True)
         with tempfile.TemporaryDirectory() as folder, atomic_write(library, "wb") as stream:
             builder = CppBuilder(library.stem, str(SOURCE), options, folder)
             builder.build()
             stream.write(Path(builder.get_target_file_path()).read_bytes())
     torch.ops.load_library(str(library))
+
+
+def vectors() -> Any:
+    """The processor's vectors for PyTorch's compiler, which asks a new Python with our path: if that fails, none."""
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    found = pick_vec_isa()
+    if not found and "avx2" in processor().split():
+        hint = "is there a file beside your script or on PYTHONPATH that hides one of Python's modules, such as re.py?"
+        raise UserError(f"engine compiled: PyTorch's compiler cannot use this processor's vectors: {hint}")
+    return found
 
 
 def processor() -> str:

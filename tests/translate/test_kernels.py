@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn.cross_attention import CrossAttention
 from resmlp_mt.nn.memory import weighted_sum
 from resmlp_mt.translate import kernels
@@ -44,3 +45,11 @@ def test_best_totals(operators, beams, count, symbols):
     given = logits, scores, barred, count, 2
     for found, expected in zip(operators.best(*given), best_totals(*given), strict=True):
         torch.testing.assert_close(found, expected)
+
+
+def test_a_compiler_that_sees_no_vectors(monkeypatch):
+    """It would make code that is 60 times as slow, and say nothing."""
+    monkeypatch.setattr("torch._inductor.cpu_vec_isa.pick_vec_isa", lambda: False)
+    monkeypatch.setattr(kernels, "processor", lambda: "flags : avx avx2")
+    with pytest.raises(UserError, match=r"cannot use this processor's vectors: .*, such as re\.py\?"):
+        kernels.vectors()
