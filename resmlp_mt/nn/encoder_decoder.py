@@ -111,11 +111,15 @@ class Stack(nn.Module, Side):
         self.layer_norm = NORMS[layer.norm](layer.dim)
         self.layers: Any = nn.ModuleList()
 
+    def look_up(self, tokens: Tensor) -> Tensor:
+        """The scaled embeddings of tokens of any shape, ``... -> ... x C``."""
+        return self.embed_scale * self.embed_tokens(tokens)
+
     def embed(self, tokens: Tensor, start: int = 0, embeddings: Tensor | None = None) -> Tensor:
         """``B x T -> T x B x C``, of positions from ``start`` on; ``embeddings`` (B x T x C) instead of looking up."""
         end = start + tokens.size(1)
         self.check_positions(end)
-        x = self.embed_scale * (self.embed_tokens(tokens.t()) if embeddings is None else embeddings.transpose(0, 1))
+        x = self.look_up(tokens.t()) if embeddings is None else self.embed_scale * embeddings.transpose(0, 1)
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
         if self.embed_positions is not None:

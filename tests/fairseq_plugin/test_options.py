@@ -45,6 +45,15 @@ def test_the_preset_says_what_the_paper_says(name):
     assert (args.mixing_heads, args.mixing_relative) == (heads, heads > 1)
 
 
+def test_quantization_noise_is_on_the_embeddings_of_both_sides():
+    model, noisy = build(quant_noise_pq=0.5, quant_noise_pq_block_size=8), []
+    for side in model.encoder, model.decoder:
+        side.quant_noise.register_forward_hook(lambda module, *_: noisy.append(module))
+    tokens = torch.tensor([[5, 6, 2]])
+    model(tokens, torch.tensor([3]), tokens)
+    assert noisy == [model.encoder.quant_noise, model.decoder.quant_noise]
+
+
 def test_the_command_line_wins_and_none_means_missing():
     args = Namespace(encoder_embed_dim=128, dropout=0.0, encoder_layers=None, decoder_ffn_embed_dim=99)
     apply_preset(args, "resmlp_transformer_tiny")
