@@ -119,7 +119,7 @@ def _translate_document(args: argparse.Namespace, options: Options, engine: Engi
     with Progress("translate", None, "sentences") as progress:
         problems = translate_document(translator, source, target, options, progress.add)
     if args.check:
-        print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
+        sys.stderr.writelines(f"{problem}\n" for problem in problems)
 
 
 def shortlist() -> argparse.ArgumentParser:

@@ -35,33 +35,30 @@ PLAIN = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#0000
 
 
 def colors_of(names: Iterable[str]) -> dict[str, str]:
-    """The color of each system of a picture; ``NAME, seed 1`` has NAME's, ``NAME, 1 process`` a lighter one of it."""
+    """The color of each system of a picture; ``NAME, seed 1`` has NAME's."""
     others, found, colors = itertools.cycle(OTHERS), {}, dict(SYSTEMS)
     for name in dict.fromkeys(names):
-        system, _, processes = name.lower().partition(", ")
+        system = name.lower().partition(", ")[0]
         if system not in colors:
             colors[system] = next(others)
-        found[name] = _lighter(colors[system]) if processes == "1 process" else colors[system]
+        found[name] = colors[system]
     return found
 
 
-def _lighter(color: str) -> str:
-    return "#" + "".join(f"{(int(color[at : at + 2], 16) + 255) // 2:02X}" for at in (1, 3, 5))
-
-
-def check_matplotlib(what: str) -> None:
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UserError(f"{what} needs matplotlib: pip install matplotlib")
+def has_matplotlib() -> bool:
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def wants_pictures() -> bool:
     """Whether there is matplotlib; told if not."""
-    try:
-        check_matplotlib("a picture")
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return False
-    return True
+    if not has_matplotlib():
+        print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
+    return has_matplotlib()
+
+
+def check_matplotlib(what: str) -> None:
+    if not has_matplotlib():
+        raise UserError(f"{what} needs matplotlib: pip install matplotlib")
 
 
 def check_files(outputs: Sequence[PathLike], inputs: Iterable[PathLike], pictures: str | None) -> None:

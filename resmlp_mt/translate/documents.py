@@ -1,6 +1,6 @@
 """Whole texts and files: what of them is translated, and how it becomes a text again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from resmlp_mt.common.files import atomic_write, check_new, check_outputs, decod
 from resmlp_mt.translate.markdown import add_markdown
 from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.markup import add_html
-from resmlp_mt.translate.numbers import told
+from resmlp_mt.translate.numbers import number_problems
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.paragraphs import add_subtitles, add_text
 from resmlp_mt.translate.translator import Translation, Translator
@@ -85,8 +85,8 @@ def check_documents(source: Path, target: Path) -> str:
 
 def translate_document(
     translator: Translator, source: Path, target: Path, options: Options, progress: Callable[[int], None]
-) -> list[str]:
-    """Translate a file; the other one appears whole or not at all. Which numbers are missing or new, a line each."""
+) -> Iterator[str]:
+    """Translate a file; the other one appears whole or not at all. Lines of which numbers are missing or new."""
     text, format = read_document(source), check_documents(source, target)
     try:
         document = document_of(text, format, translator.tokenizer.settings.source_language)
@@ -96,4 +96,5 @@ def translate_document(
     with atomic_write(target) as file:
         file.write(document.joined(found))
     pairs = zip(document.sentences, found, strict=True)
-    return [line for sentence, best in pairs for line in told(f"{source}: {sentence[:40]!r}", sentence, best.text)]
+    # looked for only if somebody reads them
+    return (line for text, best in pairs for line in number_problems(f"{source}: {text[:40]!r}", text, best.text))

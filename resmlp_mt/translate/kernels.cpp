@@ -221,7 +221,7 @@ std::tuple<Tensor, Tensor, Tensor> best(const Tensor& logits, const Tensor& scor
   return {totals, places, if_ended};
 }
 
-// A compiled graph, which as many threads run at a time. PyTorch's own loader keeps Python's lock while it runs.
+// A compiled graph that so many threads can run at a time. PyTorch's loader for Python keeps Python's lock while it runs.
 struct CompiledGraph : torch::CustomClassHolder {
   torch::inductor::AOTIModelPackageLoader loader;
 

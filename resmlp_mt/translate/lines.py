@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, PathLike, atomic_write, binary_lines, check_new, lock, opened, writing
-from resmlp_mt.translate.numbers import told
+from resmlp_mt.translate.numbers import number_problems
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.words import links
 
@@ -80,7 +80,7 @@ class LineTranslator:
         problems = []
         pairs = zip(encoded, found, strict=True) if work.check else ()
         for place, (text, (best, *_)) in enumerate(pairs, start=window.first):
-            problems += told(f"{work.name}:{place}", text.text, best.text)
+            problems += number_problems(f"{work.name}:{place}", text.text, best.text)
         return "".join(f"{row}\n" for translations in found for row in self._rows(translations)).encode(), problems
 
     def _rows(self, translations: list[Any]) -> Iterator[str]:

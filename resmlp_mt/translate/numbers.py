@@ -25,7 +25,7 @@ def check_numbers(source: str, translation: str) -> tuple[list[str], list[str]]:
     return missing, [number[0] for number in new]
 
 
-def told(place: str, source: str, translation: str) -> list[str]:
+def number_problems(place: str, source: str, translation: str) -> list[str]:
     """What ``check_numbers`` finds, a line each."""
     found = zip(("missing", "new"), check_numbers(source, translation), strict=True)
     return [f"{place}: {what}: {' '.join(numbers)}" for what, numbers in found if numbers]

@@ -1,12 +1,12 @@
 """A paragraph of HTML by four clients, with a link, a number and a term of the server's glossary: the same for all."""
 
 import json
-import shutil
 import subprocess
 import sys
 
 import lxml.html
 import pytest
+from serve.browser import BROWSER, dropped
 from serve.fake_server import serving
 from translate.small_folder import make
 
@@ -53,12 +53,11 @@ def by_libretranslatepy(folder, address, tmp_path, monkeypatch):
 
 def by_page(folder, address, tmp_path, monkeypatch):
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    browser = shutil.which("chromium") or pytest.skip("needs chromium")
+    browser = BROWSER or pytest.skip("needs chromium")
     with sync_api.sync_playwright() as playwright:
         page = playwright.chromium.launch(executable_path=browser).new_page()
         page.goto(address)
-        made = "text => { const all = new DataTransfer(); all.items.add(new File([text], 'in.html')); return all; }"
-        page.dispatch_event("#source", "drop", {"dataTransfer": page.evaluate_handle(made, PARAGRAPH)})
+        dropped(page, "in.html", PARAGRAPH)
         with page.expect_download() as download:
             page.get_by_role("button", name="Save").click()
         return download.value.path().read_text()

@@ -6,12 +6,12 @@ import subprocess
 import tarfile
 
 import pytest
+from serve.browser import BROWSER, dropped
 from serve.fake_server import HEADS, FakeTranslator, serving
 
 from resmlp_mt.serve.settings import Access
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a chromium on PATH (Debian: apt-get install chromium)")
 expect = sync_api.expect
 
@@ -153,12 +153,6 @@ def test_by_keyboard(page):
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     expect(words(page)).to_have_text(["five", "four"])
-
-
-def dropped(page, name, content):
-    """Drop a file on the page."""
-    made = "([name, text]) => { const all = new DataTransfer(); all.items.add(new File([text], name)); return all; }"
-    page.dispatch_event("#source", "drop", {"dataTransfer": page.evaluate_handle(made, [name, content])})
 
 
 @pytest.mark.parametrize(

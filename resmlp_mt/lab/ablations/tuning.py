@@ -1,7 +1,8 @@
 """``tune:`` of a recipe: the same number of trials for each row, short trainings first, and the best go on.
 
 Successive halving (Jamieson and Talwalkar 2016): in each round a trial is trained from its first weights for that
-round's epochs, with the learning rate at zero at their end; the best by validation perplexity are trained in the next.
+round's epochs, with the learning rate at zero at their end; the best by validation perplexity are trained in the next,
+and the row as it stands with them.
 """
 
 import random
@@ -96,8 +97,8 @@ def tune(recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str],
         if failed:
             raise UserError(f"not finished: {'; '.join(failed)}")
         best = {row: [each.trial for each in done if each.row == row] for row in trials}
-        trials = {
-            row: best[row][: max(1, len(numbers) // recipe.tune.reduction)]
+        trials = {  # a short round favours little dropout: the row as it stands goes on whatever its place
+            row: [1, *[number for number in best[row] if number != 1][: max(1, len(numbers) // recipe.tune.reduction)]]
             for row, numbers in trials.items()
             if len(best[row]) == len(numbers)
         }

@@ -1,8 +1,8 @@
 """A folder as an engine, and processes in which an engine is alone: its time, its memory, its operations.
 
 An engine translates sentences, ``translate(sentences, length=None)``: all in one batch if it is told how many subwords
-each translation has, ``</s>`` included. For fairseq (``workloads.FairseqEngine``),
-CTranslate2 and Marian (``rivals``) a sentence is a list of subwords; a model's folder translates text.
+each translation has, ``</s>`` included. For fairseq (``workloads.FairseqEngine``), CTranslate2 and Marian (``rivals``)
+a sentence is a list of subwords; a model's folder translates text.
 
 This module imports nothing large, so that a process holds what its own engine loads, and nothing else.
 """

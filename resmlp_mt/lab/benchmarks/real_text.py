@@ -30,7 +30,7 @@ from resmlp_mt.lab.benchmarks.rivals import builder
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import FairseqEngine
 from resmlp_mt.lab.drawing import check_files, colors_of, new_figure, save
-from resmlp_mt.lab.machine import describe, facts, now
+from resmlp_mt.lab.machine import commit, describe, facts, now
 from resmlp_mt.score.scoring import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
 
@@ -295,6 +295,7 @@ def run(args: argparse.Namespace) -> None:
     settings = {name: getattr(args, name) for name in ("languages", "threads", "beam", "rounds")}
     about: dict[str, Any] = {
         "command": shlex.join(["resmlp-mt", "benchmark", "translate", *sys.argv[1:]]),
+        "commit": commit(),
         "date": now(),
         "machine": describe(threads=args.threads),
         "settings": {"data": str(args.data), **settings},

@@ -94,8 +94,7 @@ class MarianEngine:
         return [line.split(" ") for line in self._translator.translate([*map(" ".join, sentences)])]
 
 
-PACKAGES = {"ctranslate2": "ctranslate2", "marian": "_pymarian"}
-"""What is imported for ``ctranslate2/MODEL`` and ``marian/MODEL``."""
+PACKAGES = {"ctranslate2": "ctranslate2", "marian": "_pymarian"}  # that are imported for "marian/MODEL"
 
 
 def builder(source: "Source", folder: str) -> Callable[[], Any]:
@@ -103,16 +102,17 @@ def builder(source: "Source", folder: str) -> Callable[[], Any]:
     system, here = source.system, source.conditions
     if not find_spec(PACKAGES[system.rival]):
         raise UserError(f"{system.name}: not installed: pip install ctranslate2 pymarian")
-    # an architecture, or a file whose name, as it is now, names no other rival by its first folder
-    model = os.path.abspath(system.path) if os.path.exists(system.path) else system.path
-    converted = f"{folder}/converted"
+    converted, vmap = f"{folder}/converted", system.overrides.get("vmap")
     try:
         if system.rival == "marian":
-            _convert_for_marian(model, converted)
-            return partial(MarianEngine, converted, model, here.threads, here.beam, system.overrides)
-        original = replace(source, system=replace(system, name=model))
+            _convert_for_marian(system.path, converted)
+            return partial(MarianEngine, converted, system.path, here.threads, here.beam, system.overrides)
+        if system.path.endswith(".npz"):
+            convert: Callable[..., None] = partial(_from_marian_to_ctranslate2, system.path)
+        else:
+            convert = partial(_from_fairseq_to_ctranslate2, replace(source, system=replace(system, name=system.path)))
         with new_processes(1) as process:  # CTranslate2 beside PyTorch makes both slow
-            process.submit(_convert_for_ctranslate2, original, folder, system.overrides.get("vmap")).result()
+            process.submit(convert, folder, vmap).result()
     except (TypeError, ValueError, RuntimeError, OSError) as error:
         raise UserError(f"{system.name}: cannot be converted: {str(error).splitlines()[0]}") from error
     return partial(CTranslate2Engine, converted, here.device, here.threads, here.beam, system.overrides)
@@ -128,17 +128,19 @@ def _convert_for_marian(model: str, converted: str) -> None:
         raise ValueError(next((line for line in done.stderr.splitlines() if "Error" in line), "pymarian failed"))
 
 
-def _convert_for_ctranslate2(source: "Source", folder: str, vmap: str | None) -> None:
-    """Write ``folder/converted`` of a Transformer that fairseq or Marian (``.npz``) trained."""
+def _from_marian_to_ctranslate2(model: str, folder: str, vmap: str | None) -> None:
+    """Write ``folder/converted`` of a Transformer that Marian trained."""
+    arrays, name = dict(np.load(model)), "special:model.yml"
+    # newer Marian fills this text with zeros, of which the converter takes one
+    arrays[name] = np.frombuffer(arrays[name].tobytes().rstrip(b"\0") + b"\0", np.int8)
+    np.savez(f"{folder}/model.npz", **arrays)
+    vocabularies = importlib.import_module("yaml").safe_load(Path(f"{model}.decoder.yml").read_text())["vocabs"]
     converters = importlib.import_module("ctranslate2").converters
-    if source.system.path.endswith(".npz"):
-        arrays, name = dict(np.load(source.system.path)), "special:model.yml"
-        # newer Marian fills this text with zeros, of which the converter takes one
-        arrays[name] = np.frombuffer(arrays[name].tobytes().rstrip(b"\0") + b"\0", np.int8)
-        np.savez(f"{folder}/model.npz", **arrays)
-        decoder = importlib.import_module("yaml").safe_load(Path(f"{source.system.path}.decoder.yml").read_text())
-        converters.MarianConverter(f"{folder}/model.npz", decoder["vocabs"]).convert(f"{folder}/converted", vmap=vmap)
-        return
+    converters.MarianConverter(f"{folder}/model.npz", vocabularies).convert(f"{folder}/converted", vmap=vmap)
+
+
+def _from_fairseq_to_ctranslate2(source: "Source", folder: str, vmap: str | None) -> None:
+    """Write ``folder/converted`` of a Transformer of fairseq's."""
     torch = importlib.import_module("torch")
     config, model, task = source.load()
     checkpoint = Path(folder) / "checkpoint.pt"
@@ -146,6 +148,7 @@ def _convert_for_ctranslate2(source: "Source", folder: str, vmap: str | None) ->
     torch.save({"args": Namespace(**options), "model": model.state_dict()}, checkpoint)
     task.source_dictionary.save(f"{folder}/dict.source.txt")
     task.target_dictionary.save(f"{folder}/dict.target.txt")
+    converters = importlib.import_module("ctranslate2").converters
     converter = converters.FairseqConverter(str(checkpoint), folder, "source", "target")
     with torch.serialization.safe_globals([Namespace]):  # of the file that was just written
         converter.convert(f"{folder}/converted", vmap=vmap)
