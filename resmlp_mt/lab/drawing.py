@@ -45,19 +45,16 @@ def colors_of(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def has_matplotlib() -> bool:
-    return importlib.util.find_spec("matplotlib") is not None
-
-
 def wants_pictures() -> bool:
     """Whether there is matplotlib; told if not."""
-    if not has_matplotlib():
+    found = importlib.util.find_spec("matplotlib") is not None
+    if not found:
         print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
-    return has_matplotlib()
+    return found
 
 
 def check_matplotlib(what: str) -> None:
-    if not has_matplotlib():
+    if importlib.util.find_spec("matplotlib") is None:
         raise UserError(f"{what} needs matplotlib: pip install matplotlib")
 
 

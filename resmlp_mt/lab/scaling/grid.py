@@ -5,6 +5,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from threading import Event
 from typing import IO, Any
@@ -176,12 +177,7 @@ class Plan:
 
 def cells_of(recipe: ScalingRecipe) -> list[Cell]:
     """All cells, by family, size and amount of data; those with other seeds last."""
-    cells = [
-        Cell(family, size, pairs, recipe.seed)
-        for family in recipe.families
-        for size in recipe.sizes
-        for pairs in recipe.pairs
-    ]
+    cells = [Cell(*names, recipe.seed) for names in product(recipe.families, recipe.sizes, recipe.pairs)]
     again = recipe.repeated
     if again:
         cells += [Cell(family, again.size, again.pairs, seed) for seed in again.seeds for family in recipe.families]

@@ -40,7 +40,7 @@ def test_every_row_has_as_many_trials_all_different_and_its_share_of_a_round(rec
     assert this.own_options("relu.3") == ["--activation-fn", "relu", *choices(read, "relu")[2].split()]
 
 
-def test_the_best_and_the_row_as_it_stands_go_on_and_no_training_is_repeated(recipe, work, tmp_path, monkeypatch, capsys):
+def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe, work, tmp_path, monkeypatch, capsys):
     commands = []
 
     def train(command, *others):
