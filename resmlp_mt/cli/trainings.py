@@ -16,11 +16,11 @@ example:
   resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2 --rows paper none
 """
 CELLS = """
-A cell of the grid is a family (such as transformer, resmlp), a size and an amount of data. Each is trained in a folder
-of its own, OUT/cells/CELL, the cheapest first, until its validation loss has stopped falling or its budget ends. Run
-again after a break, it goes on; a finished cell is not run again. Each amount of data is a sample of WORK's training
-set in OUT/data; larger samples hold the smaller ones, the validation set is one for all. What the finished cells tell
-is OUT/scaling.md, scaling.json and, with matplotlib, scaling.png.
+A cell of the grid is a family (such as transformer, gated), a size and an amount of data. Each is trained in a folder
+of its own, OUT/cells/CELL, the cheapest first, for the updates that the recipe gives its amount of data. Run again
+after a break, it goes on; a finished cell is not run again. Each amount of data is a sample of WORK's training set in
+OUT/data; larger samples hold the smaller ones, the validation set is one for all. What the finished cells tell is
+OUT/scaling.md, scaling.json and, with matplotlib, scaling.png: losses, the trend of their differences, the laws.
 
 example:
   resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2

@@ -1,9 +1,12 @@
-"""The grid of a study: its file, its cells and what each costs, the folder of each, and what its log tells."""
+"""The grid of a study: its file, its cells and what each costs, the folder of each, and what its log tells.
+
+A training ends when its updates are used, so many for an amount of data, and its learning rate may fall to zero there.
+"""
 
 import math
 import shlex
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -19,22 +22,19 @@ from torch import nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, read_lines
 from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sample
-from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import read_log
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 
-RATE = 3.7e10
-"""FLOP/s of a training on one core of an AMD EPYC, by this toolkit's formula (examples/scaling/tatoeba.json)."""
-
+RATE = (
+    1.2e11  # FLOP/s of a training with --amp on one core of an AMD EPYC, six FLOPs for a parameter and a target token
+)
 SECONDS_AN_UPDATE = 0.03  # of a core, beside the products
 SECONDS_AT_THE_START = 8.0  # of a core, until the first update
 
 _EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
-
-STOPPED, BUDGET, DIVERGED = "stopped falling", "budget", "diverged"
 
 NOT_FINITE = "the training has diverged", "FloatingPointError"
 """What is in the log of a training whose numbers are no longer finite: of our models, and of fairseq's."""
@@ -42,43 +42,60 @@ NOT_FINITE = "the training has diverged", "FloatingPointError"
 
 @dataclass
 class Repeated:
-    """Cells that are trained again with other seeds: those of one size and one amount of data, of every family."""
+    """Cells that are trained again with other seeds."""
 
-    size: str = MISSING
-    pairs: int = MISSING
+    families: list[str] = MISSING
+    sizes: list[str] = MISSING
+    pairs: list[int] = MISSING
     seeds: list[int] = MISSING
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training of a study."""
+
+    family: str
+    size: str
+    pairs: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}-{self.size}-{self.pairs}-seed{self.seed}"
 
 
 @dataclass
 class ScalingRecipe(queue.SharedSettings):
     """One study; ``reference`` is the text of the validation set's target side: for the loss a character."""
 
-    families: dict[str, str] = MISSING  # name, options; {number} is a number of the size, in ``options`` too
-    sizes: dict[str, Any] = MISSING  # name, numbers by name
+    families: dict[str, str] = MISSING  # name, options, in which {number} is a number of the size, as in ``options``
+    sizes: dict[str, Any] = MISSING  # name, numbers by name; one may be a mapping from amounts of data
     pairs: list[int] = MISSING  # amounts of training data, from small to large
-    updates: int = MISSING  # the budget of every training
-    validate_every: int = MISSING  # updates from one point of the curve to the next
-    patience: int = MISSING  # validations without a lower loss, after which a training ends
+    updates: Any = MISSING  # of a training, a number or a mapping from amounts of data; {updates} in options
+    validations: int = MISSING  # of a training, evenly spaced
     sample_seed: int = 1  # of the permutation of which samples are the beginning
     repeated: Any = None  # a ``Repeated``, if any
 
-    def model_options(self, family: str, size: str) -> list[str]:
-        """The options of fairseq-train that are a family's and a size's."""
-        return shlex.split(f"{self.options} {self.families[family]}".format(**self.sizes[size]))
+    def numbers(self, size: str, pairs: int) -> dict[str, Any]:
+        """What options may name."""
+        given = {**self.sizes[size], "updates": self.updates}
+        return {name: value[pairs] if isinstance(value, Mapping) else value for name, value in given.items()}
 
-    def training_options(self, family: str, size: str, seed: int) -> list[str]:
+    def training_options(self, cell: Cell) -> list[str]:
+        """The options of fairseq-train for a cell."""
         source, target = self.langs
-        every = str(self.validate_every)
+        numbers = self.numbers(cell.size, cell.pairs)
+        every = str(max(numbers["updates"] // self.validations, 1))
         never = str(10**9)  # an epoch's end is no point of its own: epochs of small samples are short
         return [
             *("--source-lang", source, "--target-lang", target, *shlex.split(self.batches)),
-            *("--max-update", str(self.updates), "--patience", str(self.patience)),
+            *("--max-update", str(numbers["updates"])),
             *("--validate-interval", never, "--validate-interval-updates", every),
             *("--save-interval", never, "--save-interval-updates", every, "--keep-interval-updates", "1"),
-            *("--seed", str(seed), "--num-workers", "0"),
+            *("--seed", str(cell.seed), "--num-workers", "0"),
             *("--update-epoch-batch-itr", "True"),  # broken off and run again, it goes on with the same batches
             *("--log-format", "json", "--log-interval", "10"),
-            *self.model_options(family, size),
+            *shlex.split(f"{self.options} {self.families[cell.family]}".format(**numbers)),
         ]
 
 
@@ -91,21 +108,12 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
     queue.check_own(path, "options", recipe.options)
     for family, options in recipe.families.items():
         queue.check_own(path, f"families: {family}", options)
-        for size in recipe.sizes:
-            with queue.reading(path, f"families: {family}, size {size}: "):
-                recipe.model_options(family, size)
     if recipe.repeated is not None:
-        recipe.repeated = _repeated(path, recipe)
+        recipe.repeated = queue.checked(path, Repeated, recipe.repeated, "repeated: ")
+    for cell in cells_of(recipe):
+        with queue.reading(path, f"{cell.name}: "):
+            recipe.training_options(cell)
     return recipe
-
-
-def _repeated(path: Path, recipe: ScalingRecipe) -> Repeated:
-    again = queue.checked(path, Repeated, recipe.repeated, "repeated: ")
-    if again.size not in recipe.sizes or again.pairs not in recipe.pairs:
-        raise UserError(f"{path}: repeated: {again.size}, {again.pairs}: no such size, or no such pairs")
-    if recipe.seed in again.seeds:
-        raise UserError(f"{path}: repeated: seed {recipe.seed} is that of every cell: give others")
-    return again
 
 
 @dataclass(frozen=True)
@@ -143,45 +151,33 @@ def count(model: nn.Module) -> Parameters:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One training of a study."""
-
-    family: str
-    size: str
-    pairs: int
-    seed: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.family}-{self.size}-{self.pairs}-seed{self.seed}"
-
-
-@dataclass(frozen=True)
 class Plan:
     """What a cell is made of, known before it is trained."""
 
     cell: Cell
     parameters: Parameters
-    flops: float  # of training on a target token, padding left out, the mean over the sample
     tokens: int  # target subwords of the sample, with </s>
-    updates: int  # the most that its budget allows
+    updates: int
     updates_an_epoch: int
     validated: int  # target subwords of all validations
 
     @property
     def seconds(self) -> float:
-        """Of one core, if the whole budget is used."""
-        tokens = self.tokens / self.updates_an_epoch * self.updates + self.validated / flops.TRAINING
-        return SECONDS_AT_THE_START + self.updates * SECONDS_AN_UPDATE + tokens * self.flops / RATE
+        """Of one core, about."""
+        tokens = (
+            self.tokens / self.updates_an_epoch * self.updates + self.validated / 3
+        )  # of which only a third is done
+        of_a_token = 6 * (self.parameters.non_embedding + self.parameters.embedding) / RATE
+        return SECONDS_AT_THE_START + self.updates * SECONDS_AN_UPDATE + tokens * of_a_token
 
 
 def cells_of(recipe: ScalingRecipe) -> list[Cell]:
     """All cells, by family, size and amount of data; those with other seeds last."""
-    cells = [Cell(*names, recipe.seed) for names in product(recipe.families, recipe.sizes, recipe.pairs)]
+    cells = [Cell(*names) for names in product(recipe.families, recipe.sizes, recipe.pairs, [recipe.seed])]
     again = recipe.repeated
     if again:
-        cells += [Cell(family, again.size, again.pairs, seed) for seed in again.seeds for family in recipe.families]
-    return cells
+        cells += [Cell(*names) for names in product(again.families, again.sizes, again.pairs, again.seeds)]
+    return list(dict.fromkeys(cells))
 
 
 def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
@@ -194,21 +190,18 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     longest = [int(max(*map(np.max, sides))) for sides in zip(samples[recipe.pairs[-1]], validation, strict=True)]
 
     models = {
-        (family, size): _model(recipe, family, size, dictionaries, longest)
-        for family in recipe.families
-        for size in recipe.sizes
+        (cell.family, cell.size): _model(recipe, cell, dictionaries, longest)
+        for cell in cells_of(recipe)
+        if cell.pairs == recipe.pairs[-1]
     }
     any_args, _ = next(iter(models.values()))  # all have the same batches
     batches = {pairs: updates_an_epoch(any_args, *sides) for pairs, sides in samples.items()}
-    validated = int(validation[1].sum()) * (recipe.updates // recipe.validate_every)
+    validated = int(validation[1].sum()) * recipe.validations
     plans = []
     for cell in cells_of(recipe):
-        args, parameters = models[cell.family, cell.size]
-        sides = samples[cell.pairs]
-        forward = float(np.sum(flops.of_options(args, len(dictionaries[1])).forward(*sides)))  # of all pairs at once
-        tokens = int(sides[1].sum())
-        cost = flops.TRAINING * forward / tokens
-        plans.append(Plan(cell, parameters, cost, tokens, recipe.updates, batches[cell.pairs], validated))
+        updates, tokens = recipe.numbers(cell.size, cell.pairs)["updates"], int(samples[cell.pairs][1].sum())
+        parameters = models[cell.family, cell.size][1]
+        plans.append(Plan(cell, parameters, tokens, updates, batches[cell.pairs], validated))
     return sorted(plans, key=lambda each: each.seconds)
 
 
@@ -229,11 +222,11 @@ def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
 
 
 def _model(
-    recipe: ScalingRecipe, family: str, size: str, dictionaries: Sequence[Dictionary], longest: Sequence[int]
+    recipe: ScalingRecipe, cell: Cell, dictionaries: Sequence[Dictionary], longest: Sequence[int]
 ) -> tuple[Any, Parameters]:
-    """The options of a family's size, architecture applied, and the parameters of its model."""
-    name = f"families: {family}, size {size}"
-    args = training_args(["no-data", *recipe.training_options(family, size, recipe.seed)], name)
+    """The options of a cell, architecture applied, and the parameters of its model."""
+    name = f"families: {cell.family}, size {cell.size}"
+    args = training_args(["no-data", *recipe.training_options(cell)], name)
     for side, length in zip(("source", "target"), longest, strict=True):
         limit = getattr(args, f"max_{side}_positions")
         if length > limit:
@@ -247,16 +240,15 @@ def _model(
 
 def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
     """The cells for the terminal, with the processor hours up to the end of each."""
-    heading = ["cell", "non-embedding", "encoder", "decoder", "mixing", "embedding"]
-    rows = [[*heading, "FLOPs/token", "tokens", "epochs", "minutes", "hours so far"]]
+    heading = ["cell", "non-embedding", "encoder", "decoder", "mixing", "embedding", "tokens"]
+    rows = [[*heading, "epochs", "minutes", "hours so far"]]
     hours = 0.0
     for each in plans:
         hours += each.seconds / 3600
         of = each.parameters
-        counts = (f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, of.embedding))
-        epochs, minutes = each.updates / each.updates_an_epoch, each.seconds / 60
-        cost = f"{each.flops:.3g}", f"{each.tokens:,}", f"{epochs:.1f}", f"{minutes:.1f}", f"{hours:.2f}"
-        rows.append([each.cell.name, *counts, *cost])
+        counts = of.non_embedding, of.encoder, of.decoder, of.mixing, of.embedding, each.tokens
+        cost = each.updates / each.updates_an_epoch, each.seconds / 60
+        rows.append([each.cell.name, *(f"{count:,}" for count in counts), *(f"{x:.1f}" for x in cost), f"{hours:.2f}"])
     return rows
 
 
@@ -269,8 +261,7 @@ class CellFolder(queue.TrainingFolder):
 
     @property
     def options(self) -> list[str]:
-        cell = self.plan.cell
-        return self.recipe.training_options(cell.family, cell.size, cell.seed)
+        return self.recipe.training_options(self.plan.cell)
 
     @property
     def finished(self) -> bool:
@@ -311,32 +302,27 @@ def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: 
 class Run:
     cell: Cell
     parameters: Parameters
-    flops: float  # of training on a target token
     tokens: int  # D, target subwords of its sample with </s>
     updates: Sequence[float]  # at each validation
-    seen: Sequence[float]  # target subwords trained on until then, those of later epochs too
     losses: Sequence[float]  # cross entropy of the validation set in nats a target subword, not smoothed
     processor_seconds: float  # of the whole training
-    end: str  # STOPPED, BUDGET or DIVERGED
-
-    @property
-    def compute(self) -> list[float]:
-        return [self.flops * seen for seen in self.seen]
+    diverged: bool
 
     @property
     def best(self) -> float:
         return min(self.losses)
 
+    @property
+    def lowest_at(self) -> float:
+        """The share of the updates after which the loss was lowest."""
+        return self.updates[self.losses.index(self.best)] / self.updates[-1]
+
 
 def read_run(cell: CellFolder, vocabulary: int) -> Run:
     """Read a finished cell; one that is no better than guessing has diverged."""
-    log, plan = read_log(cell.log), cell.plan
-    epochs = {updates: entry["update"] for updates, entry in log.training.items() if "update" in entry}
-    last = max(epochs, default=1)
-    tokens_an_update = plan.tokens * epochs.get(last, 0) / last
-    bits = {updates: entry.get("nll_loss", entry.get("loss")) for updates, entry in log.validation.items()}
+    bits = {at: entry.get("nll_loss", entry.get("loss")) for at, entry in read_log(cell.log).validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
-    end = DIVERGED if diverged else BUDGET if max(losses) >= cell.recipe.updates else STOPPED
-    curve = list(losses), [updates * tokens_an_update for updates in losses], list(losses.values())
-    return Run(plan.cell, plan.parameters, plan.flops, plan.tokens, *curve, cell.processor_seconds, end)
+    plan = cell.plan
+    curve = list(losses), list(losses.values())
+    return Run(plan.cell, plan.parameters, plan.tokens, *curve, cell.processor_seconds, diverged)

@@ -1,233 +1,167 @@
-"""The laws that are fitted, by Huber's loss on the logarithm of the loss, from a grid of starts.
+"""``L(N, D) = ((N_c / N)^(alpha / beta) + D_c / D)^beta`` (Kaplan et al. 2020, equation 1.5) of each family's runs.
 
-``L(N, D) = E + A N^-alpha + B D^-beta`` is Hoffmann et al. 2022, ``L(C) = a (b + C)^-alpha + E`` Bachmann et al. 2023.
-In ``L(N, D) = ((N_c / N)^(alpha / beta) + D_c / D)^beta`` (Kaplan et al. 2020, equation 1.5) N and D act together: a
-larger model gains less where data is short, and there is no E.
-
-Many small problems are solved at once, by the method of Levenberg and Marquardt on arrays with a first dimension of
-problems. SciPy solves one at a time: the bootstrap of examples/scaling/tatoeba.json takes 61 s by it and 1.4 s by this.
-``scipy.optimize.least_squares`` finds the same constants, but other ends of the intervals of those that the runs do not
-identify.
+N and D act together in it: a larger model gains less where data is short. It is fitted by Huber's loss on log L from
+a grid of starts; intervals are from a bootstrap over runs.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import least_squares
 
-EXPONENTS = 0.1, 0.3, 0.8
-FLOORS = 0.1, 0.5, 0.9  # E of the starts, as shares of the lowest loss
+from resmlp_mt.lab.scaling.grid import Run
+
+CONFIDENCE = 0.95
+RESAMPLES = 400
+FEWEST_SIZES = FEWEST_AMOUNTS = 3
+FEWEST_RUNS = 7  # three more than the law has constants
+EXPONENTS = 0.1, 0.3, 0.8  # of the starts
 DELTA = 0.01
 """Where Huber's loss turns from the square to the line: residuals of a logarithm of 0.01 are one per cent of a loss."""
 
-ITERATIONS = 200
-PRECISE = 1e-9  # the decrease, as a share, at which a problem is solved
-
-Parameters = dict[str, np.ndarray]
-"""E, A, alpha, ... each of shape (problems,)."""
-
-Fitted = tuple[Parameters, Parameters]
-"""By all points, and by each of the weights (problems x points) that were given."""
-
-Residuals = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Parameters (problems x P) of some problems, and which they are, to residuals (problems x points) and their
-derivatives (problems x points x P)."""
-
-
-def minimize(residuals: Residuals, starts: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Parameters (problems x P) and loss of each of many problems.
-
-    They differ in their starts (problems x P) and in the weights of their points (problems x points).
-    """
-    best = np.array(starts, float)
-    going = np.arange(len(best))
-    damping = np.full(len(best), 1e-2)
-    left, slopes = residuals(best, going)
-    cost = _huber(left, weights)
-    for _ in range(ITERATIONS):
-        now, r, j, w = best[going], left[going], slopes[going], weights[going]
-        weighted = j * (w * np.minimum(1, DELTA / np.maximum(np.abs(r), DELTA)))[..., None]
-        normal = np.swapaxes(weighted, 1, 2) @ j
-        diagonal = np.einsum("bpp->bp", normal)
-        normal += np.eye(best.shape[1]) * (damping[going, None] * diagonal + 1e-12)[:, None, :]
-        step = np.linalg.solve(normal, np.einsum("bnp,bn->bp", weighted, r)[..., None])[..., 0]
-        tried = now - np.clip(step, -1, 1)
-        r, j = residuals(tried, going)
-        after = _huber(r, w)
-        better = after < cost[going]
-        solved = better & (cost[going] - after <= PRECISE * after) | (damping[going] > 1e9)
-        found = going[better]
-        best[found], left[found], slopes[found], cost[found] = tried[better], r[better], j[better], after[better]
-        damping[going] *= np.where(better, 0.2, 4)
-        going = going[~solved]
-        if not going.size:
-            break
-    return best, cost
-
-
-def _huber(left: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    size = np.abs(left)
-    return (weights * np.where(size <= DELTA, size**2 / 2, DELTA * (size - DELTA / 2))).sum(-1)
-
-
-def solve(law: Residuals, grid: Any, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a law to problem 0, all points with weight 1, from a grid of starts, and from there to others by weights."""
-    starts, first = np.array(grid), np.zeros(1, int)
-    points = law(starts[:1], first)[0].shape[1]
-    candidates, costs = minimize(lambda theta, _: law(theta, first), starts, np.ones((len(starts), points)))
-    found = candidates[[np.argmin(costs)]]
-    if weights is None:
-        return found, found[:0]
-    starts = np.repeat(found, len(weights), 0)
-    return found, minimize(lambda theta, which: law(theta, which + 1), starts, weights)[0]
+NAMES = "N_c", "alpha", "D_c", "beta"
 
 
 @dataclass(frozen=True)
-class Points:
-    """N, D and loss of each run of a family."""
+class Estimate:
+    value: float
+    low: float
+    high: float
 
-    parameters: np.ndarray
-    tokens: np.ndarray
-    loss: np.ndarray
+    def as_json(self) -> dict[str, float | None]:
+        named = {name: float(getattr(self, name)) for name in ("value", "low", "high")}
+        return {name: each if math.isfinite(each) else None for name, each in named.items()}
 
-    @property
-    def centers(self) -> tuple[float, float]:
-        return float(np.log(self.parameters).mean()), float(np.log(self.tokens).mean())
-
-    @property
-    def centered(self) -> tuple[np.ndarray, np.ndarray]:
-        n, d = self.centers
-        return np.log(self.parameters) - n, np.log(self.tokens) - d
+    def __str__(self) -> str:
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
-def fit_sizes(points: Points, weights: np.ndarray | None = None) -> Fitted:
-    """Fit ``L(N, D)``.
+def interval(draws: np.ndarray) -> tuple[float, float]:
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.nanpercentile(draws, [tail, 100 - tail], method="nearest")  # some may be infinite
+    return float(low), float(high)
 
-    Solved for are log E, log A, alpha, log B and beta, with N and D over their geometric means.
+
+@dataclass(frozen=True)
+class Law:
+    """The law's constants; N_c and D_c by their logarithms, as those of a law that is not identified are huge."""
+
+    theta: np.ndarray
+
+    def loss(self, sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        log_n, alpha, log_d, beta = self.theta
+        whole = np.logaddexp(alpha / beta * (log_n - np.log(sizes)), log_d - np.log(tokens))
+        return np.exp(beta * whole)
+
+
+def points_of(runs: Sequence[Run]) -> np.ndarray:
+    """N, D and the lowest loss of each run: 3 x runs."""
+    return np.array([(run.parameters.non_embedding, run.tokens, run.best) for run in runs], float).T
+
+
+def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> Law:
+    """Fit the law to points (3 x runs), from given starts or a grid of them.
+
+    Solved for are log (N_c / N)^alpha at the geometric mean of N, alpha, log (D_c / D)^beta at that of D, and log beta,
+    which are of like size and not as correlated as the constants.
     """
-    lowest, median = points.loss.min(), np.median(points.loss)
-    grid = []
-    for floor, alpha, beta in product(FLOORS, EXPONENTS, EXPONENTS):
-        half = np.log(max(median - floor * lowest, 1e-3) / 2)
-        grid.append([np.log(floor * lowest), half, alpha, half, beta])
-    one, many = solve(lambda theta, _: _sizes(theta, points), grid, weights)
-    return _named_sizes(one, points), _named_sizes(many, points)
+    n, d, target = np.log(points)
+    centers = n.mean(), d.mean()
 
+    def constants(solved: np.ndarray) -> np.ndarray:
+        of_size, alpha, of_data, log_beta = solved
+        beta = math.exp(log_beta)
+        return np.array([of_size / alpha + centers[0], alpha, of_data / beta + centers[1], beta])
 
-def _sizes(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
-    x, y = points.centered
-    log_e, log_a, alpha, log_b, beta = (theta[:, [each]] for each in range(5))
-    of_size, of_data = np.exp(log_a - alpha * x), np.exp(log_b - beta * y)
-    floor = np.broadcast_to(np.exp(log_e), of_size.shape)
-    whole = floor + of_size + of_data
-    slopes = np.stack([floor, of_size, -x * of_size, of_data, -y * of_data], -1)
-    return np.log(whole) - np.log(points.loss), slopes / whole[..., None]
+    def left(solved: np.ndarray) -> np.ndarray:
+        of_size, alpha, of_data, log_beta = solved
+        beta = math.exp(log_beta)
+        whole = np.logaddexp((of_size - alpha * (n - centers[0])) / beta, (of_data - beta * (d - centers[1])) / beta)
+        return beta * whole - target
 
+    def solved(theta: np.ndarray) -> list[float]:
+        log_n, alpha, log_d, beta = theta
+        return [alpha * (log_n - centers[0]), alpha, beta * (log_d - centers[1]), math.log(beta)]
 
-def _named_sizes(theta: np.ndarray, points: Points) -> Parameters:
-    log_e, log_a, alpha, log_b, beta = theta.T
-    n, d = points.centers
-    with np.errstate(over="ignore"):  # of a law that is not identified
-        a, b = np.exp(log_a + alpha * n), np.exp(log_b + beta * d)
-    return {"E": np.exp(log_e), "A": a, "alpha": alpha, "B": b, "beta": beta}
-
-
-def loss_of_sizes(named: Parameters, parameters: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """``E + A N^-alpha + B D^-beta`` (problems x points)."""
-    e, a, alpha, b, beta = (named[name][:, None] for name in ("E", "A", "alpha", "B", "beta"))
-    return e + a * parameters**-alpha + b * tokens**-beta
-
-
-def fit_together(points: Points, weights: np.ndarray | None = None) -> Fitted:
-    """Fit the law in which N and D act together to the runs of one family.
-
-    Solved for are alpha log N_c and alpha, beta log D_c and log beta, with N and D over their geometric means.
-    """
-    half = np.log(np.median(points.loss))
-    grid = np.array([[half, alpha, half, np.log(beta)] for alpha, beta in product(EXPONENTS, EXPONENTS)])
-    grid[:, [0, 2]] -= np.exp(grid[:, [3]]) * np.log(2)  # so that both together are the loss
-    one, many = solve(lambda theta, _: _together(theta, points), grid, weights)
-    return _named_together(one, points), _named_together(many, points)
-
-
-def _together(theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
-    x, y = points.centered
-    of_size, alpha, of_data, log_beta = (theta[:, [each]] for each in range(4))
-    beta = np.exp(log_beta)
-    u, v = of_size - alpha * x, of_data - beta * y  # logarithms of (N_c / N)^alpha and (D_c / D)^beta
-    whole = np.logaddexp(u / beta, v / beta)
-    share = np.exp(u / beta - whole)
-    of_beta = beta * (whole - (1 - share) * y) - share * u - (1 - share) * v
-    slopes = np.stack([share, -share * x, 1 - share, of_beta], -1)
-    return beta * whole - np.log(points.loss), slopes
-
-
-def _named_together(theta: np.ndarray, points: Points) -> Parameters:
-    of_size, alpha, of_data, log_beta = theta.T
-    beta = np.exp(log_beta)
-    n, d = points.centers
-    with np.errstate(over="ignore", divide="ignore"):  # of a law that is not identified
-        sizes, amounts = np.exp(of_size / alpha + n), np.exp(of_data / beta + d)
-    return {"N_c": sizes, "alpha": alpha, "D_c": amounts, "beta": beta}
-
-
-def loss_together(named: Parameters, parameters: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """``((N_c / N)^(alpha / beta) + D_c / D)^beta`` (problems x points)."""
-    sizes, alpha, amounts, beta = (named[name][:, None] for name in ("N_c", "alpha", "D_c", "beta"))
-    return ((sizes / parameters) ** (alpha / beta) + amounts / tokens) ** beta
-
-
-def fit_compute(compute: np.ndarray, loss: np.ndarray, weights: np.ndarray) -> Fitted:
-    """Fit ``L(C)`` to losses, those of all points and then of each of the weights (1 + problems x points).
-
-    Solved for are log E, log a, alpha, log b, with C over its geometric mean. A weight is 0 where there is no point.
-    """
-    center = float(np.exp(np.log(compute).mean()))
-    x = compute / center
-    lowest, middle = loss[0].min(), np.median(loss[0])
-    grid = [
-        [np.log(lowest * floor), np.log(middle - lowest * floor), alpha, np.log(shift)]
-        for floor, alpha, shift in product(FLOORS, EXPONENTS, (x.min() / 10, x.min(), x.max()))
+    half = float(np.median(target))
+    grid = [solved(theta) for theta in starts] or [
+        [half - beta * math.log(2), alpha, half - beta * math.log(2), math.log(beta)]  # that both together are the loss
+        for alpha, beta in product(EXPONENTS, EXPONENTS)
     ]
-
-    def law(theta: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return _compute(theta, x, loss[which])
-
-    nearest, _ = solve(law, grid)
-    one, many = solve(law, nearest, weights)  # from there again, for a few digits more
-    return _named_compute(one, center), _named_compute(many, center)
+    bounds = [-np.inf, 1e-3, -np.inf, math.log(1e-3)], [np.inf, 10, np.inf, math.log(10)]
+    found = [least_squares(left, start, bounds=bounds, loss="huber", f_scale=DELTA) for start in grid]
+    return Law(constants(min(found, key=lambda each: each.cost).x))
 
 
-def _compute(theta: np.ndarray, x: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    log_e, log_a, alpha, log_b = (theta[:, [each]] for each in range(4))
-    shifted = np.exp(log_b) + x
-    falling, floor = np.exp(log_a) * shifted**-alpha, np.exp(log_e)
-    whole = falling + floor
-    slopes = [floor, falling, -falling * np.log(shifted), -falling * alpha * np.exp(log_b) / shifted]
-    return np.log(whole) - np.log(loss), np.stack([each / whole for each in slopes], -1)
+@dataclass(frozen=True)
+class FamilyFit:
+    """What was found of a family; where something lacks for a fit (``why_not``), nothing."""
+
+    runs: list[Run]  # those that have not diverged
+    why_not: str = ""
+    law: Law | None = None
+    draws: list[Law] = field(default_factory=list, repr=False)  # by each resample of the runs
+    constants: dict[str, Estimate] = field(default_factory=dict)
+    misfit: float = math.nan  # the root of the mean squared residual of log L
+    seeds_spread: float = math.nan  # the standard deviation of log L over seeds of the same cell
+    held_out: dict[str, float] = field(default_factory=dict)  # what was left out, and the mean absolute error of log L
 
 
-def _named_compute(theta: np.ndarray, center: float) -> Parameters:
-    log_e, log_a, alpha, log_b = theta.T
-    with np.errstate(over="ignore"):
-        return {"E": np.exp(log_e), "a": np.exp(log_a) * center**alpha, "alpha": alpha, "b": np.exp(log_b) * center}
+def lacks(runs: Sequence[Run]) -> str:
+    sizes, amounts = {run.cell.size for run in runs}, {run.cell.pairs for run in runs}
+    if len(runs) >= FEWEST_RUNS and len(sizes) >= FEWEST_SIZES and len(amounts) >= FEWEST_AMOUNTS:
+        return ""
+    return (
+        f"too few points for a fit: {len(runs)} runs of {len(sizes)} sizes and {len(amounts)} amounts of data; "
+        f"at least {FEWEST_RUNS} of {FEWEST_SIZES} and {FEWEST_AMOUNTS} are needed"
+    )
 
 
-def loss_of_compute(named: Parameters, compute: np.ndarray) -> np.ndarray:
-    """``a (b + C)^-alpha + E`` (problems x points)."""
-    e, a, alpha, b = (named[name][:, None] for name in ("E", "a", "alpha", "b"))
-    return a * (b + compute) ** -alpha + e
+def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
+    """Fit the law to the finished runs of one family; those that have diverged are left out."""
+    runs = [run for run in runs if not run.diverged]
+    missing = lacks(runs)
+    if missing:
+        return FamilyFit(runs, missing)
+    points, random = points_of(runs), np.random.default_rng(seed)
+    law = fit_law(points)
+    chosen = (random.integers(len(runs), size=len(runs)) for _ in range(RESAMPLES))
+    draws = [fit_law(points[:, each], [law.theta]) for each in chosen]
+    # residuals of a fit are too small, which makes the interval of a bootstrap too short
+    wider = math.sqrt(len(runs) / (len(runs) - len(NAMES)))
+    spread = law.theta + wider * (np.array([each.theta for each in draws]) - law.theta)
+    constants = {}
+    for number, name in enumerate(NAMES):
+        values = law.theta[number], *interval(spread[:, number])
+        with np.errstate(over="ignore"):
+            constants[name] = Estimate(*(np.exp(values) if name.endswith("_c") else values))
+    held_out = {
+        what: error
+        for what, row in (("the largest size", 0), ("the largest amount of data", 1))
+        if (error := hold_out(runs, points, points[row] == points[row].max())) is not None
+    }
+    return FamilyFit(runs, "", law, draws, constants, _error(law, points, 2), seeds_spread(runs), held_out)
 
 
-class Law(NamedTuple):
-    """A law of N and D for the runs of one family, and how many constants it has."""
-
-    fit: Callable[..., Fitted]  # to points, and to them with each of the weights if there are any
-    loss: Callable[[Parameters, np.ndarray, np.ndarray], np.ndarray]  # by constants, N and D (problems x points)
-    constants: int
+def _error(law: Law, points: np.ndarray, power: int) -> float:
+    left = np.abs(np.log(law.loss(*points[:2]) / points[2]))
+    return float(np.mean(left**power) ** (1 / power))
 
 
-SIZES = Law(fit_sizes, loss_of_sizes, 5)
-TOGETHER = Law(fit_together, loss_together, 4)
+def hold_out(runs: Sequence[Run], points: np.ndarray, held: np.ndarray) -> float | None:
+    """The mean error, of log L, of runs that a fit has not seen; nothing if too few are left for it."""
+    if lacks([run for run, out in zip(runs, held, strict=True) if not out]):
+        return None
+    return _error(fit_law(points[:, ~held]), points[:, held], 1)
+
+
+def seeds_spread(runs: Sequence[Run]) -> float:
+    """The standard deviation of log L over the seeds of a cell, by the mean variance of all cells that have several."""
+    by_cell: dict[tuple[str, int], list[float]] = {}
+    for run in runs:
+        by_cell.setdefault((run.cell.size, run.cell.pairs), []).append(math.log(run.best))
+    found = [np.var(losses, ddof=1) for losses in by_cell.values() if len(losses) > 1]
+    return float(np.sqrt(np.mean(found))) if found else math.nan

@@ -3,12 +3,12 @@
 import argparse
 import datetime
 import itertools
-import math
 import shlex
+import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +19,27 @@ from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, writ
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import lengths, read_dictionary
 from resmlp_mt.lab import drawing
-from resmlp_mt.lab.machine import describe, facts
-from resmlp_mt.lab.scaling import fit as fits
-from resmlp_mt.lab.scaling import grid
-from resmlp_mt.lab.scaling.laws import Parameters, loss_of_compute, loss_of_sizes
+from resmlp_mt.lab.machine import commit, describe, facts
+from resmlp_mt.lab.scaling import grid, laws
+from resmlp_mt.lab.scaling.trend import Trend, paired, trend
 from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
 
 FILES = "scaling.png", "scaling.md", "scaling.json"
 
 Table = list[list[str]]
 
-BEYOND = 10  # how many times further than the largest measured value a law is drawn, dashed
 MARKERS = "o", "s", "^", "D", "v", "P"
 
-Styles = Mapping[str, dict[str, Any]]  # color and marker of each family
-Law = Callable[[Parameters, np.ndarray], np.ndarray]
-
 NOTES = (
-    "Loss: cross entropy of the validation set, not smoothed, in nats a target subword and in nats a character of the "
-    "running text. Compute: three times the forward FLOPs (matrix products) times the target subwords trained on, "
-    "padding left out. N: parameters of encoder and decoder without embeddings and output projection. D: target "
-    "subwords of the sample; those of later epochs are compute, not data.",
-    "N has mixing matrices (A, with its bias and relative term), as stored.",
-    "L(N, D) = E + A N^-alpha + B D^-beta is fitted to the lowest loss of each run, beside it a law in which N and D "
-    "act together, ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), and L(C) = a (b + C)^-alpha + E to "
-    "the frontier: the lowest loss that any curve has reached with that compute. Huber's loss on log L, a grid of "
-    f"starts. Brackets: {fits.CONFIDENCE:.0%} intervals of a bootstrap over runs, a run's points together, made wider "
-    "by sqrt(runs / (runs - constants)). C^N* and C^D* are where L(N, D) is least for a compute, if each token is read "
-    "once.",
+    "Loss: the lowest cross entropy of the validation set in a training, not smoothed, in nats a target subword; means "
+    "over seeds. N: parameters of encoder and decoder without embeddings and output projection, mixing matrices as "
+    "stored. D: target subwords of the sample.",
+    "Trend: a regression of the difference of losses on log2 N and log2 D over all cells that both families have, "
+    f"Student's {laws.CONFIDENCE:.0%} intervals. The crossing is the D at which both are equal with the largest N, "
+    "beyond the measured range an extrapolation; it is told where the trend with D is told from zero.",
+    "Law: ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), Huber's loss on log L; "
+    f"{laws.CONFIDENCE:.0%} intervals of a bootstrap over runs, made wider by sqrt(runs / (runs - 4)). Misfit and "
+    "spread over seeds are standard deviations of log L; the errors are those of runs that a fit has not seen.",
 )
 """What the figures are."""
 
@@ -56,17 +49,20 @@ class Study:
     title: str
     planned: int  # cells
     runs: list[grid.Run]  # those that are finished
-    families: Mapping[str, fits.FamilyFit]
+    families: Mapping[str, laws.FamilyFit]
     tokens_a_character: float  # of the validation set: target subwords with </s> over characters of running text
     about: Mapping[str, str]  # what else to tell, such as the command
 
-    @cached_property
-    def differences(self) -> dict[str, fits.Constants]:
-        return fits.differences(self.families)
-
     @property
     def diverged(self) -> list[str]:
-        return [run.cell.name for run in self.runs if run.end == grid.DIVERGED]
+        return [run.cell.name for run in self.runs if run.diverged]
+
+    @cached_property
+    def trends(self) -> dict[str, Trend]:
+        """Each family minus each that stands before it."""
+        names = {f"{one} minus {other}": (one, other) for other, one in itertools.combinations(self.families, 2)}
+        found = {name: trend(paired(self.runs, *pair)) for name, pair in names.items()}
+        return {name: each for name, each in found.items() if each is not None}
 
     def notes(self) -> list[str]:
         """How much is finished, which families cannot be fitted, and what the figures are."""
@@ -76,33 +72,62 @@ class Study:
         return [finished, *(f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not), *NOTES]
 
     def tables(self) -> dict[str, Table]:
-        fitted = {name: fit for name, fit in self.families.items() if not fit.why_not}
-        tables = {"The runs": self._runs()}
-        tables["L(N, D)"] = _table({name: fit.sizes.constants for name, fit in fitted.items()})
-        together = {name: fit.together.constants for name, fit in fitted.items()}
-        tables["L(N, D) where N and D act together"] = _table(together)
-        tables["L(C) on the frontier"] = _table({name: fit.compute.constants for name, fit in fitted.items()})
-        heading = ["left out", "runs", "error of the predicted loss", "where N and D act together"]
-        tables["Runs that a fit has not seen"] = [heading] + [
-            [f"{name}, {each.what}", str(each.runs), f"{each.error:.2%}", f"{each.error_together:.2%}"]
-            for name, fit in fitted.items()
-            for each in fit.held_out
+        baseline, *others = self.families
+        losses = self._losses()
+        tables = {"Lowest loss": self._by_cell(losses, "{:.3f}")}
+        beside = {
+            (name, size, pairs): loss - losses[baseline, size, pairs]
+            for (name, size, pairs), loss in losses.items()
+            if name in others and (baseline, size, pairs) in losses
+        }
+        tables[f"Loss minus that of {baseline}"] = self._by_cell(beside, "{:+.3f}")
+        heading = ["", "cells", "mean", "for each doubling of N", "for each doubling of D", "crossing, D"]
+        tables["Trends of the difference"] = [heading] + [
+            [name, *map(str, (each.cells, each.mean, each.of_size, each.of_data, each.crossing or "none"))]
+            for name, each in self.trends.items()
         ]
-        tables["Differences of exponents"] = _table(self.differences)
+        tables["The law of each family"] = [["", *laws.NAMES, "misfit", "spread over seeds"]] + [
+            [name, *map(str, fit.constants.values()), f"{fit.misfit:.2%}", f"{fit.seeds_spread:.2%}"]
+            for name, fit in self.families.items()
+            if fit.law
+        ]
+        tables["Runs that a fit has not seen"] = [["left out", "error"]] + [
+            [f"{name}, {what}", f"{error:.2%}"]
+            for name, fit in self.families.items()
+            for what, error in fit.held_out.items()
+        ]
+        tables["The runs"] = self._runs()
         return {heading: rows for heading, rows in tables.items() if len(rows) > 1}
 
+    def _losses(self) -> dict[tuple[str, str, int], float]:
+        """The lowest loss by family, size and pairs, the mean over seeds."""
+        found: dict[tuple[str, str, int], list[float]] = {}
+        for run in self.runs:
+            if not run.diverged:
+                found.setdefault((run.cell.family, run.cell.size, run.cell.pairs), []).append(run.best)
+        return {cell: statistics.fmean(losses) for cell, losses in found.items()}
+
+    def _by_cell(self, values: Mapping[tuple[str, str, int], float], form: str) -> Table:
+        sizes = {(run.cell.family, run.cell.size): run.parameters.non_embedding for run in self.runs}
+        amounts = sorted({pairs for _, _, pairs in values})
+        rows = [["", "N", *(f"{pairs:,} pairs" for pairs in amounts)]]
+        for family, size in sorted({cell[:2] for cell in values}, key=list(sizes).index):
+            cells = ((family, size, pairs) for pairs in amounts)
+            shown = (form.format(values[cell]) if cell in values else "" for cell in cells)
+            rows.append([f"{family}, {size}", f"{sizes[family, size]:,}", *shown])
+        return rows
+
     def _runs(self) -> Table:
-        heading = ["cell", "N", "encoder", "decoder", "mixing", "D", "FLOPs/token", "nats/token", "nats/character"]
-        rows = [[*heading, "FLOPs in all", "processor time", "ended by"]]
+        heading = ["cell", "N", "encoder", "decoder", "mixing", "D", "nats/token", "nats/character"]
+        rows = [[*heading, "lowest after", "updates", "processor time"]]
         for run in self.runs:
             of = run.parameters
             counts = (f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, run.tokens))
-            found = ["none"] * 3
+            found = ["none"] * 4
             if run.losses:
                 losses = run.best, run.best * self.tokens_a_character
-                found = [*(f"{loss:.3f}" for loss in losses), f"{run.compute[-1]:.3g}"]
-            took = duration(run.processor_seconds)
-            rows.append([run.cell.name, *counts, f"{run.flops:.3g}", *found, took, run.end])
+                found = [*(f"{loss:.3f}" for loss in losses), f"{run.lowest_at:.0%}", f"{run.updates[-1]:,.0f}"]
+            rows.append([run.cell.name, *counts, *found, duration(run.processor_seconds)])
         return rows
 
     def as_json(self) -> dict[str, Any]:
@@ -116,9 +141,7 @@ class Study:
                 heading: {"columns": columns, "rows": {name: cells for name, *cells in rows}}
                 for heading, ((_, *columns), *rows) in self.tables().items()
             },
-            "families": {name: _family(fit) for name, fit in self.families.items()},
-            "differences": _constants(self.differences),
-            "runs": [asdict(run) | {"compute": run.compute} for run in self.runs],
+            "runs": [asdict(run) for run in self.runs],
         }
 
     def as_markdown(self) -> str:
@@ -126,33 +149,6 @@ class Study:
         for heading, rows in self.tables().items():
             parts += [f"## {heading}", markdown_table(rows)]
         return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
-
-
-def _table(rows: Mapping[str, fits.Constants]) -> Table:
-    heading = next(iter(rows.values()), {})
-    return [["", *heading], *([name, *map(str, row.values())] for name, row in rows.items())]
-
-
-def _constants(rows: Mapping[str, fits.Constants]) -> dict[str, dict[str, dict[str, float | None]]]:
-    return {name: {of: each.as_json() for of, each in row.items()} for name, row in rows.items()}
-
-
-def _family(fit: fits.FamilyFit) -> dict[str, Any]:
-    if fit.why_not:
-        return {"runs": len(fit.runs), "not fitted": fit.why_not}
-    points = fits.points_of(fit.runs)
-    return {
-        "runs": len(fit.runs),
-        **_constants({"L(N, D)": fit.sizes.constants, "L(C)": fit.compute.constants}),
-        "residual": fit.sizes.residual,
-        **_constants({"N and D together": fit.together.constants}),
-        "residual of N and D together": fit.together.residual,
-        "held out": [asdict(each) for each in fit.held_out],
-        "ranges": {
-            "N": float(points.parameters.max() / points.parameters.min()),
-            "D": float(points.tokens.max() / points.tokens.min()),
-        },
-    }
 
 
 def save(study: Study, out: Path) -> None:
@@ -167,123 +163,58 @@ def save(study: Study, out: Path) -> None:
 
 
 def drawn(study: Study) -> bytes:
-    """The picture as PNG, 1,200 pixels wide."""
-    return drawing.png(figure_of(study.families, study.runs, study.title), dpi=100)
-
-
-def figure_of(families: Mapping[str, fits.FamilyFit], runs: list[grid.Run], title: str = "") -> Any:
-    """Loss over compute, parameters and data, and the best size of a model, each with the laws that were fitted."""
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    figure = drawing.new_figure(12, 10.5)
-    axes = figure.subplots(2, 2)
-    markers = zip(drawing.colors_of(families).items(), itertools.cycle(MARKERS), strict=False)
-    styles: Styles = {name: {"color": color, "marker": marker} for (name, color), marker in markers}
-    _draw_compute(axes[0, 0], families, runs, styles)
-    _draw_losses(axes[0, 1], families, styles, side=0)
-    axes[0, 1].set(xlabel="non-embedding parameters N (with the largest sample)", ylabel="lowest validation loss")
-    _draw_losses(axes[1, 0], families, styles, side=1)
-    axes[1, 0].set(xlabel="target tokens of the sample D (with the largest model)", ylabel="lowest validation loss")
-    _draw_split(axes[1, 1], families, styles)
-    losses = [loss for run in runs if run.end != grid.DIVERGED for loss in run.losses]
-    best = [run.best for fit in families.values() for run in fit.runs]
-    for axis, shown in (axes[0, 0], losses), (axes[0, 1], best), (axes[1, 0], best):
-        if shown:  # whatever the bands do
-            room = 0.3 * (max(shown) - min(shown)) + 0.01
-            axis.set_ylim(max(min(shown) - room, 0), max(shown) + room / 3)
+    """The picture as PNG, 1,400 pixels wide: loss over data, over size, and the difference to the first family."""
+    figure = drawing.new_figure(14, 5)
+    axes = figure.subplots(1, 3)
+    baseline, *others = study.families
+    markers = zip(drawing.colors_of(study.families).items(), itertools.cycle(MARKERS), strict=False)
+    styles = {name: {"color": color, "marker": marker} for (name, color), marker in markers}
+    for name, fit in study.families.items():
+        _draw_losses(axes[0], fit, 1, {**styles[name], "label": name})
+        _draw_losses(axes[1], fit, 0, styles[name])
+    for name in others:
+        _draw_differences(axes[2], paired(study.runs, name, baseline), styles[name])
+    axes[2].axhline(0, color="0.3", linewidth=0.8)
+    axes[0].set(xlabel="target tokens of the sample D, largest model (lines: the law)", ylabel="lowest validation loss")
+    axes[1].set(xlabel="non-embedding parameters N, largest sample", ylabel="lowest validation loss")
+    axes[2].set(xlabel="D (a line a size, thick: large)", ylabel=f"loss minus that of {baseline}")
     for axis in axes.flat:
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))  # also where the range is short
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0e}".replace("e+0", "e").replace("e+", "e"))
-        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.grid(alpha=0.3, which="major")
         axis.spines[["top", "right"]].set_visible(False)
-    lines = [Line2D([], [], **styles[name], label=name) for name in families]
-    lines += [
-        Line2D([], [], linewidth=0.7, label="each run", color="0.3"),
-        Line2D([], [], linewidth=2.2, label="law, in the measured range (band: 95 %)", color="0.3"),
-        Line2D([], [], linestyle="--", linewidth=1.5, label="law, extrapolated", color="0.3"),
-    ]
-    if any(run.end == grid.DIVERGED for run in runs):
-        lines.append(Line2D([], [], linestyle=":", marker="x", label="diverged, left out", color="0.3"))
-    figure.legend(handles=lines, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(title)
-    return figure
+    figure.legend(loc="outside lower center", ncols=len(styles), frameon=False)
+    figure.suptitle(study.title)
+    return drawing.png(figure, dpi=100)
 
 
-def _draw_compute(axis: Any, families: Mapping[str, fits.FamilyFit], runs: list[grid.Run], styles: Styles) -> None:
-    for run in runs:
-        style = {"linestyle": ":", "marker": "x", "markersize": 4} if run.end == grid.DIVERGED else {"alpha": 0.5}
-        axis.plot(run.compute, run.losses, color=styles[run.cell.family]["color"], linewidth=0.7, zorder=1, **style)
-    for name, fit in families.items():
-        if fit.frontier is not None:
-            there = np.isfinite(fit.frontier.loss[0])
-            points = fit.frontier.compute[there], fit.frontier.loss[0, there]
-            axis.plot(*points, ".", markersize=4, color=styles[name]["color"], zorder=3)
-        if not fit.why_not and fit.frontier is not None:
-            measured = float(fit.frontier.compute[0]), float(fit.frontier.compute[-1])
-            _draw_law(axis, loss_of_compute, fit.compute, measured, styles[name]["color"])
-    axis.set(xlabel="training compute (FLOPs; dots: the frontier)", ylabel="validation loss (nats a target token)")
+def _draw_losses(axis: Any, fit: laws.FamilyFit, row: int, style: Mapping[str, Any]) -> None:
+    """Loss along N (row 0) or D (row 1), of the runs with the largest value of the other."""
+    if not fit.runs:
+        return
+    points = laws.points_of(fit.runs)
+    points = points[:, points[1 - row] == points[1 - row].max()]
+    axis.plot(points[row], points[2], linestyle="none", markersize=5, **style)
+    if fit.law:
+        along = np.geomspace(points[row].min(), points[row].max(), 60)
+        fixed = np.full_like(along, points[1 - row, 0])
+        axis.plot(along, fit.law.loss(*((along, fixed) if row == 0 else (fixed, along))), color=style["color"])
 
 
-def _draw_losses(axis: Any, families: Mapping[str, fits.FamilyFit], styles: Styles, side: int) -> None:
-    """The lowest loss along N (side 0) or D (side 1), of the runs with the largest value of the other."""
-    for name, fit in families.items():
-        if not fit.runs:
-            continue
-        values = [(run.parameters.non_embedding, run.tokens) for run in fit.runs]
-        largest = max(each[1 - side] for each in values)
-        runs = zip(values, fit.runs, strict=True)
-        at = sorted((each[side], run.best) for each, run in runs if each[1 - side] == largest)
-        axis.plot(*zip(*at, strict=True), linestyle="none", markersize=5, **styles[name])
-        if not fit.why_not:
-            law, measured = partial(_along, side, largest), (at[0][0], at[-1][0])
-            _draw_law(axis, law, fit.sizes, measured, styles[name]["color"])
-
-
-def _along(side: int, fixed: float, named: Parameters, values: np.ndarray) -> np.ndarray:
-    n, d = (values, fixed) if side == 0 else (fixed, values)
-    return loss_of_sizes(named, *np.broadcast_arrays(n, d))
-
-
-def _draw_split(axis: Any, families: Mapping[str, fits.FamilyFit], styles: Styles) -> None:
-    for name, fit in families.items():
-        if fit.why_not or fit.frontier is None:
-            continue
-        k, growth = fit.flops
-        compute = [k * run.parameters.non_embedding**growth * run.tokens for run in fit.runs]
-        law = partial(fits.best_size, fit.flops)
-        _draw_law(axis, law, fit.sizes, (min(compute), max(compute)), styles[name]["color"])
-        sizes = np.array([run.parameters.non_embedding for run in fit.runs])
-        there = np.isfinite(fit.frontier.loss[0])
-        points = fit.frontier.compute[there], sizes[fit.frontier.run[0, there]]
-        axis.plot(*points, linestyle="none", markersize=5, markerfacecolor="none", **styles[name])
-    if axis.lines:
-        axis.set_yscale("log")
-        every = [run.parameters.non_embedding for fit in families.values() for run in fit.runs]
-        axis.set_ylim(min(every) / 10, max(every) * 30)
-    else:
-        axis.text(0.5, 0.5, "too few runs for a law", transform=axis.transAxes, ha="center", color="0.4")
-        axis.set_xlim(1e9, 1e12)
-        axis.set_yticks([])
-    axis.set(xlabel="training compute (FLOPs)", ylabel="best N: by the law (lines), on the frontier (open)")
-
-
-def _draw_law(axis: Any, law: Law, fit: fits.Fit, measured: tuple[float, float], color: str) -> None:
-    inside = np.geomspace(*measured, 60)
-    beyond = np.geomspace(measured[1], BEYOND * measured[1], 30)
-    for where, style, shade in (inside, "-", 0.15), (beyond, "--", 0.07):
-        axis.plot(where, law(fit.one, where)[0], style, color=color, linewidth=2.2 if style == "-" else 1.5, zorder=2)
-        with np.errstate(all="ignore"):
-            every = law(fit.many, where)
-        low, high = np.transpose([fits.interval(np.where(np.isfinite(at), at, math.nan)) for at in every.T])
-        axis.fill_between(where, low, high, color=color, alpha=shade, linewidth=0)
+def _draw_differences(axis: Any, pairs: Sequence[tuple[grid.Run, grid.Run]], style: Mapping[str, Any]) -> None:
+    by_size: dict[int, dict[int, list[float]]] = {}
+    for one, other in pairs:
+        by_tokens = by_size.setdefault(other.parameters.non_embedding, {})
+        by_tokens.setdefault(other.tokens, []).append(one.best - other.best)
+    for number, (_, by_tokens) in enumerate(sorted(by_size.items()), 1):
+        data = sorted(by_tokens)
+        means = [statistics.fmean(by_tokens[tokens]) for tokens in data]
+        axis.plot(data, means, linewidth=0.6 * number, markersize=1.5 + number, **style)
 
 
 def run(args: argparse.Namespace) -> None:
     recipe = grid.read_scaling_recipe(args.recipe)
-    retrain = known([cell.name for cell in grid.cells_of(recipe)], args.retrain, "cell")
+    order = grid.cells_of(recipe)
+    retrain = known([cell.name for cell in order], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_reference(reference)
@@ -301,13 +232,16 @@ def run(args: argparse.Namespace) -> None:
         failed = train_all(cells, args.jobs, retrain, {cell.name: cell.plan.seconds for cell in cells})
     vocabulary = len(read_dictionary(data / f"dict.{recipe.langs[1]}.txt"))
     runs = [grid.read_run(cell, vocabulary) for cell in cells if cell.finished]
+    runs.sort(key=lambda run: order.index(run.cell))
     if not runs:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
-    families = fits.fit_families(runs, list(recipe.families))
+    own = {name: [run for run in runs if run.cell.family == name] for name in recipe.families}
+    families = {name: laws.fit_family(own[name], seed) for seed, name in enumerate(own, 1)}
     tokens_a_character = int(target.sum()) / sum(map(len, text))
     trained = sorted({facts(cell.trained) for cell in cells if cell.finished})
     about = {
         "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
+        "commit": commit(),
         "date": datetime.date.today().isoformat(),
         "machine": describe(threads=1)["processor"],
         "trained": "; ".join(trained[:3]),

@@ -11,16 +11,16 @@ languages: en-de
 reference: valid.de
 batches: --max-tokens 64 --required-batch-size-multiple 1
 sizes:
-  s: {width: 8, layers: 1}
-  m: {width: 16, layers: 1}
-  l: {width: 16, layers: 2}
+  s: {width: 8, layers: 1, dropout: 0.1}
+  m: {width: 16, layers: 1, dropout: 0.1}
+  l: {width: 16, layers: 2, dropout: {5: 0.3, 10: 0.2, 20: 0.1, 50: 0}}
 pairs: [5, 10, 20]
-updates: 40
-validate_every: 10
-patience: 2
-repeated: {size: m, pairs: 10, seeds: [2]}
+updates: {5: 20, 10: 40, 20: 40}
+validations: 4
+repeated: {families: [transformer, none], sizes: [m], pairs: [10], seeds: [2]}
 options: >-
-  --share-all-embeddings --criterion cross_entropy --optimizer adam --lr 0.01
+  --share-all-embeddings --criterion cross_entropy --optimizer adam --dropout {dropout}
+  --lr 0.01 --lr-scheduler polynomial_decay --total-num-update {updates}
   --encoder-embed-dim {width} --encoder-ffn-embed-dim {width} --encoder-layers {layers} --decoder-attention-heads 2
   --decoder-embed-dim {width} --decoder-ffn-embed-dim {width} --decoder-layers {layers}
   --max-source-positions 16 --max-target-positions 16

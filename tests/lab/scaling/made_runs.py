@@ -1,37 +1,32 @@
-"""Runs as known laws make them."""
+"""Runs as a known law makes them."""
 
 import numpy as np
 
-from resmlp_mt.lab.scaling.grid import BUDGET, Cell, Parameters, Run
+from resmlp_mt.lab.scaling.grid import Cell, Parameters, Run
 
-CHINCHILLA = {"E": 1.69, "A": 406.4, "alpha": 0.34, "B": 410.7, "beta": 0.28}
-"""Hoffmann et al. 2022, section 3.3, "Approach 3"."""
-
-
-def loss(constants, n, d):
-    power = constants["A"] * n ** -constants["alpha"] + constants["B"] * d ** -constants["beta"]
-    return constants["E"] + power
+KAPLAN = {"N_c": 6.4e13, "alpha": 0.076, "D_c": 1.8e13, "beta": 0.103}
+"""Kaplan et al. 2020, table 2."""
 
 
-def made_runs(family, constants, sizes, amounts, noise=0.0, seed=1, steps=8, flops=6.0):
-    """A run for each size and amount of data; a curve falls as if its tokens were new, until it has seen D of them."""
+def kaplan_loss(n, d, constants=KAPLAN):
+    alpha, beta = constants["alpha"], constants["beta"]
+    return ((constants["N_c"] / n) ** (alpha / beta) + constants["D_c"] / d) ** beta
+
+
+def made_runs(family, loss, sizes, amounts, noise=0.0, seed=1):
+    """A run for each size and amount of data, of which ``loss(n, d)`` is the lowest."""
     random = np.random.default_rng(seed)
-    runs = []
-    for n in sizes:
-        for d in amounts:
-            seen = np.geomspace(d / 30, d, steps)
-            losses = loss(constants, n, seen) * np.exp(noise * random.normal())
-            runs.append(
-                Run(
-                    cell=Cell(family, f"n{n:.0f}", round(d), 1),
-                    parameters=Parameters(1000, round(n / 2), round(n / 2), round(n / 10)),
-                    flops=flops * n,
-                    tokens=round(d),
-                    updates=list(range(1, steps + 1)),
-                    seen=list(seen),
-                    losses=list(losses),
-                    processor_seconds=60.0,
-                    end=BUDGET,
-                )
-            )
-    return runs
+    return [
+        Run(
+            cell=Cell(family, f"n{n:.0f}", round(d), 1),
+            parameters=Parameters(1000, round(n / 2), round(n / 2), round(n / 10)),
+            tokens=round(d),
+            updates=[10, 20, 30],
+            losses=[least + 1, least, least + 0.1],
+            processor_seconds=60.0,
+            diverged=False,
+        )
+        for n in sizes
+        for d in amounts
+        for least in [loss(n, d) * np.exp(noise * random.normal())]
+    ]

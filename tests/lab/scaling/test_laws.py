@@ -1,89 +1,91 @@
-"""The laws, fitted to what known constants make, beside SciPy's fits."""
+"""The law of each family, fitted to what known constants make, and the trend of the difference between two."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_runs import CHINCHILLA, loss
-from scipy.optimize import curve_fit, least_squares
+from made_runs import KAPLAN, kaplan_loss, made_runs
+from scipy.stats import linregress
 
-from resmlp_mt.lab.scaling.fit import estimate
-from resmlp_mt.lab.scaling.laws import (
-    DELTA,
-    SIZES,
-    TOGETHER,
-    Points,
-    fit_compute,
-    fit_sizes,
-    loss_of_compute,
-    loss_of_sizes,
-)
+from resmlp_mt.lab.scaling import laws
+from resmlp_mt.lab.scaling.laws import fit_family, fit_law, points_of
+from resmlp_mt.lab.scaling.page import Study, drawn
+from resmlp_mt.lab.scaling.trend import paired, trend
 
-KAPLAN = {"N_c": 6.4e13, "alpha": 0.076, "D_c": 1.8e13, "beta": 0.103}
-"""Kaplan et al. 2020, table 2."""
+SIZES, AMOUNTS = np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5)
 
 
-def kaplan_loss(constants, n, d):
-    alpha, beta = constants["alpha"], constants["beta"]
-    return ((constants["N_c"] / n) ** (alpha / beta) + constants["D_c"] / d) ** beta
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr(laws, "RESAMPLES", 60)
 
 
-LAWS = [(CHINCHILLA, loss, SIZES), (KAPLAN, kaplan_loss, TOGETHER)]
+def test_known_constants_are_found_again():
+    law = fit_law(points_of(made_runs("transformer", kaplan_loss, SIZES, AMOUNTS)))
+    log_n, alpha, log_d, beta = law.theta
+    assert (alpha, beta) == pytest.approx((KAPLAN["alpha"], KAPLAN["beta"]), rel=1e-3)
+    assert (log_n, log_d) == pytest.approx(np.log([KAPLAN["N_c"], KAPLAN["D_c"]]), rel=1e-3)
+    assert law.loss(np.array([1e6]), np.array([1e7])) == pytest.approx(kaplan_loss(1e6, 1e7), rel=1e-5)
 
 
-def points(sizes, amounts, noise=0.0, random=None, constants=CHINCHILLA, law=loss):
-    n, d = (each.ravel() for each in np.meshgrid(sizes, amounts))
-    drawn = random.normal(size=len(n)) if random else np.zeros(len(n))
-    return Points(n, d, law(constants, n, d) * np.exp(noise * drawn))
-
-
-def test_scipy_finds_the_same_law_of_n_and_d_with_huber_s_loss():
-    made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.02, np.random.default_rng(3))
-    found, _ = fit_sizes(made)
-
-    def residuals(theta):
-        named = dict(zip(("E", "A", "B"), np.exp(theta[:3])[:, None], strict=True))
-        named |= dict(zip(("alpha", "beta"), theta[3:, None], strict=True))
-        return np.log(loss_of_sizes(named, made.parameters, made.tokens)[0] / made.loss)
-
-    start = [*np.log([found[name][0] for name in ("E", "A", "B")] * np.array([1.1, 0.7, 1.4])), 0.3, 0.3]
-    theirs = least_squares(residuals, start, loss="huber", f_scale=DELTA, x_scale="jac", xtol=1e-12, ftol=1e-12)
-    assert theirs.x[3:] == pytest.approx([found["alpha"][0], found["beta"][0]], abs=2e-3)
-    assert np.exp(theirs.x[0]) == pytest.approx(found["E"][0], rel=2e-3)
-
-
-def test_curve_fit_finds_the_same_law_of_compute():
-    compute = np.geomspace(1e9, 1e14, 24)
-    known = {"E": 1.5, "a": 300.0, "alpha": 0.2, "b": 2e9}
-    random = np.random.default_rng(1)
-    made = loss_of_compute({name: np.array([each]) for name, each in known.items()}, compute)
-    made *= np.exp(0.001 * random.normal(size=made.shape))  # so small that Huber's loss is the square
-    found = fit_compute(compute, made, np.ones_like(made)[1:])[0]
-
-    def law(c, log_e, log_a, alpha, log_b):
-        return np.log(np.exp(log_e) + np.exp(log_a) * (np.exp(log_b) + c) ** -alpha)
-
-    start = [np.log(1.5), np.log(300), 0.2, np.log(2e9)]
-    theirs, _ = curve_fit(law, compute, np.log(made[0]), start, maxfev=20000)
-    assert found["alpha"][0] == pytest.approx(theirs[2], rel=1e-2)
-    assert found["E"][0] == pytest.approx(np.exp(theirs[0]), rel=1e-2)
-    assert found["alpha"][0] == pytest.approx(0.2, rel=0.1)
-
-
-@pytest.mark.parametrize(("known", "made_by", "law"), LAWS, ids=["Hoffmann et al.", "Kaplan et al."])
-def test_known_constants_are_found_again(known, made_by, law):
-    made = points(np.geomspace(1e6, 1e9, 6), np.geomspace(2e7, 2e10, 6), constants=known, law=made_by)
-    found, _ = law.fit(made)
-    assert {name: each[0] for name, each in found.items()} == pytest.approx(known, rel=1e-2)
-
-
-@pytest.mark.parametrize(("known", "made_by", "law"), LAWS, ids=["Hoffmann et al.", "Kaplan et al."])
-def test_intervals_cover_the_truth_about_as_often_as_they_say(known, made_by, law):
-    random = np.random.default_rng(0)
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
     covered = {"alpha": 0, "beta": 0}
-    for _ in range(100):
-        made = points(np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5), 0.005, random, known, made_by)
-        runs = len(made.loss)
-        one, many = law.fit(made, random.multinomial(runs, [1 / runs] * runs, 60).astype(float))
+    for seed in range(40):
+        fit = fit_family(made_runs("transformer", kaplan_loss, SIZES, AMOUNTS, 0.005, seed), seed)
         for name in covered:
-            each = estimate(one[name][0], many[name], runs, law.constants)
-            covered[name] += each.low <= known[name] <= each.high
-    assert all(88 <= times <= 99 for times in covered.values()), covered
+            covered[name] += fit.constants[name].low <= KAPLAN[name] <= fit.constants[name].high
+        assert 0.002 < fit.misfit < 0.008 and fit.held_out.keys() == {"the largest size", "the largest amount of data"}
+        assert all(0 < error < 0.02 for error in fit.held_out.values())
+    assert all(34 <= times <= 40 for times in covered.values()), covered
+
+
+def test_the_spread_over_seeds_is_that_of_log_loss():
+    [run] = made_runs("transformer", kaplan_loss, [1e5], [1e6])
+    seeds = [replace(run, cell=replace(run.cell, seed=seed), losses=[loss]) for seed, loss in ((1, 2.0), (2, 2.2))]
+    assert laws.seeds_spread(seeds) == pytest.approx(np.log(1.1) / np.sqrt(2))
+    assert np.isnan(laws.seeds_spread([run]))
+
+
+def test_the_trend_is_that_of_a_regression_and_crosses_where_both_are_equal():
+    other = made_runs("transformer", kaplan_loss, SIZES, AMOUNTS)
+    random = np.random.default_rng(1)
+
+    def loss(n, d):  # equal at D of 2^40 with the largest N
+        difference = -0.02 * np.log2(n / SIZES[-1]) + 0.01 * (np.log2(d) - 40)
+        return kaplan_loss(n, d) + difference + 1e-3 * random.normal()
+
+    pairs = paired([*other, *made_runs("gated", loss, SIZES, AMOUNTS)], "gated", "transformer")
+    found = trend(pairs)
+    assert found.cells == 25 and found.of_size.low < -0.02 < found.of_size.high < 0
+    assert 0 < found.of_data.low < 0.01 < found.of_data.high
+    assert found.crossing.low < 2**40 < found.crossing.high < 4 * found.crossing.low
+    # N and D of a full grid are not correlated: each slope is that of a regression on it alone
+    differences = [one.best - two.best for one, two in pairs]
+    alone = linregress(np.log2([two.tokens for _, two in pairs]), differences)
+    assert found.of_data.value == pytest.approx(alone.slope) and found.mean.value == pytest.approx(np.mean(differences))
+
+
+def test_no_crossing_without_a_trend_and_no_trend_of_few_cells():
+    other = made_runs("transformer", kaplan_loss, SIZES, AMOUNTS)
+    pairs = paired([*other, *made_runs("gated", kaplan_loss, SIZES, AMOUNTS, 0.01)], "gated", "transformer")
+    found = trend(pairs)
+    assert found.of_data.low < 0 < found.of_data.high and found.crossing is None
+    assert trend(pairs[:4]) is None and trend(pairs[:5]) is None  # of one size
+
+
+def test_a_run_that_diverged_is_left_out_and_counted():
+    runs = made_runs("transformer", kaplan_loss, SIZES, AMOUNTS)
+    gone = replace(runs[0], cell=replace(runs[0].cell, seed=9), diverged=True)
+    nothing = replace(gone, cell=replace(gone.cell, seed=8), updates=[], losses=[])
+    others = made_runs("none", lambda n, d: kaplan_loss(n, d) + 0.1, SIZES, AMOUNTS[:2])
+    families = {"transformer": fit_family([*runs, gone, nothing]), "none": fit_family(others)}
+    assert families["transformer"].runs == runs
+    line = "too few points for a fit: 10 runs of 5 sizes and 2 amounts of data; at least 7 of 3 and 3 are needed"
+    assert families["none"].why_not == line
+    study = Study("A study", 50, [*runs, gone, nothing, *others], families, 0.5, {"command": "scale"})
+    names = f"{gone.cell.name}, {nothing.cell.name}"
+    assert study.notes()[0] == f"37 of 50 trainings are finished. 2 diverged and are left out: {names}."
+    tables = study.tables()
+    assert tables["Loss minus that of transformer"][1] == ["none, n100000", "100,000", "+0.100", "+0.100"]
+    assert len(tables["Lowest loss"]) == 1 + 10 and tables["Trends of the difference"][1][0] == "none minus transformer"
+    assert drawn(study).startswith(b"\x89PNG")

@@ -7,13 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from made_runs import loss
+from made_runs import kaplan_loss
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.scaling import fit as fits
+from resmlp_mt.lab.scaling import laws
 from scripts import printed
 
-LAW = {"E": 0.3, "A": 5.0, "alpha": 0.4, "B": 3.0, "beta": 0.5}
+LAW = {"N_c": 100, "alpha": 0.3, "D_c": 5, "beta": 0.4}
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def trained(monkeypatch):
         width, layers = int(option["--encoder-embed-dim"]), int(option["--encoder-layers"])
         lines = []
         for updates in range(10, int(option["--max-update"]) + 1, 10):
-            nats = loss(LAW, width**2 * layers, int(pairs) * updates / 40) + (family == "none") * 0.1
+            nats = kaplan_loss(width**2 * layers, int(pairs) * updates / 40, LAW) + (family == "none") * 0.1
             told = {"valid_loss": "9", "valid_nll_loss": str(nats / math.log(2)), "valid_num_updates": str(updates)}
             lines.append(f"valid | {json.dumps(told)}")
             lines.append(f'train_inner | {{"update": {updates / 2}, "num_updates": "{updates}"}}')
@@ -44,7 +44,7 @@ def trained(monkeypatch):
             raise UserError("fairseq-train failed: no space left on device")
 
     monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", train)
-    monkeypatch.setattr(fits, "RESAMPLES", 20)
+    monkeypatch.setattr(laws, "RESAMPLES", 20)
     monkeypatch.setattr("resmlp_mt.lab.scaling.page.drawn", lambda study: b"a picture")  # takes seconds
     return begun
 
@@ -59,21 +59,22 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     recipe, out = write_study(), tmp_path / "out"
     with pytest.raises(UserError, match="not finished: transformer-s-5-seed1"):
         scale(recipe, "--jobs", 2)
-    assert len(trained) == 30
-    assert "fitted" in (out / "scaling.md").read_text() and (out / "scaling.png").read_bytes() == b"a picture"
+    assert len(trained) == 29
+    assert "Trends" in (out / "scaling.md").read_text() and (out / "scaling.png").read_bytes() == b"a picture"
 
     told = scale(recipe)
-    assert trained[30:] == ["transformer-s-5-seed1"]
-    assert "30 of 30 trainings are finished. 1 diverged and are left out: none-l-20-seed1." in told
+    assert trained[29:] == ["transformer-s-5-seed1"]
+    assert "29 of 29 trainings are finished. 1 diverged and are left out: none-l-20-seed1." in told
     assert not list(out.glob("cells/*/checkpoint*.pt"))
     study = json.loads((out / "scaling.json").read_text())
-    assert study.keys() >= {"command", "date", "machine", "trained", "differences"}
-    run = next(run for run in study["runs"] if run["cell"] == {"family": "heads", "size": "m", "pairs": 10, "seed": 2})
-    assert run["losses"][-1] == pytest.approx(loss(LAW, 256, 10))
-    assert run["seen"][-1] == pytest.approx(20 * run["tokens"])  # 40 updates were 20 epochs
-    assert run["compute"][-1] == pytest.approx(run["flops"] * run["seen"][-1])
+    assert study.keys() >= {"command", "commit", "date", "machine", "trained", "tables"}
+    cell = {"family": "transformer", "size": "m", "pairs": 10, "seed": 2}
+    run = next(run for run in study["runs"] if run["cell"] == cell)
+    assert run["updates"] == [10, 20, 30, 40] and run["losses"][-1] == pytest.approx(kaplan_loss(256, 10, LAW))
+    differences = study["tables"]["Loss minus that of transformer"]["rows"]
+    assert differences["none, m"][1:] == 3 * ["+0.100"] and differences["none, l"][3] == ""
     scale(recipe, "--retrain", "heads-s-5-seed1")
-    assert trained[31:] == ["heads-s-5-seed1"]
+    assert trained[30:] == ["heads-s-5-seed1"]
 
 
 def test_samples_are_made_once_and_others_refused(scale, trained, write_study, monkeypatch, tmp_path):
@@ -101,6 +102,6 @@ def test_a_dry_run_tells_cells_and_hours_and_writes_nothing(scale, trained, writ
     told = scale(write_study(), "--dry-run").splitlines()
     assert told[0].split()[:2] == ["cell", "non-embedding"]
     assert told[0].endswith("hours so far")
-    assert len(told) == 1 + 30
+    assert len(told) == 1 + 29
     assert float(told[-1].split()[-1]) > 0
     assert not trained and not (tmp_path / "out").exists()

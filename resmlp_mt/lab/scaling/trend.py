@@ -1,0 +1,62 @@
+"""Which of two families has the lower loss in each cell, and how the difference changes with size and data.
+
+No law is asked for: a regression on log N and log D tells what a law with more constants does not identify.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from resmlp_mt.lab.scaling.grid import Run
+from resmlp_mt.lab.scaling.laws import CONFIDENCE, Estimate, interval
+
+FEWEST_CELLS = 5
+DRAWS = 4000  # of the coefficients, for the interval of the crossing
+
+
+@dataclass(frozen=True)
+class Trend:
+    """``L_one - L_other = mean + of_size log2 N + of_data log2 D``, N of the other, N and D over their geometric means.
+
+    The intervals are Student's; they hold what seeds do and what is no straight line.
+    """
+
+    cells: int
+    mean: Estimate  # nats a token
+    of_size: Estimate  # for each doubling of N
+    of_data: Estimate  # for each doubling of D
+    crossing: Estimate | None  # D at which both are equal with the largest N; None where of_data may be zero
+
+
+def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
+    """Runs of two families in the same cell, the first and the other's; without those that have diverged."""
+    found = {(run.cell.size, run.cell.pairs, run.cell.seed, run.cell.family): run for run in runs if not run.diverged}
+    mine = (run for run in found.values() if run.cell.family == one)
+    names = ((run, (run.cell.size, run.cell.pairs, run.cell.seed, other)) for run in mine)
+    return [(run, found[name]) for run, name in names if name in found]
+
+
+def trend(pairs: Sequence[tuple[Run, Run]], seed: int = 1) -> Trend | None:
+    """The regression, by least squares; nothing of fewer than five cells or of one size or amount of data."""
+    difference = np.array([one.best - other.best for one, other in pairs])
+    n = np.log2([other.parameters.non_embedding for _, other in pairs])
+    d = np.log2([other.tokens for _, other in pairs])
+    if len(pairs) < FEWEST_CELLS or len(set(n)) == 1 or len(set(d)) == 1:
+        return None
+    center_n, center_d = n.mean(), d.mean()
+    x = np.stack([np.ones(len(n)), n - center_n, d - center_d], 1)
+    found, _, _, _ = np.linalg.lstsq(x, difference, rcond=None)
+    freedom = len(pairs) - x.shape[1]
+    variance = np.sum((difference - x @ found) ** 2) / freedom * np.linalg.inv(x.T @ x)
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(np.diag(variance))
+    mean, of_size, of_data = (Estimate(value, value - by, value + by) for value, by in zip(found, half, strict=True))
+    crossing = None
+    if of_data.low > 0 or of_data.high < 0:
+        drawn = stats.multivariate_t.rvs(found, variance, freedom, size=DRAWS, random_state=seed)
+        c, a, b = np.transpose([found, *drawn])
+        with np.errstate(over="ignore"):
+            at = np.exp2(center_d - (c + a * (n.max() - center_n)) / b)
+        crossing = Estimate(at[0], *interval(at[1:]))
+    return Trend(len(pairs), mean, of_size, of_data, crossing)
