@@ -69,22 +69,31 @@ class ScalingRecipe(queue.SharedSettings):
     """One study; ``reference`` is the text of the validation set's target side: for the loss a character."""
 
     families: dict[str, str] = MISSING  # name, options, in which {number} is a number of the size, as in ``options``
-    sizes: dict[str, Any] = MISSING  # name, numbers by name; one may be a mapping from amounts of data
+    sizes: dict[str, Any] = MISSING  # name, numbers by name, or by name and amount of data or family
     pairs: list[int] = MISSING  # amounts of training data, from small to large
     updates: Any = MISSING  # of a training, a number or a mapping from amounts of data; {updates} in options
     validations: int = MISSING  # of a training, evenly spaced
     sample_seed: int = 1  # of the permutation of which samples are the beginning
     repeated: Any = None  # a ``Repeated``, if any
 
-    def numbers(self, size: str, pairs: int) -> dict[str, Any]:
+    def numbers(self, cell: Cell) -> dict[str, Any]:
         """What options may name."""
-        given = {**self.sizes[size], "updates": self.updates}
-        return {name: value[pairs] if isinstance(value, Mapping) else value for name, value in given.items()}
+
+        def chosen(name: str, value: Any) -> Any:
+            if not isinstance(value, Mapping):
+                return value
+            for key in cell.pairs, cell.family:
+                if key in value:
+                    return value[key]
+            raise LookupError(f"{name} has no value for {cell.pairs} and none for {cell.family}")
+
+        named = {**self.sizes[cell.size], "updates": self.updates}
+        return {name: chosen(name, value) for name, value in named.items()}
 
     def training_options(self, cell: Cell) -> list[str]:
         """The options of fairseq-train for a cell."""
         source, target = self.langs
-        numbers = self.numbers(cell.size, cell.pairs)
+        numbers = self.numbers(cell)
         every = str(max(numbers["updates"] // self.validations, 1))
         never = str(10**9)  # an epoch's end is no point of its own: epochs of small samples are short
         return [
@@ -199,7 +208,7 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     validated = int(validation[1].sum()) * recipe.validations
     plans = []
     for cell in cells_of(recipe):
-        updates, tokens = recipe.numbers(cell.size, cell.pairs)["updates"], int(samples[cell.pairs][1].sum())
+        updates, tokens = recipe.numbers(cell)["updates"], int(samples[cell.pairs][1].sum())
         parameters = models[cell.family, cell.size][1]
         plans.append(Plan(cell, parameters, tokens, updates, batches[cell.pairs], validated))
     return sorted(plans, key=lambda each: each.seconds)

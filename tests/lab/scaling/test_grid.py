@@ -68,7 +68,7 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
             "--dropout {width.most}",
             "none-s-5-seed1: not read: 'int' object has no attribute 'most'",
         ),
-        ("updates: {5: 20, ", "updates: {", "transformer-s-5-seed1: not read: 5"),
+        ("updates: {5: 20, ", "updates: {", "not read: updates has no value for 5 and none for transformer"),
         ("sizes: [m], pairs: [10]", "sizes: [x], pairs: [10]", "transformer-x-10-seed2: not read: 'x'"),
         ("--token-mixing none", "--max-update 9", "families: none: --max-update: one for all families"),
         (
