@@ -87,7 +87,12 @@ class Study:
             for name, each in self.trends.items()
         ]
         tables["The law of each family"] = [["", *laws.NAMES, "misfit", "spread over seeds"]] + [
-            [name, *map(str, fit.constants.values()), f"{fit.misfit:.2%}", f"{fit.seeds_spread:.2%}"]
+            [
+                name,
+                *map(str, fit.constants.values()),
+                f"{fit.misfit:.2%}",
+                f"{fit.seeds_spread:.2%}".replace("nan%", ""),
+            ]
             for name, fit in self.families.items()
             if fit.law
         ]
