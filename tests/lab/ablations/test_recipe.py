@@ -12,7 +12,7 @@ from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "ablations"
 TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
-DROPOUT_OF_EACH = {"gated", "gated-tuning"}  # where it is chosen for each row
+DROPOUT_OF_EACH = {"gated", "gated-tuning", "budget-1", "budget-1-test"}  # where it is chosen for each row
 
 
 def parsed(recipe, row):
