@@ -119,6 +119,8 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
         queue.check_own(path, f"families: {family}", options)
     if recipe.repeated is not None:
         recipe.repeated = queue.checked(path, Repeated, recipe.repeated, "repeated: ")
+        for pairs in set(recipe.repeated.pairs) - set(recipe.pairs):
+            raise UserError(f"{path}: repeated: {pairs} pairs are not in pairs: {recipe.pairs}")
     for cell in cells_of(recipe):
         with queue.reading(path, f"{cell.name}: "):
             recipe.training_options(cell)
@@ -173,9 +175,8 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Of one core, about."""
-        tokens = (
-            self.tokens / self.updates_an_epoch * self.updates + self.validated / 3
-        )  # of which only a third is done
+        # a validation is the forward third of a training
+        tokens = self.tokens / self.updates_an_epoch * self.updates + self.validated / 3
         of_a_token = 6 * (self.parameters.non_embedding + self.parameters.embedding) / RATE
         return SECONDS_AT_THE_START + self.updates * SECONDS_AN_UPDATE + tokens * of_a_token
 

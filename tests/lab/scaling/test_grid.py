@@ -69,6 +69,7 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
             "none-s-5-seed1: not read: 'int' object has no attribute 'most'",
         ),
         ("updates: {5: 20, ", "updates: {", "not read: updates has no value for 5 and none for transformer"),
+        ("pairs: [10], seeds", "pairs: [7], seeds", "repeated: 7 pairs are not in pairs: [5, 10, 20]"),
         ("sizes: [m], pairs: [10]", "sizes: [x], pairs: [10]", "transformer-x-10-seed2: not read: 'x'"),
         ("--token-mixing none", "--max-update 9", "families: none: --max-update: one for all families"),
         (
