@@ -74,7 +74,7 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
         ("--token-mixing none", "--max-update 9", "families: none: --max-update: one for all families"),
         (
             "pairs: [5, 10, 20]\nupdates: {",
-            "pairs: [5, 20, 50]\nupdates: {50: 9, ",
+            "pairs: [5, 10, 50]\nupdates: {50: 9, ",
             "has 40 training pairs, a sample of 50 is asked for",
         ),
         ("--max-source-positions 16", "--max-source-positions 4", "positions, the model 4: --max-source-positions"),
