@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -272,19 +271,6 @@ def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbo
     assert len(MMapIndexedDataset(str(tmp_path / "data-bin" / "train.en-de.de"))) == 3
 
 
-def test_full_disk_ends_the_command_in_one_line(corpus: Corpus, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))  # bytes a file, less than the training text
-
-    command = _command(corpus, out)
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, preexec_fn=limited)
-    assert done.returncode == 1
-    assert re.fullmatch(r".*/out/tokenized/train\.1\.(en|de): cannot be written: File too large\n", done.stderr)
-    assert set(contents(out)) == {".lock", "steps.json"}
-
-
 # --- A folder with a user's own files in it
 
 
@@ -365,18 +351,3 @@ def test_a_text_in_latin_1_is_refused(corpus, tmp_path):
 
 
 # --- Ctrl-C
-
-
-@pytest.mark.parametrize(("step", "jobs"), [("learn subwords", 1), ("binarize", 2)])
-def test_interrupted_in_one_line_and_run_again(corpus, prepared, tmp_path, step, jobs):
-    out = tmp_path / "out"
-    command = _command(corpus, out, "--jobs", str(jobs))
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
-    with subprocess.Popen(command, start_new_session=True, **piped) as run:
-        while run.stdout.readline().strip() != step:
-            assert run.poll() is None
-        os.killpg(run.pid, signal.SIGINT)  # as a terminal does: workers too
-        assert (run.stderr.read(), run.wait()) in [("interrupted\n", -signal.SIGINT), ("", 0)]
-    assert not [path for path in out.rglob(".*") if path.name != ".lock"]
-    prepare(corpus, RECIPE, out)
-    assert contents(out) == contents(prepared)

@@ -1,12 +1,9 @@
 """Sources: streams of raw pairs that keep their alignment, from files and beside the ``tar`` command."""
 
-import contextlib
 import gzip
 import io
 import os
 import subprocess
-import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -156,36 +153,3 @@ def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes, messa
     with pytest.raises(UserError, match=message) as error:
         list(ArchivedText("x", archive, ("t/a.en", "t/a.de")).pairs())
     assert "\n" not in str(error.value)
-
-
-def test_a_name_is_never_a_path(tmp_path: Path) -> None:
-    (tmp_path / "x.tgz").write_bytes(replicas.tar({"../a.en": b"a\n", "./a.de": b"b\n"}))
-    assert _archived(tmp_path / "x.tgz", ("../a.en", "a.de")) == [(b"a", b"b")]
-    assert [path.name for path in tmp_path.iterdir()] == ["x.tgz"]
-
-
-@contextlib.contextmanager
-def most_memory(most: int) -> Iterator[None]:
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < most
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_line_without_an_end_takes_no_memory(tmp_path: Path) -> None:
-    """A few kB of an archive can hold a line of gigabytes."""
-    (tmp_path / "x.tgz").write_bytes(replicas.tar({"a.en.gz": gzip.compress(b"one\n" + bytes(20_000_000))}))
-    pairs = ArchivedText("x", tmp_path / "x.tgz", ("a.en.gz", "a.en.gz")).pairs()
-    assert next(pairs) == (b"one", b"one")
-    message = r"a\.en\.gz:2: more than 1,048,576 bytes: give text, a sentence a line"
-    with most_memory(10_000_000), pytest.raises(UserError, match=message):
-        next(pairs)
-
-
-def test_memory_is_flat(tmp_path: Path) -> None:
-    text = (b"words " * 200 + b"\n") * 15_000  # 18 MB
-    (tmp_path / "x.tar").write_bytes(replicas.tar({"a.en": text, "a.de": text}, gzipped=False))
-    with most_memory(2_000_000):
-        assert sum(1 for _ in ArchivedText("x", tmp_path / "x.tar", ("a.en", "a.de")).pairs()) == 15_000

@@ -9,13 +9,10 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from sentencepiece import SentencePieceProcessor
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.chunks import CHUNK, Chunk, ChunkSplitter, PairFilter, SideCounts, WordCounter, chunks
-from resmlp_mt.data.subwords import MOST_LETTERS, Subwords, evenly, learn_bpe, learn_pieces, write_counts
+from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.text.words import CharacterCleaner
 
 SETTLE = CharacterCleaner("en", punctuation=False)
@@ -90,19 +87,6 @@ def test_nasty_lines_come_back(learned: dict[tuple[str, bool], Path], kind: str,
         assert theirs.decode(split(line)) == line
         # fairseq's dictionary would take these for its own
         assert not {"<s>", "<pad>", "</s>", "<unk>"}.intersection(split(line).split())
-
-
-@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(line=st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("@@@ </w>▁▁²½ab"), max_size=40))
-def test_any_settled_line_comes_back(learned: dict[tuple[str, bool], Path], kind: str, nasty: bool, line: str) -> None:
-    settled = SETTLE(line)
-    pieces = Subwords(kind).load(learned[kind, nasty])(settled)
-    # fairseq's own decoders, in two lines
-    if kind == "bpe":
-        assert f"{pieces} ".replace("@@ ", "").rstrip() == settled
-    else:
-        assert pieces.replace(" ", "").replace("▁", " ").strip() == settled
 
 
 @pytest.mark.parametrize(
@@ -186,12 +170,6 @@ def test_words_are_counted_and_written_in_one_order(tmp_path):
         assert (tmp_path / "words").read_text() == "c 3\na 2\nb 2\n"
 
 
-def test_a_word_too_long_is_not_learned_from():
-    long, longest = "y" * (MOST_LETTERS + 1), "y" * MOST_LETTERS
-    _, counts = WordCounter()(Chunk(1, [(f"{long} {longest} a@@b @".encode(), b"")]))
-    assert set(counts) == {longest, "a@@b", "@"}
-
-
 def test_subword_nmt_learns_what_its_command_does(words: Path, tmp_path: Path) -> None:
     assert learn_bpe(words, tmp_path / "codes", Subwords("bpe", 100)) == 100
     command = [sys.executable, "-m", "subword_nmt.learn_bpe", "--dict-input", "--symbols", "100"]
@@ -230,20 +208,6 @@ def test_too_small_for_bpe(tmp_path, learner):
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
     write_counts({"ab": 3, "abc": 2}, tmp_path / "words")  # fewer merges than asked for
     assert learn_bpe(tmp_path / "words", tmp_path / "codes", Subwords("bpe", 10, learner)) == 3
-
-
-@pytest.mark.parametrize(
-    ("alphabet", "covered"),
-    [(1000, "eno²Ö▁"), (3, "eno▁")],
-)
-def test_characters_that_get_a_piece(tmp_path, alphabet, covered, monkeypatch):
-    # two characters in a hundred thousand, of an alphabet that is small
-    pairs = [(b"one " * 20, b"no " * 20)] * 700 + [("² Ö".encode(), "▅ ▁".encode())]
-    monkeypatch.setattr("resmlp_mt.data.subwords.ALPHABET", alphabet)
-    learn_pieces(pairs, tmp_path / "model", Subwords("sentencepiece", 9))
-    model = SentencePieceProcessor(model_file=str(tmp_path / "model"))
-    pieces = map(model.id_to_piece, range(model.get_piece_size()))
-    assert {piece for piece in pieces if len(piece) == 1} == set(covered)
 
 
 def test_too_small_for_sentencepiece(tmp_path):

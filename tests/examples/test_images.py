@@ -180,19 +180,6 @@ def test_digits_are_learned_and_told(images, run, tmp_path):
     assert len(lines) == 5 and lines[0].endswith(f"  {images.train.digits().test_labels[3]}")
 
 
-@pytest.mark.parametrize("method", ["distilled", "dino"])
-def test_the_other_methods(images, run, tmp_path, monkeypatch, method):
-    full = images.train.digits()
-    few = full.images[:100], full.labels[:100], full.test_images[:20], full.test_labels[:20], full.classes
-    monkeypatch.setattr(images.train, "digits", lambda: images.train.Data(*few))
-    start = images.models.ImageModel(images.models.DIGITS["resmlp"])
-    assert "%" in run("train", "--method", method, "--epochs", 1, "--out", tmp_path / "model.pt")
-    model, names = images.convert.read_model(tmp_path / "model.pt")
-    assert all(torch.isfinite(value).all() for value in model.parameters())
-    assert len(names) == model.cfg.classes == (0 if method == "dino" else 10)
-    assert model.layers[0].mixing.mixing.weight.shape == start.layers[0].mixing.mixing.weight.shape
-
-
 def test_weights_of_another_model_are_refused_in_a_line(images, run, tmp_path):
     weights = published("resmlp")
     del weights["blocks.1.ls2"]

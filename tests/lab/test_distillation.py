@@ -124,25 +124,6 @@ def test_nothing_is_written_over(data, write, tmp_path):
             distill(write(), data, tmp_path / name)
 
 
-def make_shorter(path):
-    for kind in ".bin", ".idx":
-        shutil.copy(path.with_name(f"valid.xx-yy.yy{kind}"), path.with_suffix(kind))
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        ("train.xx-yy.yy.bin", lambda path: path.write_bytes(b"\xff" * 7), r"yy\.bin: has .* bytes, .* asks for"),
-        ("train.xx-yy.yy.idx", make_shorter, "data-bin: train has 31 sources, but 5 targets"),
-    ],
-)
-def test_damaged_data_is_one_line(data, write, tmp_path, file, change, message):
-    change(data.folder / file)
-    with pytest.raises(UserError, match=message) as error:
-        distill(write(), data, tmp_path / "new")
-    assert "\n" not in str(error.value)
-
-
 def test_sources_may_be_running_text_where_the_data_says_how(data, sentences, write, tmp_path, monkeypatch):
     assert data.running_text()("w@@ 1 , ( w2 )") == "w@@ 1 , ( w2 )"
     (tmp_path / "codes").write_text("#version: 0.2\nw 1\n")

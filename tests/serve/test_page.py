@@ -1,9 +1,6 @@
 """The page in a real browser, with a translator that only pretends; skipped where there is none."""
 
 import re
-import shutil
-import subprocess
-import tarfile
 
 import pytest
 from serve.browser import BROWSER, dropped
@@ -193,35 +190,6 @@ def test_words_that_must_or_must_not_come_out(page):
     options = asked.value.post_data_json["options"]
     assert options["glossary"] == {"two": "zwei", "a cat": "Katze"} and options["avoid"] == ["dog", "big cat"]
     expect(translation(page)).to_have_text("dogs two")
-
-
-def test_a_file_is_opened(page, tmp_path):
-    path = tmp_path / "it.txt"
-    path.write_text("Grüße an alle")
-    with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Open a file").click()
-    chooser.value.set_files(path)
-    expect(translation(page)).to_have_text("alle an Grüße")
-
-
-def test_no_finding_of_axe(page, tmp_path):
-    """Deque's checker of accessible pages, of npm; skipped where npm or the net is not there."""
-    command = ["npm", "pack", "--silent", "axe-core@4"]
-    found = shutil.which("npm") and subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
-    if not found or found.returncode:
-        pytest.skip("needs npm and axe-core")
-    with tarfile.open(next(tmp_path.glob("*.tgz"))) as archive:
-        axe = archive.extractfile("package/axe.min.js").read().decode()
-    text(page).fill("one two three\nfour five")
-    expect(words(page)).to_have_count(3)
-    page.get_by_text("How it works").click()
-    expect(page.locator(".matrix")).to_have_count(1)
-    page.evaluate(axe)
-    for scheme in "light", "dark":
-        page.emulate_media(color_scheme=scheme)
-        result = page.evaluate("axe.run()")
-        assert [(each["id"], each["nodes"][0]["html"]) for each in result["violations"]] == []
-        assert len(result["passes"]) > 20
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

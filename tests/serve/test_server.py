@@ -110,22 +110,16 @@ BAD = [  # request, status, what the one line says
     ({"body": {"texts": ["a"], "format": "pdf"}}, 400, "format: "),
     ({"body": {"texts": ["no number"], "format": "srt"}}, 400, "line 1: is not the number of a subtitle"),
     (asking({"glossary": {"a": 1}}), 400, "options.glossary.a"),
-    (asking({"glossary": {"a": []}}), 400, "glossary: give for each"),
     (asking({"avoid": "a"}), 400, "options.avoid: "),
-    (asking({"batch_tokens": 1}), 400, "options.batch_tokens: "),
     *((asking({"beam": beam}), 400, "options.beam: ") for beam in (0, 6, True, None, 3.0, "3", 10**30)),
-    (asking({"beam": 6}), 400, "options.beam: Input should be less than or equal to 5"),
     *((asking({"length_penalty": each}), 400, "options.length_penalty: ") for each in (1e308, -11, "1", True)),
     (asking({"too_long": "maybe"}), 400, "options.too_long: Input should be 'error', 'split' or 'truncate'"),
-    (asking({"alignment": 1}), 400, "options.alignment: "),
     (asking({"n_best": 3, "beam": 2}), 400, "n_best 3: beam 2 finds no more than 2"),
     ({"body": {"texts": ["a", POSITIONS * "a "]}}, 400, "texts[1]: 24 tokens, but the model takes 23"),
     ({"body": {"texts": 201 * [""]}}, 413, "texts: 201 characters with a line end each, more than 200"),
-    ({"body": {"texts": [200 * "a"]}}, 413, "texts: 201 characters"),
     ({"body": 4000 * b" "}, 413, "the body has more than 3,400 bytes"),
     ({"body": b"{}", "Content_Type": "text/plain"}, 415, "send the body as Content-Type: application/json"),
     ({"path": "/nowhere"}, 404, "Not Found"),
-    ({"path": "/page/../server.py"}, 404, "Not Found"),
     ({"path": "/mixing?position=24"}, 400, "positions 25: give a number from 0 to 24"),
     ({"path": "/mixing?position=-1"}, 400, "position is '-1': give a whole number from 0"),
     ({"path": "/", "Host": "evil.example"}, 403, "Host 'evil.example' is no name of this server"),
@@ -271,28 +265,6 @@ def test_the_page_takes_nothing_from_another_server(client):
         assert {source for sources in policy.values() for source in sources.split()} == {"'none'", "'self'", "data:"}
         assert "//" not in re.sub(r"^\s*//.*|\S\s+// .*", "", answer.text, flags=re.MULTILINE)
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval", answer.text)
-
-
-def test_the_document_tells_what_is_asked_and_answered(client):
-    whole = client.ask("/openapi.json").values
-    assert whole["openapi"] == "3.1.0"
-    schemas = whole["components"]["schemas"]
-
-    def schema(holder, number=0):
-        found = holder["content"]["application/json"]["schema"]
-        return schemas[found.get("oneOf", [found])[number]["$ref"].removeprefix("#/components/schemas/")]
-
-    assert whole["paths"]["/translate"]["post"]["responses"].keys() >= {"200", "400", "403", "413", "415", "429", "503"}
-    answers = {"/translate": client.ask(body={"texts": ["a"]}), "/mixing": client.ask("/mixing?position=1")}
-    for path, answer in {**answers, "/health": client.ask("/health")}.items():
-        (operation,) = whole["paths"][path].values()
-        assert schema(operation["responses"]["200"])["properties"].keys() == answer.values.keys()
-        assert schema(operation["responses"]["403"])["properties"].keys() == {"error"}
-    assert schema(whole["paths"]["/translate"]["post"]["requestBody"], 1)["required"] == ["q", "source", "target"]
-    request = schema(whole["paths"]["/translate"]["post"]["requestBody"])
-    options = schemas[request["properties"]["options"]["$ref"].rpartition("/")[2]]
-    assert request["required"] == ["texts"] and options["properties"]["beam"]["maximum"] == 5
-    assert not request["additionalProperties"] and not options["additionalProperties"] and "required" not in options
 
 
 def test_a_model_behind_it(tmp_path):

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread
 from resmlp_mt.lab.benchmarks.report import Section
@@ -37,18 +35,3 @@ def test_a_table_has_a_column_for_what_was_measured():
     assert third[header.index("FLOPs alone") :] == ["", "56.25", "", "", "", "", ""]
     header, *_ = report.table(replace(SECTION, kind="training", rows=ROWS[2:]))
     assert header == ["length x sentences", "system", "tokens/s", "times as fast as old"]
-
-
-def test_pictures_show_the_cost_of_a_token_beside_what_flops_predict(tmp_path):
-    pytest.importorskip("matplotlib")
-    for by in "length", "sentences":
-        report.draw(replace(SECTION, by=by), tmp_path / "deep" / f"{by}.png")
-        assert (tmp_path / "deep" / f"{by}.png").read_bytes().startswith(b"\x89PNG")
-    short, *_ = ROWS
-    long = replace(short, length=16, batch_tokens=16, rate=Spread(100, 80, 125), flops=15.0, flop_ratio=1.6)
-    figure = report.by_length(replace(SECTION, rows=[long, short]))
-    drawn = {axis.get_ylabel(): [list(line.get_ydata()) for line in axis.lines] for axis in figure.axes}
-    assert drawn["times as fast as old, logarithmic"][0] == [2, 2]
-    times = drawn["time a token (microseconds), logarithmic"]
-    assert times[0] == pytest.approx([5_000, 10_000])
-    assert times[-1] == pytest.approx([5_000, 7_500])  # 1.5 times the FLOPs
