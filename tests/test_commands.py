@@ -38,10 +38,7 @@ print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.mod
 
 @pytest.mark.parametrize(
     ("name", "arguments", "option"),
-    [
-        ("average", ["--inputs", "x", "--output", ""], "--output"),
-        ("export onnx", [""], "FOLDER"),
-    ],
+    [("average", ["--inputs", "x", "--output", ""], "--output"), ("export onnx", [""], "FOLDER")],
 )
 def test_a_name_that_is_empty_is_refused(name, arguments, option, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)

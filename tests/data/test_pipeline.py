@@ -28,7 +28,6 @@ from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
 
 

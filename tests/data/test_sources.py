@@ -153,3 +153,9 @@ def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes, messa
     with pytest.raises(UserError, match=message) as error:
         list(ArchivedText("x", archive, ("t/a.en", "t/a.de")).pairs())
     assert "\n" not in str(error.value)
+
+
+def test_a_name_is_never_a_path(tmp_path: Path) -> None:
+    (tmp_path / "x.tgz").write_bytes(replicas.tar({"../a.en": b"a\n", "./a.de": b"b\n"}))
+    assert _archived(tmp_path / "x.tgz", ("../a.en", "a.de")) == [(b"a", b"b")]
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tgz"]

@@ -90,8 +90,7 @@ def test_nasty_lines_come_back(learned: dict[tuple[str, bool], Path], kind: str,
 
 
 @pytest.mark.parametrize(
-    ("lengths", "reason"),
-    [((0, 1), "empty"), ((3, 3), None), ((4, 1), "too long"), ((1, 3), "ratio"), ((2, 3), None)],
+    ("lengths", "reason"), [((0, 1), "empty"), ((3, 3), None), ((4, 1), "too long"), ((1, 3), "ratio"), ((2, 3), None)]
 )
 def test_filter(lengths: tuple[int, int], reason: str | None) -> None:
     pair_filter = PairFilter(max_length=3, max_ratio=1.5)

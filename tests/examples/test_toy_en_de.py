@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -149,10 +150,35 @@ def test_the_test_is_unseen(made: Path) -> None:
     assert make_corpus.check_unseen(made)[-1].startswith("test: 60 sentences, 60 with a held-out pair")
 
 
+def test_the_check_finds_a_broken_promise(made: Path, tmp_path: Path) -> None:
+    for name, first_line, message in (
+        ("train.en", lines(made / "test.en")[:1], r"train\.en:1: has the held-out pair"),
+        ("test.de", lines(made / "train.de")[3:4], r"test\.en:1: it or its translation occurs in train"),
+        ("test.de", ["Das Zebra schläft."], r"test\.en:1: 'zebra' is not in training"),
+    ):
+        shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+        changed = [*first_line, *lines(made / name)[1:]]
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in changed), encoding="utf-8")
+        with pytest.raises(UserError, match=message):
+            make_corpus.check_unseen(tmp_path)
+
+
 def test_too_few_sentences_to_test_on_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"--test 5: .*more --train sentences"):
         make_corpus.main(["--out", str(tmp_path / "few"), "--train", "3", "--test", "5"])
     assert not (tmp_path / "few").exists()
+
+
+def test_other_files_of_those_names_are_not_written_over(tmp_path: Path) -> None:
+    few = ["--out", str(tmp_path), "--train", "300", "--valid", "2", "--test", "2"]
+    make_corpus.main(few)
+    make_corpus.main(few)
+    (tmp_path / "test.de").write_text("mine\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(UserError, match=r"test\.de: is there with other contents: .* --overwrite$"):
+        make_corpus.main(few)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    make_corpus.main([*few, "--overwrite"])
 
 
 def test_word_for_word(tmp_path: Path) -> None:

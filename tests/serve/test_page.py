@@ -192,6 +192,15 @@ def test_words_that_must_or_must_not_come_out(page):
     expect(translation(page)).to_have_text("dogs two")
 
 
+def test_a_file_is_opened(page, tmp_path):
+    path = tmp_path / "it.txt"
+    path.write_text("Grüße an alle")
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Open a file").click()
+    chooser.value.set_files(path)
+    expect(translation(page)).to_have_text("alle an Grüße")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_and_can_be_read(page, scheme):
     page.emulate_media(color_scheme=scheme)

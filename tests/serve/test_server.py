@@ -120,6 +120,7 @@ BAD = [  # request, status, what the one line says
     ({"body": 4000 * b" "}, 413, "the body has more than 3,400 bytes"),
     ({"body": b"{}", "Content_Type": "text/plain"}, 415, "send the body as Content-Type: application/json"),
     ({"path": "/nowhere"}, 404, "Not Found"),
+    ({"path": "/page/../server.py"}, 404, "Not Found"),
     ({"path": "/mixing?position=24"}, 400, "positions 25: give a number from 0 to 24"),
     ({"path": "/mixing?position=-1"}, 400, "position is '-1': give a whole number from 0"),
     ({"path": "/", "Host": "evil.example"}, 403, "Host 'evil.example' is no name of this server"),

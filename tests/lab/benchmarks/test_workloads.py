@@ -11,12 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.lab.benchmarks import engines
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, Source, System
-from resmlp_mt.lab.benchmarks.workloads import (
-    FairseqEngine,
-    Training,
-    flops_per_token,
-    random_piece,
-)
+from resmlp_mt.lab.benchmarks.workloads import FairseqEngine, Training, flops_per_token, random_piece
 
 SIZE = Size(width=16, mlp=16, layers=2, heads=2, vocabulary=40)
 NAMES = ["transformer", "resmlp_transformer", "lightconv", "fconv", "lstm"]

@@ -20,10 +20,7 @@ def plans(write_study, work):
 def test_every_cell_is_there_once_and_the_repeated_ones_once_a_seed(write_study, plans):
     cells = cells_of(read_scaling_recipe(write_study()))
     assert len(cells) == len(set(cells)) == 3 * 3 * 3 + 2
-    assert [cell for cell in cells if cell.seed == 2] == [
-        Cell("transformer", "m", 10, 2),
-        Cell("none", "m", 10, 2),
-    ]
+    assert [cell for cell in cells if cell.seed == 2] == [Cell("transformer", "m", 10, 2), Cell("none", "m", 10, 2)]
     assert set(plans) == set(cells)
 
 

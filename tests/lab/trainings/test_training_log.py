@@ -44,11 +44,7 @@ def test_what_was_done_twice_counts_once_as_it_was_the_last_time(log):
 
 
 @pytest.mark.parametrize(
-    "cut",
-    [
-        '{"epoch": 2, "train_num_upda',
-        '{"epoch": 2, "tra2026-01-01 | INFO | fairseq_cli.train | {"_name": null}',
-    ],
+    "cut", ['{"epoch": 2, "train_num_upda', '{"epoch": 2, "tra2026-01-01 | INFO | fairseq_cli.train | {"_name": null}']
 )
 def test_a_line_that_a_kill_has_cut_is_none(log, cut):
     lines = [f"{HEAD} {kind} | {cut}" for kind in ("train", "valid", "train_inner")]
