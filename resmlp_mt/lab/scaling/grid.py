@@ -28,9 +28,7 @@ from resmlp_mt.lab.trainings.log import read_log
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 
-RATE = (
-    2.0e11  # FLOP/s of a training with --amp on one core of an AMD EPYC, six FLOPs for a parameter and a target token
-)
+RATE = 2.0e11  # FLOP/s of an --amp training on a core of an AMD EPYC: 6 FLOP a parameter and target token
 SECONDS_AN_UPDATE = 0.023  # of a core, beside the products
 SECONDS_AT_THE_START = 8.0  # of a core, until the first update
 
