@@ -74,6 +74,15 @@ def test_a_translation(client):
     assert client.ask("/mixing?position=2").values == {"position": 2, "layers": [[[1, 1, 1], [-1, -1, -1]], None]}
 
 
+def test_the_openapi_document_has_only_operations_and_schemas_that_there_are(client):
+    answer = client.ask("/openapi.json")
+    for path, operations in answer.values["paths"].items():
+        for method in operations:
+            assert client.ask(path, b"{}" if method == "post" else None).status in (200, 400)
+    schemas = answer.values["components"]["schemas"]
+    assert set(re.findall(r'"#/components/schemas/(.*?)"', answer.text)) == schemas.keys()
+
+
 def test_a_document_keeps_its_lines_and_tags(client):
     def documents(*texts, **more):
         return client.ask(body={"texts": texts, **more}).values["documents"]
