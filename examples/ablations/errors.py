@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.common.errors import told_in_one_line
 from resmlp_mt.common.files import read_lines, write_json
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import read_recipe, row_folders
@@ -137,4 +138,5 @@ def undone(line: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with told_in_one_line():
+        main()

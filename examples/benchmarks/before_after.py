@@ -36,6 +36,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()
     checkouts = [path.resolve() for path in args.checkouts]
+    for path in *(checkout / "resmlp_mt" for checkout in checkouts), args.data, args.checkpoint, args.text:
+        if not path.exists():
+            parser.error(f"{path}: no such file or folder")
     with tempfile.TemporaryDirectory() as temporary:
         folders = [export(checkout, args, Path(temporary, str(k))) for k, checkout in enumerate(checkouts)]
         rows = {work: compare(work, checkouts, folders, args) for work in args.work}

@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.errors import UserError, told_in_one_line
 from resmlp_mt.common.files import atomic_write, read_parallel, write_json
 from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab import machine
@@ -146,4 +146,5 @@ def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[fl
 
 
 if __name__ == "__main__":
-    main()
+    with told_in_one_line():
+        main()

@@ -27,6 +27,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.out.exists():
         parser.error(f"--out {args.out}: is there already: choose another name")
+    for path in args.train:
+        if not path.exists():
+            parser.error(f"--train {path}: no such file")
     model: Any = AutoModelForSeq2SeqLM.from_pretrained(args.folder, trust_remote_code=True)
     tokenizer: Any = AutoTokenizer.from_pretrained(args.folder, trust_remote_code=True)
     sources, targets = ([line.strip() for line in path.open(encoding="utf-8")] for path in args.train)

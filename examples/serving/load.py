@@ -156,8 +156,16 @@ def main() -> None:
     parser.add_argument("--pid", type=int, help="of the server's process on this machine: tell its memory")
     parser.add_argument("--json", help="a new file for the figures")
     args = parser.parse_args()
-    with open(args.text, encoding="utf-8", newline="\n") as file:
-        lines = [line.strip() for line in file if line.strip()]
+    try:
+        lines = [line.strip() for line in Path(args.text).read_text(encoding="utf-8").split("\n") if line.strip()]
+    except (OSError, UnicodeError) as error:
+        parser.error(f"{args.text}: not read as text: {error}")
+    try:
+        http.client.HTTPConnection(urlsplit(args.address).netloc, timeout=10).connect()
+    except OSError as error:
+        parser.error(f"{args.address}: no server answers: {error}: start resmlp-mt serve")
+    if len(lines) < 5 or args.requests < 20 or (args.json and Path(args.json).exists()):
+        parser.error("give five lines of text or more, --requests 20 or more, and for --json a new file")
     address, requests = urlsplit(args.address).netloc, made(lines, args.requests, args.libretranslate)
     one = measured(1, address, requests)
     several = measured(args.clients, address, requests, one["answers"], args.pid)

@@ -6,8 +6,9 @@ python examples/serving/picture.py http://127.0.0.1:8000 --out page.png
 
 import argparse
 import shutil
+import sys
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Error, expect, sync_playwright
 
 TEXT = """A young girl in a red coat is playing in the snow. Two men are sitting on a bench, talking to each other.
 
@@ -23,6 +24,13 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=900, help="of the window (default: %(default)s)")
     parser.add_argument("--dark", action="store_true")
     args = parser.parse_args()
+    try:
+        take(args)
+    except Error as error:
+        sys.exit(f"{args.address}: {error.message.splitlines()[0]}")
+
+
+def take(args: argparse.Namespace) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
         scheme = "dark" if args.dark else "light"

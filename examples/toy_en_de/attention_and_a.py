@@ -50,6 +50,9 @@ def main() -> None:
     for option in "--data", "--transformer", "--resmlp", "--out":
         parser.add_argument(option, required=True, type=Path)
     args = parser.parse_args()
+    for path in args.data, args.transformer, args.resmlp:
+        if not path.exists():
+            parser.error(f"{path}: no such file or folder")
     figure, axes = pyplot.subplots(2, 2, figsize=(8.5, 7.6), layout="constrained")
     titles = (
         "Transformer: self-attention,\ncomputed from each sentence",

@@ -15,6 +15,7 @@ from random import Random
 from sacrebleu import corpus_bleu
 
 from resmlp_mt import Translator
+from resmlp_mt.common.errors import UserError, told_in_one_line
 from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.lab.machine import commit, describe, facts, now
 
@@ -65,6 +66,8 @@ def named(translator: Translator, pairs: list[tuple[str, ...]]) -> dict[str, str
         same = [name for name in NAME.findall(source) if len(re.findall(rf"\b{name}\b", reference)) == 1]
         if same and source.count(same[0]) == 1:
             both.append([re.sub(rf"\b{same[0]}\b", "{name}", text) for text in (source, reference)])
+    if not both:
+        raise UserError("no sentence has one name in both languages: give other text, such as Multi30k's")
     found = [each.text for each in translator.translate([source for source, _ in both])]
     near = [any(map(str.__eq__, beside(one), beside(right))) for one, (_, right) in zip(found, both, strict=True)]
     far = []  # the simple rule: as far behind the beginning as in the source
@@ -87,12 +90,15 @@ def named(translator: Translator, pairs: list[tuple[str, ...]]) -> dict[str, str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="made by resmlp-mt export")
-    parser.add_argument("texts", nargs=2, metavar=("SOURCE", "REFERENCE"))
+    parser.add_argument("source")
+    parser.add_argument("reference")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="for the figures")
     args = parser.parse_args()
-    translator, pairs = Translator(args.folder), list(read_parallel(args.texts))
-    rows = {**inserted(translator, pairs[:SENTENCES]), **named(translator, pairs)}
-    files = " ".join(Path(text).name for text in args.texts)
+    texts = args.source, args.reference
+    translator, pairs = Translator(args.folder), list(read_parallel(texts))
+    with_names = named(translator, pairs)
+    rows = {**inserted(translator, pairs[:SENTENCES]), **with_names}
+    files = " ".join(Path(text).name for text in texts)
     record = {
         "command": f"python examples/translating/placeholders.py FOLDER {files}",
         "commit": commit(),
@@ -106,4 +112,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with told_in_one_line():
+        main()

@@ -41,11 +41,8 @@ def test_a_number_may_depend_on_the_amount_of_data(write_study, plans):
     recipe = read_scaling_recipe(write_study())
     for cell, dropout, updates in (Cell("heads", "l", 5, 1), "0.3", "20"), (Cell("heads", "s", 20, 1), "0.1", "40"):
         options = dict(pairwise(recipe.training_options(cell)))
-        assert (options["--dropout"], options["--max-update"], options["--total-num-update"]) == (
-            dropout,
-            updates,
-            updates,
-        )
+        found = [options[name] for name in ("--dropout", "--max-update", "--total-num-update")]
+        assert found == [dropout, updates, updates]
         assert options["--validate-interval-updates"] == str(int(updates) // 4) and plans[cell].updates == int(updates)
 
 
@@ -60,20 +57,12 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
     ("old", "new", "message"),
     [
         ("pairs: [5, 10, 20]", "pairs: [5, 20, 10]", "pairs: [5, 20, 10]: must rise from each to the next"),
-        (
-            "--token-mixing none",
-            "--dropout {width.most}",
-            "none-s-5-seed1: not read: 'int' object has no attribute 'most'",
-        ),
+        ("--token-mixing none", "--dropout {width.most}", "none-s-5-seed1: not read: 'int' object has no attribute"),
         ("updates: {5: 20, ", "updates: {", "not read: updates has no value for 5 and none for transformer"),
         ("pairs: [10], seeds", "pairs: [7], seeds", "repeated: 7 pairs are not in pairs: [5, 10, 20]"),
         ("sizes: [m], pairs: [10]", "sizes: [x], pairs: [10]", "transformer-x-10-seed2: not read: 'x'"),
         ("--token-mixing none", "--max-update 9", "families: none: --max-update: one for all families"),
-        (
-            "pairs: [5, 10, 20]\nupdates: {",
-            "pairs: [5, 10, 50]\nupdates: {50: 9, ",
-            "has 40 training pairs, a sample of 50 is asked for",
-        ),
+        ("10, 20]\nupdates: {", "10, 50]\nupdates: {50: 9, ", "has 40 training pairs, a sample of 50 is asked for"),
         ("--max-source-positions 16", "--max-source-positions 4", "positions, the model 4: --max-source-positions"),
     ],
 )

@@ -1,0 +1,38 @@
+"""The scripts of the examples: all tell how they are used; constraints.py: a model with random weights obeys all."""
+
+import json
+
+import pytest
+from translate.small_folder import TEXTS, make
+
+from scripts import SCRIPTS, loaded
+
+EXAMPLES = SCRIPTS.parent / "examples"
+COMMANDS = [path for path in sorted(EXAMPLES.glob("*/*.py")) if "ArgumentParser" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
+def test_a_wrong_option_is_told_with_the_usage(path, monkeypatch, capsys):
+    source = path.read_text()
+    assert "resmlp_mt.common" not in source or source.endswith("    with told_in_one_line():\n        main()\n")
+    monkeypatch.setattr("sys.argv", [path.name, "--no-such-option"])
+    try:
+        script = loaded(path.relative_to(EXAMPLES))
+    except ModuleNotFoundError as error:
+        pytest.skip(f"{error.name} is not installed")
+    with pytest.raises(SystemExit, match="2"):
+        script.main()
+    assert capsys.readouterr().err.startswith(f"usage: {path.name}")
+
+
+def test_all_is_obeyed(tmp_path, monkeypatch):
+    folder = make(tmp_path / "folder")
+    for name, texts in (("source", TEXTS), ("reference", [f"Ein Mann {text}" for text in TEXTS])):
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
+    files = [str(tmp_path / name) for name in ("source", "reference", "results.json")]
+    monkeypatch.setattr("sys.argv", ["constraints.py", str(folder), *files[:2], "--json", files[2]])
+    loaded("translating/constraints.py").main()
+    rows = json.loads((tmp_path / "results.json").read_text())["constraints"]["rows"]
+    assert {name for name, (asked, *_) in rows.items() if asked != "0"} >= {"a new term", "a prefix", "a word avoided"}
+    assert {obeyed for _, obeyed, *_ in rows.values()} <= {"100.0%", ""}
+    assert all(0 <= float(score) <= 100 for _, _, *scores in rows.values() for score in scores)
