@@ -50,8 +50,6 @@ def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
 def load_settings(folder: PathLike) -> tuple[ModelConfig, Tokenizer, dict[str, Any]]:
     """The same but for the weights."""
     folder = Path(folder)
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder: name one that resmlp-mt export made")
     with _reading(folder / CONFIG) as path:
         values = _json(path)
         if values.get("model_type") != MODEL_TYPE:
@@ -87,6 +85,8 @@ def _reading(path: Path) -> Iterator[Path]:
     try:
         yield path
     except OSError as error:  # safetensors' have no strerror
+        if not path.parent.is_dir():
+            raise UserError(f"{path.parent}: no such folder: name one that resmlp-mt export made") from error
         problem = f"cannot be read: {error.strerror or error}"
         raise UserError(f"{error.filename or path}: {problem}: {AGAIN}") from error
     except (SafetensorError, ValueError, RuntimeError, KeyError, ArithmeticError, AssertionError) as error:
