@@ -10,6 +10,7 @@ last byte. With --pid, what the server's process has in memory after each tenth 
 """
 
 import argparse
+import contextlib
 import http.client
 import json
 import queue
@@ -160,13 +161,15 @@ def main() -> None:
         lines = [line.strip() for line in Path(args.text).read_text(encoding="utf-8").split("\n") if line.strip()]
     except (OSError, UnicodeError) as error:
         parser.error(f"{args.text}: not read as text: {error}")
+    address = urlsplit(args.address).netloc
     try:
-        http.client.HTTPConnection(urlsplit(args.address).netloc, timeout=10).connect()
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=10)) as connection:
+            connection.connect()
     except OSError as error:
         parser.error(f"{args.address}: no server answers: {error}: start resmlp-mt serve")
     if len(lines) < 5 or args.requests < 20 or (args.json and Path(args.json).exists()):
         parser.error("give five lines of text or more, --requests 20 or more, and for --json a new file")
-    address, requests = urlsplit(args.address).netloc, made(lines, args.requests, args.libretranslate)
+    requests = made(lines, args.requests, args.libretranslate)
     one = measured(1, address, requests)
     several = measured(args.clients, address, requests, one["answers"], args.pid)
     figures = [{name: value for name, value in each.items() if name != "answers"} for each in (one, several)]

@@ -89,14 +89,10 @@ def test_a_document_keeps_its_lines_and_tags(client):
 
     (document,) = documents("two dogs\n\n run fast\n", format="text", options={"n_best": 2})
     assert document["text"] == "dogs two\n\n fast run\n"
-    assert [(each["source"], each["source_tokens"]) for each in document["sentences"]] == [
-        ("two dogs", ["two", "dogs"]),
-        ("run fast", ["run", "fast"]),
-    ]
-    assert [[each["text"] for each in sentence["translations"]] for sentence in document["sentences"]] == [
-        ["dogs two", "dogs two"],
-        ["fast run", "fast run"],
-    ]
+    sources = [(each["source"], each["source_tokens"]) for each in document["sentences"]]
+    assert sources == [("two dogs", ["two", "dogs"]), ("run fast", ["run", "fast"])]
+    texts = [[each["text"] for each in sentence["translations"]] for sentence in document["sentences"]]
+    assert texts == [["dogs two", "dogs two"], ["fast run", "fast run"]]
     assert [each["text"] for each in documents("", "\n", format="text")] == ["", "\n"]
     (document,) = documents('<p id="a">two <a href="b">dogs</a></p><pre>run fast</pre>', format="html")
     assert document["text"] == '<p id="a"><a href="b">dogs</a> two</p><pre>run fast</pre>'

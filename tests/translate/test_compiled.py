@@ -62,9 +62,8 @@ def test_what_is_compiled_computes_what_every_kind_of_model_does(tmp_path, kind,
     model, _, _ = load(make(tmp_path / "folder", more=400, **kind))
     parts = EncoderGraph(model), StepGraph(model, shortlist, first=True), StepGraph(model, shortlist, first=False)
     graphs = [lambda tensors, graph=graph: graph(*tensors) for graph in parts]
-    assert (
-        difference(with_graphs(graphs, model.cfg, lambda: model, shortlist), model, shortlist, TRACED + COMPARED) < 1e-4
-    )
+    translating = with_graphs(graphs, model.cfg, lambda: model, shortlist)
+    assert difference(translating, model, shortlist, TRACED + COMPARED) < 1e-4
 
 
 def test_it_is_compiled_once_and_again_for_other_weights(folder, compiled, cache, tmp_path, monkeypatch):

@@ -57,7 +57,7 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
     ("old", "new", "message"),
     [
         ("pairs: [5, 10, 20]", "pairs: [5, 20, 10]", "pairs: [5, 20, 10]: must rise from each to the next"),
-        ("--token-mixing none", "--dropout {width.most}", "none-s-5-seed1: not read: 'int' object has no attribute"),
+        ("--token-mixing none", "--dropout {width.x}", "none-s-5-seed1: not read: 'int' object has no attribute 'x'"),
         ("updates: {5: 20, ", "updates: {", "not read: updates has no value for 5 and none for transformer"),
         ("pairs: [10], seeds", "pairs: [7], seeds", "repeated: 7 pairs are not in pairs: [5, 10, 20]"),
         ("sizes: [m], pairs: [10]", "sizes: [x], pairs: [10]", "transformer-x-10-seed2: not read: 'x'"),
