@@ -11,6 +11,7 @@ from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
 
 PAD, EOS = 1, 2
+POSITIONS = {"token_positional_embeddings": True}
 OPTIONS = {
     "no mixing": {"token_mixing": "none"},
     "mlp": {"token_mixing": "mlp"},
@@ -30,12 +31,7 @@ OPTIONS = {
     "gated with a band": {"token_mixing": "gated", "mixing_heads": 4, "mixing_relative": True, "mixing_band": 2},
     "gated with a band beyond the sentence": {"token_mixing": "gated", "mixing_band": 13},
     "averages": {"token_mixing": "ema"},
-    "averages with heads and a band": {
-        "token_mixing": "ema",
-        "mixing_heads": 4,
-        "mixing_expansion": 2,
-        "mixing_band": 2,
-    },
+    "averages, heads and a band": {"token_mixing": "ema", "mixing_heads": 4, "mixing_expansion": 2, "mixing_band": 2},
     "dynamic": {"token_mixing": "dynamic"},
     "dynamic beyond the sentence": {"token_mixing": "dynamic", "mixing_heads": 4, "mixing_kernel": 7},
     "ssru": {"token_mixing": "ssru"},
@@ -56,13 +52,9 @@ OPTIONS = {
     "relu": {"activation_fn": "relu"},
     "silu": {"activation_fn": "silu"},
     "hardswish": {"activation_fn": "hardswish"},
-    "sinusoidal positions": {"token_positional_embeddings": True},
-    "learned positions": {
-        "token_positional_embeddings": True,
-        "encoder_learned_pos": True,
-        "decoder_learned_pos": True,
-    },
-    "positions alone": {"token_positional_embeddings": True, "token_mixing": "none"},
+    "sinusoidal positions": POSITIONS,
+    "learned positions": {**POSITIONS, "encoder_learned_pos": True, "decoder_learned_pos": True},
+    "positions alone": {**POSITIONS, "token_mixing": "none"},
 }
 """Every value of every option that changes what a model computes, in a small model."""
 
@@ -71,11 +63,7 @@ SHARING = {"separate dictionaries": {"separate": True}, "shared embeddings": {"s
 KINDS = {
     **SHARING,
     "shared with the output": {"share_decoder_input_output_embed": True, "separate": True},
-    "adaptive softmax": {
-        "adaptive_softmax_cutoff": [10, 20],
-        "adaptive_softmax_factor": 2,
-        "criterion": "adaptive_loss",
-    },
+    "adaptive loss": {"adaptive_softmax_cutoff": [10, 20], "adaptive_softmax_factor": 2, "criterion": "adaptive_loss"},
     "no cross-attention": {"no_cross_attention": True},
 }
 """What a model may have or lack beside its layers; the oracle knows sharing alone."""

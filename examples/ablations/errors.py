@@ -17,7 +17,6 @@ from resmlp_mt.common.errors import told_in_one_line
 from resmlp_mt.common.files import read_lines, write_json
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import read_recipe, row_folders
-from resmlp_mt.lab.ablations.table import running_text
 from resmlp_mt.lab.machine import describe
 from resmlp_mt.score.scoring import detokenized_scores
 
@@ -112,7 +111,7 @@ def main() -> None:
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for folder in row_folders(recipe, args.out, args.work / recipe.data):
         if folder.finished:
-            texts = running_text(folder.translation, len(references), target)
+            texts = folder.translation.running_text(len(references))
             counts = sum(map(rules.errors, sources, texts, references), Counter())
             scores = by_length(sources, texts, references, target)
             rows[folder.name].append(

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess as fairseq_preprocess
+from score.generated import CLOSING
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.raw_text import RawText
@@ -15,7 +16,6 @@ from resmlp_mt.text.words import Words
 
 WORDS = [f"w{number}" for number in range(20)]
 TRAIN = 31
-CLOSING = "Generate train with beam=5: BLEU4 = 12.34, 50.0/20.0/10.0/5.0 (BP=1.000, ratio=1.000, syslen=9, reflen=9)\n"
 
 
 def lines(number, seed):
@@ -77,7 +77,7 @@ def write(sentences, tmp_path):
                 if numbered[number] and number % shards == shard:
                     source, target = numbered[number]
                     text += f"S-{number}\t{source}\nT-{number}\tw0\nH-{number}\t-0.5\t{target}\nP-{number}\t-1 -1\n"
-            path.write_text(text + CLOSING)
+            path.write_text(f"{text}{CLOSING}\n")
         return paths
 
     return make

@@ -1,6 +1,5 @@
 """A table as a small file: what its rows share and what each has of its own, and the folder of each training."""
 
-import os
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import IO, Any
 from omegaconf import MISSING
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import read_log
+from resmlp_mt.lab.trainings.translation import Translation
 
 UPDATES = "{updates}"  # what ``${updates}`` is in options until a row is known
 
@@ -56,10 +55,6 @@ class Recipe(queue.SharedSettings):
         of = f"{self.max_epoch} epochs of {self.updates_per_epoch} updates for every row"
         others = ", ".join(f"{epochs} for {row}" for row, epochs in self.epochs.items() if epochs != self.max_epoch)
         return f"{of}, but {others}" if others else of
-
-    @property
-    def search_options(self) -> list[str]:
-        return [*shlex.split(self.search), "--gen-subset", self.subset]
 
     @property
     def table_files(self) -> tuple[str, str, str, str]:
@@ -132,14 +127,14 @@ class RowFolder(queue.TrainingFolder):
         return self.recipe.training_options(self.name, self.seed)
 
     @property
-    def translation(self) -> Path:
-        return self.folder / f"{self.recipe.subset}.txt"
+    def translation(self) -> Translation:
+        recipe = self.recipe
+        return Translation(self, recipe.langs, recipe.subset, shlex.split(recipe.search))
 
     @property
     def finished(self) -> bool:
         """Whether there is a translation, made with the recipe's options."""
-        search = self.state.values.get("search", {}).get(self.recipe.subset)
-        return self.is_trained and search == self.recipe.search_options and self.translation.is_file()
+        return self.is_trained and self.translation.is_there
 
     def progress(self) -> str:
         epoch = read_log(self.log).check_updates(self.recipe.updates_per_epoch)
@@ -149,20 +144,7 @@ class RowFolder(queue.TrainingFolder):
         recipe, average = self.recipe, self.folder / "average.pt"
         paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.epochs_of(self.name))
         save_checkpoint(average_checkpoints(paths), average)
-        part, log = self.translation.with_suffix(".txt.part"), self.folder / "generate.log"
-        for path in part, log:  # what a kill has left
-            path.unlink(missing_ok=True)
-        source, target = recipe.langs
-        command: list[PathLike] = [
-            *("fairseq_cli.generate", self.data, "--user-dir", queue.USER_DIR),
-            *("--path", average, "--source-lang", source, "--target-lang", target),
-            *("--required-batch-size-multiple", "1", *recipe.search_options),
-        ]
-        queue.run(command, part, log, held, stop)
-        os.replace(part, self.translation)
-        state = self.state
-        state.values["search"] = state.values.get("search", {}) | {recipe.subset: recipe.search_options}
-        state.save()
+        self.translation.make(average, held, stop)
 
 
 def row_folders(recipe: Recipe, out: Path, data: Path) -> list[RowFolder]:

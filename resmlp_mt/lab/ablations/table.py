@@ -21,8 +21,7 @@ from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_f
 from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
 from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
-from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
-from resmlp_mt.score.generate_output import in_order, read_generate_output
+from resmlp_mt.score.detokenize import check_tokenization
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
 SIGNIFICANT = 0.05  # the largest p-value that is marked, sacrebleu's own
@@ -238,7 +237,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
     language = recipe.langs[1]
     expected = list(read_lines(reference))
     check_tokenization(expected, False, str(reference))
-    texts = {(row.name, row.seed): running_text(row.translation, len(expected), language) for row in finished}
+    texts = {(row.name, row.seed): row.translation.running_text(len(expected)) for row in finished}
     figures = []
     for row in finished:
         log = read_log(row.log)
@@ -253,14 +252,6 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
     budget, scored = f"{recipe.budget}, {seeds}", f"{recipe.subset}, {reference.name}"
     names = recipe.title, recipe.baseline, budget, scored
     return Table(*names, dict(about), figures, list(recipe.rows), tuple(recipe.seeds))
-
-
-def running_text(path: Path, count: int, language: str) -> list[str]:
-    """The translations in a file of fairseq-generate's as running text, in the order of the reference."""
-    words = undo_subwords(in_order(read_generate_output([path]), count), "subword_nmt", str(path))
-    check_tokenization(words, True, str(path))
-    moses = Moses(language)
-    return [moses.text(line) for line in words]
 
 
 def draw(table: Table, path: Path) -> None:

@@ -25,8 +25,10 @@ from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sa
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import read_log
+from resmlp_mt.lab.trainings.translation import Translation
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
+from resmlp_mt.score.scoring import sacre_bleu
 
 RATE = 2.0e11  # FLOP/s of an --amp training on a core of an AMD EPYC: 6 FLOP a parameter and target token
 SECONDS_AN_UPDATE = 0.023  # of a core, beside the products
@@ -73,6 +75,7 @@ class ScalingRecipe(queue.SharedSettings):
     validations: int = MISSING  # of a training, evenly spaced
     sample_seed: int = 1  # of the permutation of which samples are the beginning
     repeated: Any = None  # a ``Repeated``, if any
+    search: str = ""  # options of fairseq-generate, by which the validation set is translated; "": it is not
 
     def numbers(self, cell: Cell) -> dict[str, Any]:
         """What options may name."""
@@ -262,7 +265,7 @@ def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class CellFolder(queue.TrainingFolder):
-    """The folder of a cell; its checkpoints go when it is finished: a study needs the log alone."""
+    """The folder of a cell; its checkpoints go when it is finished: a study needs log and translation."""
 
     recipe: ScalingRecipe
     plan: Plan
@@ -279,7 +282,14 @@ class CellFolder(queue.TrainingFolder):
         """Whether the training has ended because its numbers were no longer finite."""
         return any(mark in line for line in read_lines(self.log) for mark in NOT_FINITE)
 
+    @property
+    def translation(self) -> Translation:
+        return Translation(self, self.recipe.langs, "valid", shlex.split(self.recipe.search))
+
     def after(self, held: IO[str], stop: Event) -> None:
+        lowest = self.folder / "checkpoint_best.pt"  # of the loss
+        if self.recipe.search and lowest.exists():
+            self.translation.make(lowest, held, stop)
         for path in self._checkpoints:
             path.unlink()
 
@@ -315,6 +325,7 @@ class Run:
     losses: Sequence[float]  # cross entropy of the validation set in nats a target subword, not smoothed
     processor_seconds: float  # of the whole training
     diverged: bool
+    bleu: float | None = None  # of the validation set, translated with the lowest loss's weights; None: not translated
 
     @property
     def best(self) -> float:
@@ -326,11 +337,14 @@ class Run:
         return self.updates[self.losses.index(self.best)] / self.updates[-1]
 
 
-def read_run(cell: CellFolder, vocabulary: int) -> Run:
+def read_run(cell: CellFolder, vocabulary: int, references: Sequence[str]) -> Run:
     """Read a finished cell; one that is no better than guessing has diverged."""
     bits = {at: entry.get("nll_loss", entry.get("loss")) for at, entry in read_log(cell.log).validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
-    plan = cell.plan
+    plan, bleu = cell.plan, None
+    if cell.translation.is_there:
+        text = cell.translation.running_text(len(references))
+        bleu = sacre_bleu(cell.recipe.langs[1]).corpus_score(text, [references]).score
     curve = list(losses), list(losses.values())
-    return Run(plan.cell, plan.parameters, plan.tokens, *curve, cell.processor_seconds, diverged)
+    return Run(plan.cell, plan.parameters, plan.tokens, *curve, cell.processor_seconds, diverged, bleu)

@@ -23,6 +23,7 @@ from resmlp_mt.lab.machine import commit, describe, facts
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
 from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
+from resmlp_mt.score.scoring import sacre_bleu
 
 FILES = "scaling.png", "scaling.md", "scaling.json"
 
@@ -33,7 +34,8 @@ MARKERS = "o", "s", "^", "D", "v", "P"
 NOTES = (
     "Loss: the lowest cross entropy of the validation set in a training, not smoothed, in nats a target subword; means "
     "over seeds. N: parameters of encoder and decoder without embeddings and output projection, mixing matrices as "
-    "stored. D: target subwords of the sample.",
+    "stored. D: target subwords of the sample. BLEU: of the validation set, translated with the weights of the lowest "
+    "loss.",
     "Trend: a regression of the difference of losses on log2 N and log2 D over all cells that both families have, "
     f"Student's {laws.CONFIDENCE:.0%} intervals. The crossing is the D at which both are equal with the largest N, "
     "beyond the measured range an extrapolation; it is told where the trend with D is told from zero.",
@@ -59,9 +61,13 @@ class Study:
 
     @cached_property
     def trends(self) -> dict[str, Trend]:
-        """Each family minus each that stands before it."""
+        """Each family minus each that stands before it, in loss and in BLEU."""
         names = {f"{one} minus {other}": (one, other) for other, one in itertools.combinations(self.families, 2)}
-        found = {name: trend(paired(self.runs, *pair)) for name, pair in names.items()}
+        found = {
+            f"{name}{unit}": trend(paired(self.runs, *pair), figure)
+            for figure, unit in (("best", ""), ("bleu", ", BLEU"))
+            for name, pair in names.items()
+        }
         return {name: each for name, each in found.items() if each is not None}
 
     def notes(self) -> list[str]:
@@ -73,16 +79,18 @@ class Study:
 
     def tables(self) -> dict[str, Table]:
         baseline, *others = self.families
-        losses = self._losses()
-        tables = {"Lowest loss": self._by_cell(losses, "{:.3f}")}
-        beside = {
-            (name, size, pairs): loss - losses[baseline, size, pairs]
-            for (name, size, pairs), loss in losses.items()
-            if name in others and (baseline, size, pairs) in losses
-        }
-        tables[f"Loss minus that of {baseline}"] = self._by_cell(beside, "{:+.3f}")
-        heading = ["", "cells", "mean", "for each doubling of N", "for each doubling of D", "crossing, D"]
-        tables["Trends of the difference"] = [heading] + [
+        tables: dict[str, Table] = {}
+        for heading, name, figure, form in ("Lowest loss", "Loss", "best", ".3f"), ("BLEU", "BLEU", "bleu", ".1f"):
+            values = self._means(figure)
+            tables[heading] = self._by_cell(values, f"{{:{form}}}")
+            beside = {
+                (family, size, pairs): value - values[baseline, size, pairs]
+                for (family, size, pairs), value in values.items()
+                if family in others and (baseline, size, pairs) in values
+            }
+            tables[f"{name} minus that of {baseline}"] = self._by_cell(beside, f"{{:+{form}}}")
+        columns = ["", "cells", "mean", "for each doubling of N", "for each doubling of D", "crossing, D"]
+        tables["Trends of the difference"] = [columns] + [
             [name, *map(str, (each.cells, each.mean, each.of_size, each.of_data, each.crossing or "none"))]
             for name, each in self.trends.items()
         ]
@@ -104,13 +112,13 @@ class Study:
         tables["The runs"] = self._runs()
         return {heading: rows for heading, rows in tables.items() if len(rows) > 1}
 
-    def _losses(self) -> dict[tuple[str, str, int], float]:
-        """The lowest loss by family, size and pairs, the mean over seeds."""
+    def _means(self, figure: str) -> dict[tuple[str, str, int], float]:
+        """A figure of runs by family, size and pairs, the mean over seeds."""
         found: dict[tuple[str, str, int], list[float]] = {}
         for run in self.runs:
-            if not run.diverged:
-                found.setdefault((run.cell.family, run.cell.size, run.cell.pairs), []).append(run.best)
-        return {cell: statistics.fmean(losses) for cell, losses in found.items()}
+            if not run.diverged and getattr(run, figure) is not None:
+                found.setdefault((run.cell.family, run.cell.size, run.cell.pairs), []).append(getattr(run, figure))
+        return {cell: statistics.fmean(values) for cell, values in found.items()}
 
     def _by_cell(self, values: Mapping[tuple[str, str, int], float], form: str) -> Table:
         sizes = {(run.cell.family, run.cell.size): run.parameters.non_embedding for run in self.runs}
@@ -124,15 +132,15 @@ class Study:
 
     def _runs(self) -> Table:
         heading = ["cell", "N", "encoder", "decoder", "mixing", "D", "nats/token", "nats/character"]
-        rows = [[*heading, "lowest after", "updates", "processor time"]]
+        rows = [[*heading, "lowest after", "updates", "BLEU", "processor time"]]
         for run in self.runs:
             of = run.parameters
             counts = (f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, run.tokens))
-            found = ["none"] * 4
+            found, bleu = ["none"] * 4, "" if run.bleu is None else f"{run.bleu:.1f}"
             if run.losses:
                 losses = run.best, run.best * self.tokens_a_character
                 found = [*(f"{loss:.3f}" for loss in losses), f"{run.lowest_at:.0%}", f"{run.updates[-1]:,.0f}"]
-            rows.append([run.cell.name, *counts, *found, duration(run.processor_seconds)])
+            rows.append([run.cell.name, *counts, *found, bleu, duration(run.processor_seconds)])
         return rows
 
     def as_json(self) -> dict[str, Any]:
@@ -218,6 +226,7 @@ def _draw_differences(axis: Any, pairs: Sequence[tuple[grid.Run, grid.Run]], sty
 
 def run(args: argparse.Namespace) -> None:
     recipe = grid.read_scaling_recipe(args.recipe)
+    sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
     order = grid.cells_of(recipe)
     retrain = known([cell.name for cell in order], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
@@ -236,7 +245,7 @@ def run(args: argparse.Namespace) -> None:
     if not args.table:
         failed = train_all(cells, args.jobs, retrain, {cell.name: cell.plan.seconds for cell in cells})
     vocabulary = len(read_dictionary(data / f"dict.{recipe.langs[1]}.txt"))
-    runs = [grid.read_run(cell, vocabulary) for cell in cells if cell.finished]
+    runs = [grid.read_run(cell, vocabulary, text) for cell in cells if cell.finished]
     runs.sort(key=lambda run: order.index(run.cell))
     if not runs:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")

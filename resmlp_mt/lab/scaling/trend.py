@@ -18,13 +18,14 @@ DRAWS = 4000  # of the coefficients, for the interval of the crossing
 
 @dataclass(frozen=True)
 class Trend:
-    """``L_one - L_other = mean + of_size log2 N + of_data log2 D``, N of the other, N and D over their geometric means.
+    """``L_one - L_other = mean + of_size log2 N + of_data log2 D``, N of the other, N and D over their geometric means;
+    the same for BLEU.
 
     The intervals are Student's; they hold what seeds do and what is no straight line.
     """
 
     cells: int
-    mean: Estimate  # nats a token
+    mean: Estimate  # nats a token, or BLEU
     of_size: Estimate  # for each doubling of N
     of_data: Estimate  # for each doubling of D
     crossing: Estimate | None  # D at which both are equal with the largest N; None where of_data may be zero
@@ -38,9 +39,13 @@ def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
     return [(run, found[name]) for run, name in names if name in found]
 
 
-def trend(pairs: Sequence[tuple[Run, Run]], seed: int = 1) -> Trend | None:
-    """The regression, by least squares; nothing of fewer than five cells or of one size or amount of data."""
-    difference = np.array([one.best - other.best for one, other in pairs])
+def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1) -> Trend | None:
+    """The regression, by least squares, of the pairs that both have the figure, ``best`` (the loss) or ``bleu``.
+
+    Nothing of fewer than five cells or of one size or amount of data.
+    """
+    pairs = [pair for pair in pairs if all(getattr(run, figure) is not None for run in pair)]
+    difference = np.array([getattr(one, figure) - getattr(other, figure) for one, other in pairs])
     n = np.log2([other.parameters.non_embedding for _, other in pairs])
     d = np.log2([other.tokens for _, other in pairs])
     if len(pairs) < FEWEST_CELLS or len(set(n)) == 1 or len(set(d)) == 1:

@@ -10,6 +10,7 @@ import numpy
 import pytest
 import torch
 from sacrebleu.significance import PairedTest
+from score.generated import generate_output
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.ablations.table import difference
@@ -67,9 +68,8 @@ def commands(monkeypatch):
             folder = Path(option["--path"]).parent
             seed = int(folder.parent.name.removeprefix("seed")) if folder.parent.name.startswith("seed") else 1
             begun.append((option["--gen-subset"], folder.name, seed))
-            lines = (f"H-{number}\t-1\t{line}" for number, line in enumerate(translation(folder.name, seed)))
-            end = f"Generate {option['--gen-subset']} with beam=4: BLEU4 = 1"
-            output.write_text("\n".join([*lines, end]).replace(".\n", " .\n") + "\n")
+            words = (line.replace(".", " .") for line in translation(folder.name, seed))
+            output.write_text(generate_output(dict(enumerate(words))))
 
     monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", run)
     return begun
@@ -99,8 +99,7 @@ def recipe(write_recipe, tmp_path):
 def test_every_row_is_trained_once_a_seed_and_a_seed_more_trains_only_that(ablate, commands, recipe):
     out = ablate(recipe("seeds: [3, 1]"), "--jobs", 2)
     done = {("paper", 3), ("relu", 3), ("paper", 1), ("relu", 1)}
-    assert {(row, seed) for kind, row, seed in commands if kind == "train"} == done
-    assert len(commands) == 2 * len(done)
+    assert {(row, seed) for kind, row, seed in commands if kind == "train"} == done and len(commands) == 2 * len(done)
     assert "to run: 4 trainings, 2 at a time" in out and "relu, seed 3: finished" in out
     commands.clear()
     ablate(recipe("seeds: [3, 1, 2]"))

@@ -17,6 +17,7 @@ sizes:
 pairs: [5, 10, 20]
 updates: {5: 20, 10: 40, 20: 40}
 validations: 4
+search: --beam 4
 repeated: {families: [transformer, none], sizes: [m], pairs: [10], seeds: [2]}
 options: >-
   --share-all-embeddings --criterion cross_entropy --optimizer adam --dropout {dropout}
@@ -62,5 +63,5 @@ def work(tmp_path_factory):
         for subset, pairs in ("train", 40), ("valid", 6):
             sides = [random.integers(4, len(words), random.integers(2, 9)) for _ in range(pairs)]
             builders.binarize(data, subset, lang, [[*sentence, words.eos()] for sentence in sides])
-    (folder / "valid.de").write_text("ein Satz\n" * 6)
+    (folder / "valid.de").write_text("ein Satz aus fünf Wörtern\n" * 6)
     return folder

@@ -7,22 +7,31 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import sacrebleu
 from made_runs import kaplan_loss
+from score.generated import generate_output
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.scaling import laws
 from scripts import printed
 
+REFERENCE, HYPOTHESIS = "ein Satz aus fünf Wörtern", "ein Satz aus fünf Worten"
 LAW = {"N_c": 100, "alpha": 0.3, "D_c": 5, "beta": 0.4}
 
 
 @pytest.fixture
 def trained(monkeypatch):
-    """fairseq-train, in a moment: the names of the cells that were begun. One without mixing diverges."""
+    """fairseq's commands, in a moment: the names of the cells that were begun. One without mixing diverges."""
     begun = []
 
     def train(command, output, log, held, stop, tell=lambda seconds: None):
         option = dict(pairwise(map(str, command)))
+        if command[0] == "fairseq_cli.generate":
+            best = Path(option["--path"])
+            text = REFERENCE if best.parent.name.startswith("none") else HYPOTHESIS
+            assert (best.name, best.read_text()) == ("checkpoint_best.pt", "weights")
+            output.write_text(generate_output(dict.fromkeys(range(6), text)))
+            return
         folder = Path(option["--save-dir"])
         family, size, pairs, _ = folder.name.split("-")
         begun.append(folder.name)
@@ -36,7 +45,7 @@ def trained(monkeypatch):
         if (family, pairs, size) == ("none", "20", "l"):
             lines = [*lines[:2], "FloatingPointError: gradients are Nan/Inf"]
         log.write_text("".join(f"2026-01-01 | INFO | {line}\n" for line in lines))
-        (folder / "checkpoint_last.pt").write_text("weights")
+        (folder / "checkpoint_best.pt").write_text("weights")
         tell(60.0)
         if "FloatingPointError" in lines[-1]:
             raise UserError("fairseq-train failed: gradients are Nan/Inf")
@@ -73,6 +82,12 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     assert run["updates"] == [10, 20, 30, 40] and run["losses"][-1] == pytest.approx(kaplan_loss(256, 10, LAW))
     differences = study["tables"]["Loss minus that of transformer"]["rows"]
     assert differences["none, m"][1:] == 3 * ["+0.100"] and differences["none, l"][3] == ""
+    bleu = sacrebleu.corpus_bleu(6 * [HYPOTHESIS], [6 * [REFERENCE]]).score
+    assert 0 < bleu < 99 and run["bleu"] == pytest.approx(bleu)
+    differences = study["tables"]["BLEU minus that of transformer"]["rows"]
+    assert differences["heads, m"][1:] == 3 * ["+0.0"] and differences["none, m"][1:] == 3 * [f"{100 - bleu:+.1f}"]
+    trends = study["tables"]["Trends of the difference"]["rows"]
+    assert trends["none minus transformer, BLEU"][1].startswith(f"{100 - bleu:.3g} [")
     scale(recipe, "--retrain", "heads-s-5-seed1")
     assert trained[30:] == ["heads-s-5-seed1"]
 
@@ -100,8 +115,6 @@ def test_samples_are_made_once_and_others_refused(scale, trained, write_study, m
 
 def test_a_dry_run_tells_cells_and_hours_and_writes_nothing(scale, trained, write_study, tmp_path):
     told = scale(write_study(), "--dry-run").splitlines()
-    assert told[0].split()[:2] == ["cell", "non-embedding"]
-    assert told[0].endswith("hours so far")
-    assert len(told) == 1 + 29
-    assert float(told[-1].split()[-1]) > 0
+    assert told[0].split()[:2] == ["cell", "non-embedding"] and told[0].endswith("hours so far")
+    assert len(told) == 1 + 29 and float(told[-1].split()[-1]) > 0
     assert not trained and not (tmp_path / "out").exists()

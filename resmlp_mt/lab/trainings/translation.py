@@ -1,0 +1,60 @@
+"""What a training's model translates: fairseq-generate's output in the folder of the training, and its running text."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import IO
+
+from resmlp_mt.common.files import PathLike
+from resmlp_mt.lab.trainings import queue
+from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
+from resmlp_mt.score.generate_output import in_order, read_generate_output
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The translation of a subset by the model of a training, SUBSET.txt in its folder."""
+
+    training: queue.TrainingFolder
+    langs: tuple[str, str]
+    subset: str
+    search: Sequence[str]  # options of fairseq-generate
+
+    @property
+    def path(self) -> Path:
+        return self.training.folder / f"{self.subset}.txt"
+
+    @property
+    def options(self) -> list[str]:
+        return [*self.search, "--gen-subset", self.subset]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is there, made with these options."""
+        return self.training.state.values.get("search", {}).get(self.subset) == self.options and self.path.is_file()
+
+    def make(self, checkpoint: Path, held: IO[str], stop: Event) -> None:
+        """Translate with a checkpoint, under the folder's lock ``held``."""
+        part, log = self.path.with_suffix(".txt.part"), self.training.folder / "generate.log"
+        for path in part, log:  # what a kill has left
+            path.unlink(missing_ok=True)
+        source, target = self.langs
+        command: list[PathLike] = [
+            *("fairseq_cli.generate", self.training.data, "--user-dir", queue.USER_DIR),
+            *("--path", checkpoint, "--source-lang", source, "--target-lang", target),
+            *("--required-batch-size-multiple", "1", *self.options),
+        ]
+        queue.run(command, part, log, held, stop)
+        os.replace(part, self.path)
+        state = self.training.state
+        state.values["search"] = state.values.get("search", {}) | {self.subset: self.options}
+        state.save()
+
+    def running_text(self, count: int) -> list[str]:
+        """The ``count`` translations as running text, in the order of the subset."""
+        words = undo_subwords(in_order(read_generate_output([self.path]), count), "subword_nmt", str(self.path))
+        check_tokenization(words, True, str(self.path))
+        moses = Moses(self.langs[1])
+        return [moses.text(line) for line in words]
