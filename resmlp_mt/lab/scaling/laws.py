@@ -59,7 +59,8 @@ class Law:
 
 def points_of(runs: Sequence[Run]) -> np.ndarray:
     """N, D and the lowest loss of each run: 3 x runs."""
-    return np.array([(run.parameters.non_embedding, run.tokens, run.best) for run in runs], float).T
+    points = [(run.parameters.non_embedding, run.tokens, run.best) for run in runs]
+    return np.array(points, float).reshape(-1, 3).T
 
 
 def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> Law:

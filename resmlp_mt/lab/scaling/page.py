@@ -182,9 +182,12 @@ def drawn(study: Study) -> bytes:
     baseline, *others = study.families
     markers = zip(drawing.colors_of(study.families).items(), itertools.cycle(MARKERS), strict=False)
     styles = {name: {"color": color, "marker": marker} for (name, color), marker in markers}
+    size = max(study.runs, key=lambda run: run.parameters.non_embedding).cell.size
+    most = max(run.cell.pairs for run in study.runs)
     for name, fit in study.families.items():
-        _draw_losses(axes[0], fit, 1, {**styles[name], "label": name})
-        _draw_losses(axes[1], fit, 0, styles[name])
+        largest = [run for run in fit.runs if run.cell.size == size]
+        _draw_losses(axes[0], largest, fit.law, 1, {**styles[name], "label": name})
+        _draw_losses(axes[1], [run for run in fit.runs if run.cell.pairs == most], fit.law, 0, styles[name])
     for name in others:
         _draw_differences(axes[2], paired(study.runs, name, baseline), styles[name])
     axes[2].axhline(0, color="0.3", linewidth=0.8)
@@ -200,17 +203,14 @@ def drawn(study: Study) -> bytes:
     return drawing.png(figure, dpi=100)
 
 
-def _draw_losses(axis: Any, fit: laws.FamilyFit, row: int, style: Mapping[str, Any]) -> None:
-    """Loss along N (row 0) or D (row 1), of the runs with the largest value of the other."""
-    if not fit.runs:
-        return
-    points = laws.points_of(fit.runs)
-    points = points[:, points[1 - row] == points[1 - row].max()]
+def _draw_losses(axis: Any, runs: Sequence[grid.Run], law: laws.Law | None, row: int, style: Mapping[str, Any]) -> None:
+    """Loss along N (row 0) or D (row 1), of runs that have the same value of the other."""
+    points = laws.points_of(runs)
     axis.plot(points[row], points[2], linestyle="none", markersize=5, **style)
-    if fit.law:
+    if law and runs:
         along = np.geomspace(points[row].min(), points[row].max(), 60)
         fixed = np.full_like(along, points[1 - row, 0])
-        axis.plot(along, fit.law.loss(*((along, fixed) if row == 0 else (fixed, along))), color=style["color"])
+        axis.plot(along, law.loss(*((along, fixed) if row == 0 else (fixed, along))), color=style["color"])
 
 
 def _draw_differences(axis: Any, pairs: Sequence[tuple[grid.Run, grid.Run]], style: Mapping[str, Any]) -> None:
