@@ -36,9 +36,9 @@ NOTES = (
     "over seeds. N: parameters of encoder and decoder without embeddings and output projection, mixing matrices as "
     "stored. D: target subwords of the sample. BLEU: of the validation set, translated with the weights of the lowest "
     "loss.",
-    "Trend: a regression of the difference of losses on log2 N and log2 D over all cells that both families have, "
-    f"Student's {laws.CONFIDENCE:.0%} intervals. The crossing is the D at which both are equal with the largest N, "
-    "beyond the measured range an extrapolation; it is told where the trend with D is told from zero.",
+    "Trend: a regression of the difference of losses on log2 N, log2 D and their product over all cells that both "
+    f"families have, Student's {laws.CONFIDENCE:.0%} intervals. The crossing is the D at which both are equal with the "
+    "largest N, beyond the measured range an extrapolation; it is told where the trend with D is told from zero there.",
     "Law: ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), Huber's loss on log L; "
     f"{laws.CONFIDENCE:.0%} intervals of a bootstrap over runs, made wider by sqrt(runs / (runs - 4)). Misfit and "
     "spread over seeds are standard deviations of log L; the errors are those of runs that a fit has not seen.",
@@ -89,9 +89,9 @@ class Study:
                 if family in others and (baseline, size, pairs) in values
             }
             tables[f"{name} minus that of {baseline}"] = self._by_cell(beside, f"{{:+{form}}}")
-        columns = ["", "cells", "mean", "for each doubling of N", "for each doubling of D", "crossing, D"]
+        columns = ["", "cells", "mean", "for each doubling of N", "of D", "of D with the largest N", "crossing, D"]
         tables["Trends of the difference"] = [columns] + [
-            [name, *map(str, (each.cells, each.mean, each.of_size, each.of_data, each.crossing or "none"))]
+            [name, *(str(value) if value is not None else "none" for value in vars(each).values())]
             for name, each in self.trends.items()
         ]
         tables["The law of each family"] = [["", *laws.NAMES, "misfit", "spread over seeds"]] + [

@@ -18,17 +18,18 @@ DRAWS = 4000  # of the coefficients, for the interval of the crossing
 
 @dataclass(frozen=True)
 class Trend:
-    """``L_one - L_other = mean + of_size log2 N + of_data log2 D``, N of the other, N and D over their geometric means;
-    the same for BLEU.
+    """``L_one - L_other = mean + a log2 N + b log2 D + c log2 N log2 D``, N of the other, N and D over their geometric
+    means; the same for BLEU. Where the cells do not tell c, it is 0.
 
-    The intervals are Student's; they hold what seeds do and what is no straight line.
+    The intervals are Student's; they hold what seeds do and what the regression does not.
     """
 
     cells: int
     mean: Estimate  # nats a token, or BLEU
-    of_size: Estimate  # for each doubling of N
-    of_data: Estimate  # for each doubling of D
-    crossing: Estimate | None  # D at which both are equal with the largest N; None where of_data may be zero
+    of_size: Estimate  # a, for each doubling of N
+    of_data: Estimate  # b, for each doubling of D
+    of_data_at_largest: Estimate  # b + c log2 N, for each doubling of D with the largest N
+    crossing: Estimate | None  # D at which both are equal with the largest N; None where that slope may be zero
 
 
 def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
@@ -50,18 +51,25 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1)
     d = np.log2([other.tokens for _, other in pairs])
     if len(pairs) < FEWEST_CELLS or len(set(n)) == 1 or len(set(d)) == 1:
         return None
-    center_n, center_d = n.mean(), d.mean()
-    x = np.stack([np.ones(len(n)), n - center_n, d - center_d], 1)
+    center_d, largest = d.mean(), n.max() - n.mean()
+    n, d = n - n.mean(), d - center_d
+    x = np.stack([np.ones(len(n)), n, d, n * d], 1)
+    if np.linalg.matrix_rank(x) < x.shape[1] or len(pairs) <= x.shape[1]:
+        x = x[:, :3]
+    terms = x.shape[1]
     found, _, _, _ = np.linalg.lstsq(x, difference, rcond=None)
-    freedom = len(pairs) - x.shape[1]
+    freedom = len(pairs) - terms
     variance = np.sum((difference - x @ found) ** 2) / freedom * np.linalg.inv(x.T @ x)
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(np.diag(variance))
-    mean, of_size, of_data = (Estimate(value, value - by, value + by) for value, by in zip(found, half, strict=True))
-    crossing = None
-    if of_data.low > 0 or of_data.high < 0:
+    # what is told of the coefficients, and the difference with the largest N at the mean of log D
+    sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, 0)])[:, :terms]
+    values = sums @ found
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(np.einsum("ij,jk,ik->i", sums, variance, sums))
+    told = [Estimate(value, value - by, value + by) for value, by in zip(values, half, strict=True)]
+    crossing, at_largest = None, told[3]
+    if at_largest.low > 0 or at_largest.high < 0:
         drawn = stats.multivariate_t.rvs(found, variance, freedom, size=DRAWS, random_state=seed)
-        c, a, b = np.transpose([found, *drawn])
+        slopes, levels = (sums[3:] @ np.stack([found, *drawn]).T).tolist()
         with np.errstate(over="ignore"):
-            at = np.exp2(center_d - (c + a * (n.max() - center_n)) / b)
+            at = np.exp2(center_d - np.divide(levels, slopes))
         crossing = Estimate(at[0], *interval(at[1:]))
-    return Trend(len(pairs), mean, of_size, of_data, crossing)
+    return Trend(len(pairs), told[0], told[1], told[2], at_largest, crossing)

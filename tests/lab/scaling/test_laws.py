@@ -51,13 +51,13 @@ def test_the_trend_is_that_of_a_regression_and_crosses_where_both_are_equal():
     random = np.random.default_rng(1)
 
     def loss(n, d):  # equal at D of 2^40 with the largest N
-        difference = -0.02 * np.log2(n / SIZES[-1]) + 0.01 * (np.log2(d) - 40)
-        return kaplan_loss(n, d) + difference + 1e-3 * random.normal()
+        of_size = (-0.02 + 0.001 * np.log2(d / AMOUNTS[2])) * np.log2(n / SIZES[-1])
+        return kaplan_loss(n, d) + of_size + 0.01 * (np.log2(d) - 40) + 1e-3 * random.normal()
 
     pairs = paired([*other, *made_runs("gated", loss, SIZES, AMOUNTS)], "gated", "transformer")
     found = trend(pairs)
     assert found.cells == 25 and found.of_size.low < -0.02 < found.of_size.high < 0
-    assert 0 < found.of_data.low < 0.01 < found.of_data.high
+    assert 0 < found.of_data_at_largest.low < 0.01 < found.of_data_at_largest.high
     assert found.crossing.low < 2**40 < found.crossing.high < 4 * found.crossing.low
     # N and D of a full grid are not correlated: each slope is that of a regression on it alone
     differences = [one.best - two.best for one, two in pairs]
@@ -71,6 +71,7 @@ def test_no_crossing_without_a_trend_and_no_trend_of_few_cells():
     found = trend(pairs)
     assert found.of_data.low < 0 < found.of_data.high and found.crossing is None
     assert trend(pairs[:4]) is None and trend(pairs[:5]) is None  # of one size
+    assert (found := trend([*pairs[:5], *pairs[5::5]])).of_data == found.of_data_at_largest  # no other slope is known
 
 
 def test_a_run_that_diverged_is_left_out_and_counted():
