@@ -196,6 +196,7 @@ def drawn(study: Study) -> bytes:
     axes[2].set(xlabel="D (a line a size, thick: large)", ylabel=f"loss minus that of {baseline}")
     for axis in axes.flat:
         axis.set_xscale("log")
+        axis.xaxis.set_minor_formatter("")  # labels of a short range would overlap
         axis.grid(alpha=0.3, which="major")
         axis.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=len(styles), frameon=False)
