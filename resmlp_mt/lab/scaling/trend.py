@@ -56,20 +56,19 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1)
     x = np.stack([np.ones(len(n)), n, d, n * d], 1)
     if np.linalg.matrix_rank(x) < x.shape[1] or len(pairs) <= x.shape[1]:
         x = x[:, :3]
-    terms = x.shape[1]
     found, _, _, _ = np.linalg.lstsq(x, difference, rcond=None)
-    freedom = len(pairs) - terms
+    freedom = len(pairs) - len(found)
     variance = np.sum((difference - x @ found) ** 2) / freedom * np.linalg.inv(x.T @ x)
     # what is told of the coefficients, and the difference with the largest N at the mean of log D
-    sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, 0)])[:, :terms]
+    sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, 0)])[:, : len(found)]
     values = sums @ found
     half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(np.einsum("ij,jk,ik->i", sums, variance, sums))
     told = [Estimate(value, value - by, value + by) for value, by in zip(values, half, strict=True)]
     crossing, at_largest = None, told[3]
     if at_largest.low > 0 or at_largest.high < 0:
         drawn = stats.multivariate_t.rvs(found, variance, freedom, size=DRAWS, random_state=seed)
-        slopes, levels = (sums[3:] @ np.stack([found, *drawn]).T).tolist()
+        slopes, levels = sums[3:] @ np.stack([found, *drawn]).T
         with np.errstate(over="ignore"):
-            at = np.exp2(center_d - np.divide(levels, slopes))
+            at = np.exp2(center_d - levels / slopes)
         crossing = Estimate(at[0], *interval(at[1:]))
     return Trend(len(pairs), told[0], told[1], told[2], at_largest, crossing)
