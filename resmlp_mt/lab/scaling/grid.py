@@ -69,7 +69,7 @@ class ScalingRecipe(queue.SharedSettings):
     """One study; ``reference`` is the text of the validation set's target side: for the loss a character."""
 
     families: dict[str, str] = MISSING  # name, options, in which {number} is a number of the size, as in ``options``
-    sizes: dict[str, Any] = MISSING  # name, numbers by name, or by name and amount of data or family
+    sizes: dict[str, Any] = MISSING  # name, numbers by name, or by name and amount of data, family or both
     pairs: list[int] = MISSING  # amounts of training data, from small to large
     updates: Any = MISSING  # of a training, a number or a mapping from amounts of data; {updates} in options
     validations: int = MISSING  # of a training, evenly spaced
@@ -81,12 +81,12 @@ class ScalingRecipe(queue.SharedSettings):
         """What options may name."""
 
         def chosen(name: str, value: Any) -> Any:
-            if not isinstance(value, Mapping):
-                return value
-            for key in cell.pairs, cell.family:
-                if key in value:
-                    return value[key]
-            raise LookupError(f"{name} has no value for {cell.pairs} and none for {cell.family}")
+            while isinstance(value, Mapping):
+                known = [key for key in (cell.pairs, cell.family) if key in value]
+                if not known:
+                    raise LookupError(f"{name} has no value for {cell.pairs} and none for {cell.family}")
+                value = value[known[0]]
+            return value
 
         named = {**self.sizes[cell.size], "updates": self.updates}
         return {name: chosen(name, value) for name, value in named.items()}

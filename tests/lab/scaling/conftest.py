@@ -11,7 +11,7 @@ languages: en-de
 reference: valid.de
 batches: --max-tokens 64 --required-batch-size-multiple 1
 sizes:
-  s: {width: 8, layers: 1, dropout: {transformer: 0.4, heads: 0.1, none: 0}}
+  s: {width: 8, layers: 1, dropout: {transformer: 0.4, heads: {5: 0.2, 10: 0.1, 20: 0.1, 50: 0}, none: 0}}
   m: {width: 16, layers: 1, dropout: 0.1}
   l: {width: 16, layers: 2, dropout: {5: 0.3, 10: 0.2, 20: 0.1, 50: 0}}
 pairs: [5, 10, 20]

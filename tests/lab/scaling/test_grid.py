@@ -29,19 +29,19 @@ def test_parameters_are_told_apart_as_they_are_counted_by_hand(plans):
     assert of["transformer"].encoder == ATTENTION + MLP + 2 * NORM
     assert of["transformer"].decoder == 2 * ATTENTION + MLP + 3 * NORM
     assert of["transformer"].mixing == of["none"].mixing == 0
-    positions = 16
-    encoder, decoder = (2 * (positions**2 + positions + terms) for terms in (2 * positions - 1, positions))
+    encoder, decoder = (2 * (D**2 + D + terms) for terms in (2 * D - 1, D))  # A, b and the relative term, two heads
     assert of["heads"].mixing == encoder + decoder
     assert of["heads"].encoder - of["none"].encoder - encoder == 2 * NORM  # the branch's two Aff
     assert len({each.embedding for each in of.values()}) == 1
 
 
-def test_a_number_may_depend_on_the_amount_of_data(write_study, plans):
+def test_a_number_may_depend_on_the_amount_of_data_and_on_the_family(write_study, plans):
     recipe = read_scaling_recipe(write_study())
-    for cell, dropout, updates in (Cell("heads", "l", 5, 1), "0.3", "20"), (Cell("heads", "s", 20, 1), "0.1", "40"):
-        options = dict(pairwise(recipe.training_options(cell)))
+    dropout = {Cell("heads", "l", 5, 1): "0.3", Cell("heads", "s", 5, 1): "0.2", Cell("heads", "s", 20, 1): "0.1"}
+    for cell in dropout:
+        options, updates = dict(pairwise(recipe.training_options(cell))), {5: "20", 20: "40"}[cell.pairs]
         found = [options[name] for name in ("--dropout", "--max-update", "--total-num-update")]
-        assert found == [dropout, updates, updates]
+        assert found == [dropout[cell], updates, updates]
         assert options["--validate-interval-updates"] == str(int(updates) // 4) and plans[cell].updates == int(updates)
 
 
