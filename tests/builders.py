@@ -99,7 +99,7 @@ def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separ
         source_dictionary = dictionary(words)
         target_dictionary = dictionary(words + 3) if separate else source_dictionary
 
-    model = ResMLPTransformerModel.build_model(args, Task).double()
+    model = ResMLPTransformerModel.build_model(args, Task).double().to(torch.get_default_device())
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.add_(scatter * torch.randn_like(parameter))
@@ -115,7 +115,7 @@ def sentence(generator, length, words=40):
 
 
 def pairs(*lengths, seed=0):
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
     return tuple([sentence(generator, length) for length in side] for side in zip(*lengths, strict=True))
 
 
@@ -158,8 +158,7 @@ def decode_in_steps(model, sources, targets, left_pad, drop_at):
         assert scores.size(1) == 1
         for key, row in zip(keys, scores[:, 0], strict=True):
             out.setdefault(key, []).append(row)
-        order = list(range(len(keys)))
-        order = [k + 1 if k % 2 == 0 else k - 1 for k in order]
+        order = [k + 1 if k % 2 == 0 else k - 1 for k in range(len(keys))]
         if step + 1 == drop_at:
             order = order[2:]
             memory = model.encoder.reorder_encoder_out(memory, torch.tensor(order))

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # a shell's jobs in the background ignore it, and their children
 signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(1)  # so that trainings of different tests end with the same weights
+torch.set_default_device(os.environ.get("RESMLP_TEST_DEVICE"))  # "cuda": the promises on a GPU (CONTRIBUTING)
 os.environ["OMP_NUM_THREADS"] = "1"  # and those of the commands that they start
 os.fsync = os.fstat  # a process may be killed in a test, but the power stays on: nothing has to wait for the disk
 hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure

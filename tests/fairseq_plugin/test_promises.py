@@ -60,7 +60,7 @@ def gradients(parameters, rows, weights):
 
 
 def random_like(rows):
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
     return [torch.randn(row.shape, generator=generator, dtype=row.dtype) for row in rows]
 
 

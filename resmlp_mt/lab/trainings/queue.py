@@ -25,6 +25,7 @@ from threading import Event
 from typing import IO, Any, TypeVar
 
 import psutil
+import torch
 import yaml  # type: ignore[import-untyped]
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -367,7 +368,8 @@ def train_all(
             print(f"to run: {len(waiting)} trainings, {jobs} at a time{how_long}", flush=True)
 
     signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
-    about = {"rows at a time": str(jobs), **describe(threads=1, packages=())}
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # as fairseq-train chooses
+    about = {"rows at a time": str(jobs), **describe(device, threads=1, packages=())}
     waiting = [each for each in trainings if each.name in retrain or not each.is_trained]
     tell_time()
     failed, stop = [], Event()
