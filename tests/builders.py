@@ -99,13 +99,13 @@ def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separ
         source_dictionary = dictionary(words)
         target_dictionary = dictionary(words + 3) if separate else source_dictionary
 
-    model = ResMLPTransformerModel.build_model(args, Task).double().to(torch.get_default_device())
-    with torch.no_grad():
+    with torch.no_grad(), torch.device("cpu"):  # the same numbers on every device
+        model = ResMLPTransformerModel.build_model(args, Task).double()
         for name, parameter in model.named_parameters():
             parameter.add_(scatter * torch.randn_like(parameter))
             if "embed_tokens" in name:
                 parameter[PAD] = 0
-    return model
+    return model.to(torch.get_default_device())
 
 
 def sentence(generator, length, words=40):

@@ -119,6 +119,11 @@ def _quiet_process() -> None:
     logging.disable(logging.WARNING)  # other packages' too, which fairseq lets tell all
 
 
+def start_of(device: str) -> str:
+    """How a process starts that imports fairseq: a fork of one that has looked for a GPU cannot use it."""
+    return "spawn" if device == "cuda" else "forkserver"
+
+
 def new_processes(count: int, start: str = "forkserver") -> ProcessPoolExecutor:
     """Processes that have used no thread and no GPU: by ``forkserver`` with fairseq imported, by ``spawn`` bare."""
     context = multiprocessing.get_context(start)
@@ -132,7 +137,7 @@ def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: st
 
     Both can be pickled. On CUDA it is what PyTorch's allocator hands out at most.
     """
-    with new_processes(1) as process:
+    with new_processes(1, start_of(device)) as process:
         return process.submit(_peak, work, rehearsal, device).result()
 
 

@@ -20,7 +20,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import matmul
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks.engines import EngineProcess, operations, peak
+from resmlp_mt.lab.benchmarks.engines import EngineProcess, operations, peak, start_of
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Workload, compare, timed
 from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
 from resmlp_mt.lab.models import build_model
@@ -45,6 +45,8 @@ class Training:
     def step(self, batch: dict[str, Any], _: int = 0) -> None:
         with matmul(self._library):
             self.trainer.train_step([batch])
+        if self.trainer.cuda:
+            torch.cuda.synchronize()
 
     def flops_per_token(self, shape: Shape, tokens: int) -> float | None:
         """FLOPs a real target token of a step; padding costs what tokens do."""
@@ -150,10 +152,11 @@ def generate(comparison: Comparison) -> Iterator[Measurement]:
     sources = {each.name: Source(each, comparison.size, comparison.conditions) for each in comparison.systems}
     dictionary = made_up_dictionary(comparison.size.vocabulary)
     engines: dict[str, EngineProcess] = {}
+    start = start_of(comparison.conditions.device)
 
     with ExitStack() as stack:
         for name, source in sources.items():
-            engines[name] = stack.enter_context(closing(EngineProcess(partial(FairseqEngine, source), "forkserver")))
+            engines[name] = stack.enter_context(closing(EngineProcess(partial(FairseqEngine, source), start)))
         for shape in comparison.shapes:
             piece, device = random_piece(shape, comparison.padding, dictionary), comparison.conditions.device
             pieces = math.ceil(comparison.sentences / shape.sentences)
