@@ -11,6 +11,7 @@ import re
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import IO, Any
 
 import numpy as np
@@ -75,6 +76,8 @@ _NAMES = {
 
 _LEGACY_PICKLES = 5  # in a file of PyTorch before 1.6, one behind the other
 
+_LOADING = Lock()  # PyTorch's list of allowed types is one for all threads
+
 _PARTS: dict[str, type] = {
     "args": Namespace,
     "cfg": dict,
@@ -99,7 +102,7 @@ def load_parts(path: PathLike) -> dict[str, Any]:
         with open(path, "rb") as stream:
             _check_names_in_file(stream)
             stream.seek(0)
-            with torch.serialization.safe_globals([*_ALLOWED]):
+            with _LOADING, torch.serialization.safe_globals([*_ALLOWED]):
                 checkpoint = torch.load(stream, map_location="cpu", weights_only=True)
         _check_frame(checkpoint)
         return {**checkpoint, **{part: as_data(checkpoint[part]) for part in ("args", "cfg") if part in checkpoint}}

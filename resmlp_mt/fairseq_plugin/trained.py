@@ -37,6 +37,9 @@ PLAIN = {
 }
 """Options of a model that is looked at or exported, whatever it was trained with."""
 
+NEVER_SET = ".conv.conv_bias"
+"""A parameter of fairseq's DynamicConv that it neither sets nor uses: whatever was in memory, NaN too."""
+
 
 def last_checkpoints(directory: PathLike, count: int, kind: str, upper_bound: int | None = None) -> list[Path]:
     """The last ``count`` checkpoints of a kind in PATTERNS, up to an epoch or update, oldest first."""
@@ -90,7 +93,7 @@ def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
         if other is not None:
             raise UserError(f"{path}: {other} is not as in {paths[0]}: average checkpoints of one model")
         for name, tensor in model.items():
-            if not torch.isfinite(tensor).all():
+            if not (name.endswith(NEVER_SET) or torch.isfinite(tensor).all()):
                 raise UserError(f"{path}: {name} is not finite: the training diverged; leave the file out")
             if tensor.is_floating_point():
                 sums[name] = sums[name].add_(tensor) if name in sums else tensor.to(torch.float64, copy=True)

@@ -37,8 +37,7 @@ def test_the_average_is_numpys_mean_in_float64(tmp_path, data, count, kind):
     paths = [save(tmp_path / f"{i}.pt", {"w": torch.from_numpy(np.array(w))}) for i, w in enumerate(drawn)]
     result = average_checkpoints(paths)["model"]["w"]
     mean = torch.from_numpy(np.array(np.mean(np.stack(drawn).astype(np.float64), axis=0)))
-    assert torch.equal(result, mean.to(result.dtype))
-    assert result.numpy().dtype == kind
+    assert torch.equal(result, mean.to(result.dtype)) and result.numpy().dtype == kind
 
 
 def test_all_that_is_no_weight_is_the_last_one_s_and_tied_embeddings_stay_tied(tmp_path):
@@ -51,15 +50,15 @@ def test_all_that_is_no_weight_is_the_last_one_s_and_tied_embeddings_stay_tied(t
         paths.append(save(tmp_path / f"{i}.pt", model, extra_state=extra, optimizer_history=history))
     result = average_checkpoints(paths)
     model = result["model"]
-    assert model["steps"].item() == 4
-    assert result["optimizer_history"][-1]["num_updates"] == 4
+    assert model["steps"].item() == result["optimizer_history"][-1]["num_updates"] == 4
     assert result["extra_state"] == {"train_iterator": {"epoch": 4}}
     assert model["encoder"].data_ptr() == model["decoder"].data_ptr()
     assert torch.equal(model["transposed"], model["encoder"].t())
 
 
 def test_the_same_inputs_give_the_same_bytes(tmp_path, average):
-    files = [save(tmp_path / f"checkpoint{epoch}.pt", {"w": torch.randn(7, 7)}) for epoch in (1, 2)]
+    unset = {"layers.0.conv.conv_bias": NAN}  # fairseq's DynamicConv neither sets nor uses it
+    files = [save(tmp_path / f"checkpoint{epoch}.pt", {"w": torch.randn(7, 7), **unset}) for epoch in (1, 2)]
     for name in "a.pt", "b.pt", "b.pt":  # a second time over its own
         average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / name)
     average("--inputs", *files, "--output", tmp_path / "c.pt")
