@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary
-from fairseq.tasks.translation import TranslationTask
-from fairseq.trainer import Trainer
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import matmul
 from resmlp_mt.data.binarized import made_up_dictionary
+from resmlp_mt.fairseq_plugin.task import Task
+from resmlp_mt.fairseq_plugin.trainer import Trainer
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, operations, peak, start_of
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Workload, compare, timed
@@ -32,13 +32,13 @@ Piece = tuple[list[list[str]], int]
 
 
 class Training:
-    """A system in training by fairseq's Trainer: forward and backward pass, Adam's step."""
+    """A system in training as fairseq-train trains it: forward and backward pass, Adam's step."""
 
     def __init__(self, system: System, comparison: Comparison):
         comparison.conditions.apply()
         self.config = system.config(comparison.size, comparison.conditions)
         self.dictionary = made_up_dictionary(comparison.size.vocabulary)
-        task = TranslationTask(self.config.task, self.dictionary, self.dictionary)
+        task = Task(self.config.task, self.dictionary, self.dictionary)
         model, criterion = build_model(self.config, task), task.build_criterion(self.config.criterion)
         self.trainer, self._library = Trainer(self.config, task, model, criterion), system.library
 

@@ -49,6 +49,16 @@ def test_batches_do_not_change_order_or_translations():
     assert engine.translate(sentences[2:] + sentences[:2]) == alone[2:] + alone[:2]
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("transformer", torch.float32), ("transformer:amp", torch.bfloat16)])
+def test_amp_multiplies_in_bfloat16(name, dtype):
+    training, found = Training(System(name), Comparison((System(name),), baseline=name, size=SIZE)), []
+    training.trainer.get_model().encoder.layers[0].fc1.register_forward_hook(
+        lambda *given: found.append(given[2].dtype)
+    )
+    training.step(Shape(4, 2).random_batch(0.0, training.dictionary))
+    assert found == [dtype]
+
+
 def test_a_checkpoint_is_a_system(tmp_path):
     checkpoint = tmp_path / "trained.pt"
     trainer = Training(System("transformer"), Comparison((System("transformer"),), size=SIZE)).trainer
