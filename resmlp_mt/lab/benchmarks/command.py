@@ -132,7 +132,7 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> None:
     quiet()
-    run = report.Run(shlex.join(["resmlp-mt", "benchmark", *sys.argv[1:]]), machine.now(), [])
+    run = report.Run(shlex.join(["resmlp-mt", "benchmark", *sys.argv[1:]]), machine.now(), machine.commit(), [])
     chosen = comparisons(args)
     check(chosen, args)
     for comparison in chosen:

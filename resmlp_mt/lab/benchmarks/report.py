@@ -41,6 +41,7 @@ class Section:
 class Run:
     command: str
     date: str
+    commit: str
     sections: list[Section]
 
 
