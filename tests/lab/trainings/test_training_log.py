@@ -48,9 +48,8 @@ def test_what_was_done_twice_counts_once_as_it_was_the_last_time(log):
 )
 def test_a_line_that_a_kill_has_cut_is_none(log, cut):
     lines = [f"{HEAD} {kind} | {cut}" for kind in ("train", "valid", "train_inner")]
-    path = log(PARAMETERS, inner(10, 100), *epoch(1, 9.5, 20), *lines, inner(30, 300), *epoch(2, 7.5, 40))
-    assert read_log(path).check_updates(20) == 2
-    assert read_log(path).figures(2).words_per_second == 200
+    found = read_log(log(PARAMETERS, inner(10, 100), *epoch(1, 9.5, 20), *lines, inner(30, 300), *epoch(2, 7.5, 40)))
+    assert found.check_updates(20) == 2 and found.figures(2).words_per_second == 200
 
 
 def test_an_unfinished_log_and_other_batches_are_refused(log):
@@ -58,6 +57,8 @@ def test_an_unfinished_log_and_other_batches_are_refused(log):
         read_log(log(PARAMETERS, inner(10, 100), *epoch(2, 9.5, 20))).figures(3)
     with pytest.raises(UserError, match="41 updates after epoch 2, not 40"):
         read_log(log(*epoch(1, 9.5, 20), *epoch(2, 9.5, 41))).check_updates(20)
+    in_fp16 = [line.replace('"train_wps"', '"train_loss_scale": "4", "train_wps"') for line in epoch(2, 9.5, 37)]
+    assert read_log(log(*in_fp16)).check_updates(20) == 2  # three updates were too large for it
 
 
 SIMPLE = [
