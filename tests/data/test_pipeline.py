@@ -163,8 +163,7 @@ def test_just_what_changed_is_done_again(corpus, prepared, tmp_path, capsys, wit
     times = {path: path.stat().st_mtime_ns for path in (out / "data-bin").iterdir()}
     with pytest.raises(UserError, match="as far as") if "binarize" in redone else contextlib.nullcontext():
         prepare(dataclasses.replace(corpus, **of_corpus), dataclasses.replace(RECIPE, **of_recipe), out)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if ":" not in line] == redone
+    assert [line for line in capsys.readouterr().out.splitlines() if ":" not in line] == redone
     assert {path: path.stat().st_mtime_ns for path in times} == times
     assert "binarize" in redone or contents(out) == contents(prepared)
 

@@ -51,8 +51,7 @@ def trained(tmp_path_factory):
 def test_it_is_trained_and_generated_with(trained, capsys):
     checkpoint = load_checkpoint(trained / "checkpoint_last.pt")
     assert checkpoint["optimizer_history"][-1]["num_updates"] == 3
-    mixing = model_of("", checkpoint).decoder.layers[1].mixing.mixing
-    assert type(mixing).__name__ == "WindowMixing"
+    assert type(model_of("", checkpoint).decoder.layers[1].mixing.mixing).__name__ == "WindowMixing"
     capsys.readouterr()
     run(
         fairseq_cli.generate, trained / "bin", "--path", trained / "checkpoint_last.pt", "--user-dir", EXAMPLE,
@@ -71,8 +70,7 @@ def test_it_is_drawn_and_pruned(trained, tmp_path, monkeypatch, capsys):
         means = dict(zip(profile["offsets"], profile["mean"], strict=True))
         assert all((mean != 0) == (abs(offset) <= 3) for offset, mean in means.items())
     pruned = load_checkpoint(tmp_path / "pruned-0.9.pt")
-    a = model_of("", pruned).encoder.layers[0].mixing.mixing.rows(0, 8)
-    assert a.count_nonzero() == 7  # of 64
+    assert model_of("", pruned).encoder.layers[0].mixing.mixing.rows(0, 8).count_nonzero() == 7  # of 64
 
 
 def test_it_keeps_the_promises():

@@ -92,8 +92,7 @@ def test_nothing_in_a_file_changes_the_types_of_numpy(tmp_path):
     # numpy would take these flags for an array of objects and then read pointers from the file
     dtype = Call(np.dtype, "i8", False, True)
     dtype.call = (*dtype.call, (3, "|", None, None, None, -1, -1, 63))
-    loaded = load_checkpoint(save(tmp_path / "a.pt", extra_state={"x": dtype}))
-    assert loaded["extra_state"]["x"] is np.dtype(np.int64)
+    assert load_checkpoint(save(tmp_path / "a.pt", extra_state={"x": dtype}))["extra_state"]["x"] is np.dtype(np.int64)
     assert (np.dtype("i8").flags, np.dtype("i8").byteorder, np.arange(2).dtype.hasobject) == (0, "=", False)
 
 
@@ -128,6 +127,16 @@ def test_archives_that_are_larger_than_their_file_are_refused(tmp_path):
     rewrite(path, lambda data: data, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 100_000  # and 4 MB once it is there
     assert "claim to be larger than the file" in refused(path)
+
+
+def test_names_of_parts_are_no_paths(tmp_path, monkeypatch):
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    with zipfile.ZipFile(save("a.pt"), "a") as archive:
+        archive.writestr("../../escaped", b"x")
+        archive.writestr("/tmp/../escaped.pkl", b"cos\nsystem\n.")
+    assert "it holds os.system" in refused("a.pt")
+    assert os.listdir("..") == ["inner"]
 
 
 @pytest.mark.parametrize("kept", [0, 10, 400, -30])

@@ -8,8 +8,7 @@ from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, 
 
 
 def test_subwords_are_undone():
-    cut = [subwords(line) for line in REFERENCE]
-    assert undo_subwords(cut, "subword_nmt", "x") == REFERENCE
+    assert undo_subwords([subwords(line) for line in REFERENCE], "subword_nmt", "x") == REFERENCE
     assert undo_subwords(REFERENCE, "subword_nmt", "x") == REFERENCE
     lines = ["ab@@", "▁ ist ein Zeichen", "Ja@@ wohl ."]  # stopped inside a word; a mark of the other kind in text
     assert undo_subwords(lines, "subword_nmt", "x") == ["ab", "▁ ist ein Zeichen", "Jawohl ."]

@@ -137,8 +137,7 @@ def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, 
     before = (tmp_path / "out" / "table.valid.json").read_bytes()
     commands.clear()
 
-    last = recipe("subset: test", "last")
-    assert "Scores: test, test.en." in ablate(last, "--rows", "relu")
+    assert "Scores: test, test.en." in ablate(recipe("subset: test", "last"), "--rows", "relu")
     assert commands == [("test", "relu", 1)]  # the training is the same
     assert (tmp_path / "out" / "table.valid.json").read_bytes() == before
 

@@ -39,7 +39,6 @@ def test_turns_alternate_within_a_piece_and_turn_round_every_round(monkeypatch):
 @given(st.lists(st.tuples(POSITIVE, POSITIVE, POSITIVE, POSITIVE), min_size=2, max_size=9))
 def test_ratios_are_of_the_same_round(rounds):
     ours, theirs = [[a, b] for a, b, _, _ in rounds], [[c, d] for _, _, c, d in rounds]
-    ratios = [(c + d) / (a + b) for a, b, c, d in rounds]
-    assert measuring.speed_ratio(ours, theirs) == Spread.of(ratios)
+    assert measuring.speed_ratio(ours, theirs) == Spread.of([(c + d) / (a + b) for a, b, c, d in rounds])
     assert measuring.speed_ratio(ours, ours) == Spread(1, 1, 1)
     assert measuring.per_second(10, ours) == Spread.of([10 / (a + b) for a, b, _, _ in rounds])

@@ -52,9 +52,8 @@ def test_batches_do_not_change_order_or_translations():
 @pytest.mark.parametrize(("name", "dtype"), [("transformer", torch.float32), ("transformer:amp", torch.bfloat16)])
 def test_amp_multiplies_in_bfloat16(name, dtype):
     training, found = Training(System(name), Comparison((System(name),), baseline=name, size=SIZE)), []
-    training.trainer.get_model().encoder.layers[0].fc1.register_forward_hook(
-        lambda *given: found.append(given[2].dtype)
-    )
+    fc1 = training.trainer.get_model().encoder.layers[0].fc1
+    fc1.register_forward_hook(lambda *given: found.append(given[2].dtype))
     training.step(Shape(4, 2).random_batch(0.0, training.dictionary))
     assert found == [dtype]
 
@@ -65,8 +64,7 @@ def test_a_checkpoint_is_a_system(tmp_path):
     trainer.consolidate_optimizer()
     trainer.save_checkpoint(str(checkpoint), {"train_iterator": {"epoch": 1}})
     same = FairseqEngine(source(str(checkpoint)))
-    sentences = random_of(same, Shape(6, 3))
-    assert lengths(same.translate(sentences, 6)) == [6] * 3
+    assert lengths(same.translate(random_of(same, Shape(6, 3)), 6)) == [6] * 3
     assert same.formula.kept(1) == 2 * 4 * 16**2  # keys and values of two layers of width 16
 
 
