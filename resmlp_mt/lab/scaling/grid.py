@@ -7,7 +7,7 @@ import math
 import shlex
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from threading import Event
@@ -74,7 +74,7 @@ class ScalingRecipe(queue.SharedSettings):
     updates: Any = MISSING  # of a training, a number or a mapping from amounts of data; {updates} in options
     validations: int = MISSING  # of a training, evenly spaced
     sample_seed: int = 1  # of the permutation of which samples are the beginning
-    repeated: Any = None  # a ``Repeated``, if any
+    repeated: list[Any] = field(default_factory=list)  # of ``Repeated``
     search: str = ""  # options of fairseq-generate, by which the validation set is translated; "": it is not
 
     def numbers(self, cell: Cell) -> dict[str, Any]:
@@ -118,10 +118,9 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
     queue.check_own(path, "options", recipe.options)
     for family, options in recipe.families.items():
         queue.check_own(path, f"families: {family}", options)
-    if recipe.repeated is not None:
-        recipe.repeated = queue.checked(path, Repeated, recipe.repeated, "repeated: ")
-        for pairs in set(recipe.repeated.pairs) - set(recipe.pairs):
-            raise UserError(f"{path}: repeated: {pairs} pairs are not in pairs: {recipe.pairs}")
+    recipe.repeated = [queue.checked(path, Repeated, each, "repeated: ") for each in recipe.repeated]
+    for pairs in {pairs for each in recipe.repeated for pairs in each.pairs} - set(recipe.pairs):
+        raise UserError(f"{path}: repeated: {pairs} pairs are not in pairs: {recipe.pairs}")
     for cell in cells_of(recipe):
         with queue.reading(path, f"{cell.name}: "):
             recipe.training_options(cell)
@@ -185,8 +184,7 @@ class Plan:
 def cells_of(recipe: ScalingRecipe) -> list[Cell]:
     """All cells, by family, size and amount of data; those with other seeds last."""
     cells = [Cell(*names) for names in product(recipe.families, recipe.sizes, recipe.pairs, [recipe.seed])]
-    again = recipe.repeated
-    if again:
+    for again in recipe.repeated:
         cells += [Cell(*names) for names in product(again.families, again.sizes, again.pairs, again.seeds)]
     return list(dict.fromkeys(cells))
 

@@ -18,7 +18,7 @@ pairs: [5, 10, 20]
 updates: {5: 20, 10: 40, 20: 40}
 validations: 4
 search: --beam 4
-repeated: {families: [transformer, none], sizes: [m], pairs: [10], seeds: [2]}
+repeated: [{families: [transformer, none], sizes: [m], pairs: [10], seeds: [2]}]
 options: >-
   --share-all-embeddings --criterion cross_entropy --optimizer adam --dropout {dropout}
   --lr 0.01 --lr-scheduler polynomial_decay --total-num-update {updates}

@@ -18,10 +18,10 @@ def plans(write_study, work):
 
 
 def test_every_cell_is_there_once_and_the_repeated_ones_once_a_seed(write_study, plans):
-    cells = cells_of(read_scaling_recipe(write_study()))
-    assert len(cells) == len(set(cells)) == 3 * 3 * 3 + 2
+    more = ("}]", "}, {families: [heads], sizes: [s], pairs: [5], seeds: [3]}]")
+    *cells, last = cells_of(read_scaling_recipe(write_study(more)))
     assert [cell for cell in cells if cell.seed == 2] == [Cell("transformer", "m", 10, 2), Cell("none", "m", 10, 2)]
-    assert set(plans) == set(cells)
+    assert last == Cell("heads", "s", 5, 3) and set(plans) == set(cells) and len(cells) == len(set(cells)) == 3 * 9 + 2
 
 
 def test_parameters_are_told_apart_as_they_are_counted_by_hand(plans):
