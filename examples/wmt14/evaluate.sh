@@ -8,7 +8,7 @@
 # WORK      as for train.sh (default: work/wmt14_en_de or work/wmt14_en_fr); all results go to WORK/SYSTEM
 # SUBSET    test, which is newstest2014 (default), or valid
 #
-# AVERAGE=...   how many checkpoints to average (default: 10 for ResMLP, 5 for the Transformer)
+# AVERAGE=...   how many checkpoints to average (default: 10 for ResMLP, 5 for the Transformer and the gated)
 # LENPEN=...    the length penalty (default: 0.6); another than the default goes to files of its own
 set -euo pipefail
 pair=${1-}
@@ -33,8 +33,8 @@ fi
 check_work
 run=$work/$system average=
 case $system in
-  resmlp6 | resmlp12 | gated6 | gated12) average=${AVERAGE:-10} ;;
-  transformer) average=${AVERAGE:-5} ;;
+  resmlp6 | resmlp12) average=${AVERAGE:-10} ;;
+  transformer | gated6 | gated12) average=${AVERAGE:-5} ;;
   convs2s) checkpoint=$run/checkpoint_best.pt ;;
   lstm) checkpoint=$run/checkpoint_last.pt ;;
   *) die "no system $system: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm" ;;

@@ -31,28 +31,34 @@ esac
 work=${at}work/wmt14_$pair
 source "${at}examples/train_arguments.sh"
 
+declare -A arch=(
+  [resmlp6]=resmlp_transformer_wmt_$pair [resmlp12]=resmlp_transformer_12_wmt_$pair
+  [gated6]=resmlp_transformer_gated_wmt_$pair [gated12]=resmlp_transformer_gated_12_wmt_$pair
+  [transformer]=transformer_wmt_en_de [convs2s]=fconv_wmt_$pair [lstm]=lstm_luong_wmt_en_de
+)
 batch=28672 at_once=3584 unit=--max-tokens adagrad= # 8 GPUs with 3,584 tokens each
 case $system in
-  resmlp6 | resmlp12 | gated6 | gated12)
+  resmlp*)
     adagrad=1
-    declare -A arch=([resmlp6]=wmt [resmlp12]=12_wmt [gated6]=gated_wmt [gated12]=gated_12_wmt)
     own=(
-      --arch "resmlp_transformer_${arch[$system]}_$pair" --share-all-embeddings --dropout "$resmlp_dropout" --layerscale-init 0.2
+      --share-all-embeddings --dropout "$resmlp_dropout" --layerscale-init 0.2
       --optimizer adagrad --lr 0.2 --lr-scheduler fixed --warmup-updates 32000 --clip-norm 0.0
       --criterion label_smoothed_cross_entropy --label-smoothing 0.1
       --max-update 300000 --save-interval-updates 5000 --keep-interval-updates 10
     ) ;;
-  transformer) own=(
-    --arch transformer_wmt_en_de --share-all-embeddings --dropout 0.1
-    --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --clip-norm 0.0
-    --lr 7e-4 --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-7
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1
-    --max-update 100000 --save-interval-updates 1250 --keep-interval-updates 5
-  ) ;;
+  transformer | gated*)
+    own=(--lr 7e-4 --clip-norm 0.0 --dropout 0.1)
+    [ "$system" = transformer ] || own=(--lr 3.5e-4 --clip-norm 1.0 --dropout "$resmlp_dropout" --attention-dropout 0.1)
+    own+=(
+      --share-all-embeddings --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
+      --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-7
+      --criterion label_smoothed_cross_entropy --label-smoothing 0.1
+      --max-update 100000 --save-interval-updates 1250 --keep-interval-updates 5
+    ) ;;
   convs2s)
     batch=$convs2s_batch at_once=$((convs2s_batch / 8))
     own=(
-      --arch "fconv_wmt_$pair" --dropout "$convs2s_dropout"
+      --dropout "$convs2s_dropout"
       --optimizer nag --momentum 0.99 --clip-norm 0.1
       --lr 0.5 --lr-scheduler fixed --force-anneal 50 --lr-shrink 0.1 # epoch 53 would be below 1e-4, where it ends
       --criterion label_smoothed_cross_entropy --label-smoothing 0.1
@@ -61,7 +67,7 @@ case $system in
   lstm)
     batch=128 at_once=128 unit=--batch-size
     own=(
-      --arch lstm_luong_wmt_en_de --dropout 0.2 --encoder-dropout-out 0.2 --decoder-dropout-out 0.2
+      --dropout 0.2 --encoder-dropout-out 0.2 --decoder-dropout-out 0.2
       --optimizer sgd --clip-norm 5
       --lr 1.0 --lr-scheduler fixed --force-anneal 9 --lr-shrink 0.5
       --criterion cross_entropy --sentence-avg
@@ -69,7 +75,7 @@ case $system in
     ) ;;
 esac
 options=(
-  --user-dir "${at}resmlp_mt" --source-lang en --target-lang "${pair#en_}" "${own[@]}"
+  --user-dir "${at}resmlp_mt" --source-lang en --target-lang "${pair#en_}" --arch "${arch[$system]}" "${own[@]}"
   --no-epoch-checkpoints --update-epoch-batch-itr True # batches anew for every epoch, also the one that a run goes on in
   --seed 1 --log-format simple --log-interval 100
 )
