@@ -47,8 +47,10 @@ case $system in
       --max-update 300000 --save-interval-updates 5000 --keep-interval-updates 10
     ) ;;
   transformer | gated*)
-    own=(--lr 7e-4 --clip-norm 0.0 --dropout 0.1)
-    [ "$system" = transformer ] || own=(--lr 3.5e-4 --clip-norm 1.0 --dropout "$resmlp_dropout" --attention-dropout 0.1)
+    case $system in
+      transformer) own=(--lr 7e-4 --clip-norm 0.0 --dropout 0.1) ;;
+      gated*) own=(--lr 3.5e-4 --clip-norm 1.0 --dropout "$resmlp_dropout" --attention-dropout 0.1) ;;
+    esac
     own+=(
       --share-all-embeddings --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9
       --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-7

@@ -54,13 +54,13 @@ def settings(words):
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_resmlp_is_trained_as_in_the_paper_and_with_a_gate_at_half_the_transformer_s_rate(dry_run, pair):
-    paper = {"optimizer": "adagrad", "label-smoothing": "0.1", "lr": "0.2", "warmup-updates": "32000"}
-    gated = {"optimizer": "adam", "label-smoothing": "0.1", "lr": "3.5e-4", "warmup-updates": "4000"}
+    paper = {"optimizer": "adagrad", "lr": "0.2", "warmup-updates": "32000", "layerscale-init": "0.2"}
+    gated = {"optimizer": "adam", "lr": "3.5e-4", "warmup-updates": "4000"}
+    both = {"dropout": {"en_de": "0.15", "en_fr": "0.1"}[pair], "label-smoothing": "0.1"}
     kinds = {"resmlp6": "wmt", "resmlp12": "12_wmt", "gated6": "gated_wmt", "gated12": "gated_12_wmt"}
     for system, kind in kinds.items():
-        found, dropout = settings(dry_run(pair, system)), {"en_de": "0.15", "en_fr": "0.1"}[pair]
-        assert found.items() >= (gated if "gated" in kind else {**paper, "layerscale-init": "0.2"}).items()
-        assert (found["arch"], found["dropout"]) == (f"resmlp_transformer_{kind}_{pair}", dropout)
+        expected = {"arch": f"resmlp_transformer_{kind}_{pair}", **both, **(gated if "gated" in kind else paper)}
+        assert settings(dry_run(pair, system)).items() >= expected.items()
 
 
 @pytest.mark.parametrize("pair", PAIRS)
