@@ -7,11 +7,12 @@ from fairseq.tasks import TASK_REGISTRY
 
 from resmlp_mt.fairseq_plugin import command_line, loading_and_saving, raw_text, uncaught
 from resmlp_mt.fairseq_plugin.checkpoints import EVALUATED, evaluate
+from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
 from resmlp_mt.fairseq_plugin.trainer import Trainer, check_save_dir
 
-__all__ = ["ResMLPTransformerModel"]
+__all__ = ["DynamicConvModel", "ResMLPTransformerModel"]
 
 CHANGES: dict[str, Any] = {
     # data is checked, one language is enough, raw text is treated as prepared, an empty sentence stays empty;
