@@ -128,8 +128,7 @@ def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool
 @pytest.mark.parametrize("before", [True, False])
 def test_killed_at_any_rename_and_run_again(corpus: Corpus, prepared: Path, tmp_path: Path, before: bool) -> None:
     # The second run is killed at its second rename, the third at its third: before, amid and after every step.
-    out = tmp_path / "out"
-    runs = 1
+    out, runs = tmp_path / "out", 1
     while _run_and_kill(corpus, out, runs, before):
         runs += 1
     assert runs > 10
@@ -295,9 +294,7 @@ def _own_files(out: Path) -> list[Path]:
         (["--test", "utf-16.txt", "utf-16.txt"], r"utf-16\.txt: is no UTF-8 text .*: iconv -f UTF-16"),
     ],
 )
-def test_a_command_that_fails_at_once_changes_nothing(
-    corpus, tmp_path, tmp_path_factory, monkeypatch, options, message
-):
+def test_a_command_that_fails_changes_nothing(corpus, tmp_path, tmp_path_factory, monkeypatch, options, message):
     _own_files(tmp_path)
     before = _snapshot(tmp_path)
     monkeypatch.chdir(tmp_path_factory.mktemp("text"))
@@ -330,9 +327,7 @@ def _encoded(corpus: Corpus, folder: Path, split: str, encoding: str, share: flo
 
 
 @pytest.mark.parametrize(("share", "told"), [(0.1, True), (0.005, False)])
-def test_lines_that_are_not_utf8_are_told_where_they_are_many(
-    corpus, tmp_path, capsys, without_binarizing, share, told
-):
+def test_lines_not_utf8_are_told_where_they_are_many(corpus, tmp_path, capsys, without_binarizing, share, told):
     bad = _encoded(corpus, tmp_path, "train", "latin-1", share)
     for _ in range(2):  # also where the step is reused
         with pytest.raises(UserError, match="as far as"):

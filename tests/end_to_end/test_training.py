@@ -15,8 +15,7 @@ UPDATES = 12  # five an epoch
 # batches of the epoch in which the process began, and a training that resumes in another epoch gets other batches.
 RESUMABLE = (
     "--max-update", UPDATES, "--save-interval-updates", 3, "--num-workers", 2, "--share-all-embeddings",
-    "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1,
-    "--update-epoch-batch-itr", True,
+    "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1, "--update-epoch-batch-itr", True,
 )  # fmt: skip
 
 

@@ -10,12 +10,14 @@ from functools import partial
 
 import pytest
 import torch
-from builders import PAD, VARIANTS, batch, build, decode_in_steps, logits, pairs, shifted
+from builders import PAD, VARIANTS, batch, build, decode_in_steps, dictionary, logits, pairs, shifted
+from fairseq.models.lightconv import LightConvModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import EQUATIONS, encode, parameters_of, translate_scores
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
 from resmlp_mt.fairseq_plugin.options import BASE, PRESETS
 from resmlp_mt.nn.config import BUILT_IN
 
@@ -270,3 +272,17 @@ def test_too_long_is_refused_before_any_arithmetic():
     for state in None, {}:  # all at once, in steps
         with pytest.raises(UserError, match="max-target-positions 13"):
             model.decoder(torch.full((1, 13), 5), encoder_out=None, incremental_state=state)
+
+
+@pytest.mark.parametrize(("kind", "keeps"), [(DynamicConvModel, True), (LightConvModel, False)])
+def test_dynamicconv_keeps_promises_1_and_3_in_batches_shorter_than_a_kernel_and_fairseq_s_does_not(kind, keeps):
+    numbers = {"embed_dim": 8, "ffn_embed_dim": 8, "attention_heads": 2, "layers": 2, "kernel_size_list": [3, 15]}
+    sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in numbers.items()}
+    task = Namespace(source_dictionary=dictionary(), target_dictionary=dictionary())
+    sides |= {"encoder_conv_type": "dynamic", "decoder_conv_type": "dynamic"}
+    model = kind.build_model(Namespace(**sides, weight_softmax=True, weight_dropout=0.0), task).double().eval()
+    sources, targets = pairs((5, 4), (20, 20))
+    (alone,) = logits(model, sources[:1], targets[:1])
+    in_steps, _ = decode_in_steps(model, sources, targets, False, 20)
+    for other in logits(model, sources, targets)[0], in_steps[0, 0][:4]:
+        assert torch.allclose(other, alone, rtol=1e-5, atol=1e-5) is keeps
