@@ -145,8 +145,9 @@ def test_from_archives_to_data_bin(run, server, tmp_path, pair):
 
 
 MOMENTS = [  # ends of the names that are about to be given
-    "raw/training-parallel-nc-v9.tgz", "raw/wmt13.test.tgz", "newstest2013.de", "tokenized/train.1.en", "bpe.codes",
-    "tokenized/train.2.de", "subwords/train.de", "subwords/dict.txt", "/data-bin", "steps.json", "summary.json",
+    "raw/training-parallel-nc-v9.tgz", "raw/wmt13.test.tgz", "newstest2013.de", "tokenized/train.1.en",
+    "tokenized/train.2.de", "bpe.codes", "subwords/train.de", "subwords/dict.txt", "/data-bin", "steps.json",
+    "summary.json",
 ]  # fmt: skip
 
 

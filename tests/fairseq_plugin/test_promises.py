@@ -276,10 +276,9 @@ def test_too_long_is_refused_before_any_arithmetic():
 
 @pytest.mark.parametrize(("kind", "keeps"), [(DynamicConvModel, True), (LightConvModel, False)])
 def test_dynamicconv_keeps_promises_1_and_3_in_batches_shorter_than_a_kernel_and_fairseq_s_does_not(kind, keeps):
-    numbers = {"embed_dim": 8, "ffn_embed_dim": 8, "attention_heads": 2, "layers": 2, "kernel_size_list": [3, 15]}
+    numbers = {"embed_dim": 8, "ffn_embed_dim": 8, "layers": 2, "kernel_size_list": [3, 15], "conv_type": "dynamic"}
     sides = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in numbers.items()}
     task = Namespace(source_dictionary=dictionary(), target_dictionary=dictionary())
-    sides |= {"encoder_conv_type": "dynamic", "decoder_conv_type": "dynamic"}
     model = kind.build_model(Namespace(**sides, weight_softmax=True, weight_dropout=0.0), task).double().eval()
     sources, targets = pairs((5, 4), (20, 20))
     (alone,) = logits(model, sources[:1], targets[:1])
