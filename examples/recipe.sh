@@ -1,6 +1,6 @@
 # What every script of a recipe begins with: source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
-# It can be started from any folder: at is what the names of the checkout's own files begin with, nothing in the checkout
-# itself. Names that the reader gives are the reader's. With --help it shows the script's own head.
+# It can be started from any folder: "at" is the checkout's path and a slash, empty in the checkout itself. Names that
+# the reader gives are the reader's. With --help it shows the script's own head.
 unset CDPATH # where cd would look first, and tell what it found
 script=$(basename "$0")
 die() { echo "$script: $*" >&2; exit 2; }

@@ -5,6 +5,7 @@ to German), and writes OUT/errors.json and errors.md. The rules read words, not 
 """
 
 import argparse
+import math
 import re
 import statistics
 from collections import Counter, defaultdict
@@ -13,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.common.errors import told_in_one_line
-from resmlp_mt.common.files import read_lines, write_json
+from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.files import atomic_write, read_lines, write_json
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import read_recipe, row_folders
 from resmlp_mt.lab.machine import describe
@@ -91,7 +92,7 @@ def by_length(
     for low, high in LENGTHS:
         chosen = [n for n, source in enumerate(sources) if low <= len(words(source)) <= high]
         ours, right = ([text[n] for n in chosen] for text in (translations, references))
-        scores.append(detokenized_scores(ours, right, language)["sacrebleu"]["score"])
+        scores.append(detokenized_scores(ours, right, language)["sacrebleu"]["score"] if chosen else math.nan)
     return scores
 
 
@@ -117,6 +118,8 @@ def main() -> None:
             rows[folder.name].append(
                 {"seed": folder.seed, "errors": {kind: counts[kind] for kind in kinds}, "bleu": scores}
             )
+    if not rows:
+        raise UserError(f"{args.out}: no row is finished: run resmlp-mt ablate first")
     columns = [
         *kinds,
         *(f"BLEU, {low} to {high} words" if high < 999 else f"BLEU, {low} words on" for low, high in LENGTHS),
@@ -127,7 +130,8 @@ def main() -> None:
         cells.append([name, *(f"{statistics.fmean(column):.1f}" for column in zip(*values, strict=True))])
     about = {"sentences": len(references), **describe(threads=1, packages=("sacrebleu",))}
     write_json(args.out / "errors.json", {"title": recipe.title, "about": about, "rows": rows, "table": cells})
-    (args.out / "errors.md").write_text(markdown_table(cells) + "\n")
+    with atomic_write(args.out / "errors.md") as stream:
+        stream.write(markdown_table(cells) + "\n")
     print(text_table(cells))
 
 

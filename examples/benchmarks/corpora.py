@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from resmlp_mt.cli.arguments import number_within
 from resmlp_mt.common.errors import UserError, told_in_one_line
 from resmlp_mt.common.files import atomic_write, read_parallel, write_json
 from resmlp_mt.common.progress import text_table
@@ -59,7 +60,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=300_000, help="training pairs; Multi30k's 29,000 are repeated")
     parser.add_argument("--symbols", type=int, default=4000, help="BPE merges")
     parser.add_argument("--jobs", type=int, default=2, help="processes of each tool, and ours")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each chain, in turn")
+    parser.add_argument("--rounds", type=number_within(1, 1000), default=3, help="runs of each chain, in turn")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     args = parser.parse_args()
     result = compare(args.multi30k, args.pairs, args.symbols, args.jobs, args.rounds)

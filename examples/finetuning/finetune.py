@@ -12,6 +12,10 @@ from transformers import (
     Seq2SeqTrainingArguments,
 )
 
+from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.files import atomic_folder, check_new, read_parallel
+from resmlp_mt.translate.model_folder import find_folder, load_settings
+
 
 def main() -> None:
     """Run the command."""
@@ -25,34 +29,32 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=5e-4, help="the largest learning rate, which falls to zero")
     parser.add_argument("--batch", type=int, default=32, help="sentence pairs of a batch")
     args = parser.parse_args()
-    if args.out.exists():
-        parser.error(f"--out {args.out}: is there already: choose another name")
-    for path in args.train:
-        if not path.exists():
-            parser.error(f"--train {path}: no such file")
+    check_new(args.out)
+    cfg, _, _ = load_settings(find_folder(args.folder))
     model: Any = AutoModelForSeq2SeqLM.from_pretrained(args.folder, trust_remote_code=True)
     tokenizer: Any = AutoTokenizer.from_pretrained(args.folder, trust_remote_code=True)
-    sources, targets = ([line.strip() for line in path.open(encoding="utf-8")] for path in args.train)
-    if len(sources) != len(targets):
-        parser.error(f"--train: {len(sources):,} lines beside {len(targets):,}: give files of the same lines")
-    pairs = [tokenizer(source, text_target=target) for source, target in zip(sources, targets, strict=True)]
-    positions = model.config.model.encoder.positions, model.config.model.decoder.positions
-    fitting = [p for p in pairs if len(p["input_ids"]) <= positions[0] and len(p["labels"]) <= positions[1]]
+    pairs = [tokenizer(source, text_target=target) for source, target in read_parallel(args.train)]
+    longest = cfg.encoder.positions, cfg.decoder.positions
+    fitting = [p for p in pairs if len(p["input_ids"]) <= longest[0] and len(p["labels"]) <= longest[1]]
+    if not fitting:
+        raise UserError(f"--train {args.train[0]}: no pair that the model has positions for: give shorter sentences")
     print(f"{len(fitting):,} of {len(pairs):,} pairs have no more tokens than the model has positions")
-    trainer = Seq2SeqTrainer(
-        model,
-        Seq2SeqTrainingArguments(
-            output_dir=args.out, save_strategy="no", num_train_epochs=args.epochs,
-            per_device_train_batch_size=args.batch, learning_rate=args.lr, warmup_steps=100, seed=1,
-            label_smoothing_factor=0.1, logging_steps=50, report_to=[], use_cpu=True,
-        ),
-        data_collator=DataCollatorForSeq2Seq(tokenizer, model),
-        train_dataset=fitting,
-    )  # fmt: skip
-    trainer.train()
-    trainer.save_model(str(args.out))
-    tokenizer.save_pretrained(args.out)
+    with atomic_folder(args.out) as new:
+        trainer = Seq2SeqTrainer(
+            model,
+            Seq2SeqTrainingArguments(
+                output_dir=new, save_strategy="no", num_train_epochs=args.epochs,
+                per_device_train_batch_size=args.batch, learning_rate=args.lr, warmup_steps=100, seed=1,
+                label_smoothing_factor=0.1, logging_steps=50, report_to=[], use_cpu=True,
+            ),
+            data_collator=DataCollatorForSeq2Seq(tokenizer, model),
+            train_dataset=fitting,
+        )  # fmt: skip
+        trainer.train()
+        trainer.save_model(str(new))
+        tokenizer.save_pretrained(new)
 
 
 if __name__ == "__main__":
-    main()
+    with told_in_one_line():
+        main()

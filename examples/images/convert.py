@@ -52,6 +52,8 @@ def to_ours(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def to_theirs(model: ImageModel, whose: str) -> dict[str, Tensor]:
     """A model's weights by the names of ``"timm"`` or ``"authors"``; a ``UserError`` if they have no such model."""
     cfg = model.cfg
+    if cfg.channels != 3:
+        raise UserError(f"--to {whose}: the models there are of images in color: keep ours")
     if cfg.pooling != "mean" or cfg.mixing == "none" or (whose == "authors" and cfg.mixing != "linear"):
         raise UserError(f"--to {whose}: no model there with {cfg.mixing} mixing and {cfg.pooling} pooling: keep ours")
     return renamed(model.state_dict(), "ours", whose)

@@ -15,7 +15,7 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.common.files import atomic_write, check_outputs
 
 MOST_ROWS, MOST_LAYERS = 14, 6
-"""Of pictures in a column, and of panels; of more, every second or third one is shown."""
+"""Most pictures in a column, and most panels; of more, every second or third is shown."""
 
 
 def drawn(model: ImageModel) -> Figure:

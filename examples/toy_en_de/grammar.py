@@ -207,7 +207,7 @@ class Clause:
             words = [] if form == "shared" else words
             words += ["not" if self.negated else "", self.adverb.en if self.adverb else "", head, rest]
         words += [
-            english_nominal(self.indirect, "acc") if self.indirect and front != "indirect" else "",
+            english_nominal(self.indirect, "acc") if self.indirect else "",
             "" if particle_last else self.verb.particle,
             direct,
             self.verb.particle if particle_last else "",

@@ -328,7 +328,7 @@ class Sampler:
         """The man stays at home because it is raining, or the other way round."""
         conjunction = self.pick(CONJUNCTIONS)
         when = self.pick(conjunction.times.split(","))
-        first = len(conjunction.times) < 20 and self.chance(0.5)
+        first = "now" not in conjunction.times and self.chance(0.5)
         main = self.clause(when=when, timed=not first)
         present = "habit" if when == "future" else when
         if conjunction.en != "before" and self.chance(0.15):
@@ -445,7 +445,7 @@ class Sampler:
         actions = verbs_with(*TRANSITIVE, *PREPOSITIONAL)
         action = self.pick([action for action in actions if not action.prefix and overlap(action.subjects, "person")])
         subject = self.subject_for(action)
-        phrase = replace(self.noun_phrase(action.objects, {"the": 1}, plain=self.chance(0.5)))
+        phrase = self.noun_phrase(action.objects, {"the": 1}, plain=self.chance(0.5))
         clause = Clause(action, subject, "present", direct=self.related(phrase))
         return self.sentence_of(clause.english(), clause.german(), clause)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError, told_in_one_line
-from resmlp_mt.common.files import read_lines, write_json
+from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab.machine import commit, describe, now
 from resmlp_mt.score.scoring import detokenized_scores
@@ -28,14 +28,14 @@ Check = Callable[[str, Any], bool]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that could be terms, rare ones first."""
+    """The words of a text that could be terms."""
     return [word for word in re.findall(r"[\w-]+", text) if len(word) >= LETTERS and word.isalpha()]
 
 
 def has(text: str, word: str) -> bool:
     """Whether a text has a word, also with a capital letter at its beginning."""
-    capital = text.startswith(word[:1].upper() + word[1:])
-    return capital or re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
+    either = rf"(?:^{re.escape(word[:1].upper() + word[1:])}|(?<![\w-]){re.escape(word)})(?![\w-])"
+    return re.search(either, text) is not None
 
 
 def rarest(candidates: Sequence[str], counts: Counter[str]) -> list[str]:
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, help="use the first ones only")
     parser.add_argument("--json", help="write the results to this file")
     args = parser.parse_args()
-    sources, references = (list(read_lines(path))[: args.lines] for path in (args.source, args.reference))
+    sources, references = zip(*list(read_parallel([args.source, args.reference]))[: args.lines], strict=True)
     translator = Translator(args.folder)
     language = translator.tokenizer.settings.target_language
     plain = [each.text for each in translator.translate(sources)]

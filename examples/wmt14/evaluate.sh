@@ -66,11 +66,10 @@ fairseq-generate "$work/data-bin" --user-dir "${at}resmlp_mt" --path "$checkpoin
 mv "$name.txt.part" "$name.txt"
 
 cat "${references[@]}" > "$run/$subset.reference"
+cat "$work/tokenized/$subset".?."$target" > "$run/$subset.tokens" # the same, with its entities (&amp;) resolved
 subwords=subword_nmt
 if [ -f "$work/sentencepiece.bpe.model" ]; then subwords=sentencepiece; fi
-normalize=()
-if [ -d "$work/tokenized" ]; then normalize=(--normalize-punctuation); fi # as prepare_wmt14.py did, but for --prepared
 python "${at}scripts/score_bleu.py" "$name.txt" --reference "$run/$subset.reference" --target-lang "$target" --tokenizer moses \
-  --subwords "$subwords" "${normalize[@]}" "${compounds[@]}" --json > "$name.json.part"
+  --subwords "$subwords" --tokenized-reference "$run/$subset.tokens" "${compounds[@]}" --json > "$name.json.part"
 mv "$name.json.part" "$name.json"
 if [ "$name" = "$run/test" ]; then resmlp-mt table5 "$run"; else cat "$name.json"; fi

@@ -7,9 +7,7 @@
 #   adagrad    1 where the optimizer is Adagrad, else empty
 #   "$@"       more options, the reader's own; the last one of a kind counts
 gpus=${GPUS:-1} nodes=${NODES:-1} at_once=${AT_ONCE:-$at_once}
-for number in "$gpus" "$nodes" "$at_once"; do
-  [[ $number =~ ^[1-9][0-9]{0,8}$ ]] || die "GPUS, NODES and AT_ONCE are whole numbers from 1, not $number"
-done
+check_whole GPUS "$gpus" && check_whole NODES "$nodes" && check_whole AT_ONCE "$at_once"
 
 # Equal batches for every number of GPUs: each takes an equal share of every update, in the fewest equal steps that fit it.
 world=$((gpus * nodes))

@@ -103,21 +103,19 @@ def _translate(args: argparse.Namespace) -> None:
 
 
 def _translate_document(args: argparse.Namespace, options: Options, engine: EngineOptions) -> None:
-    others = "input", "output", "resume", "scores", "json", "alignment"
+    others = "input", "output", "resume", "scores", "json", "alignment", "alignments"
     given_too = [name for name in others if getattr(args, name)] + ["jobs"] * (args.jobs > 1)
     if given_too:
         raise UserError(f"--document: goes without --{given_too[0]}")
 
     from resmlp_mt.common.progress import Progress
-    from resmlp_mt.translate.documents import check_documents, read_document, translate_document
+    from resmlp_mt.translate.documents import translate_document
     from resmlp_mt.translate.translator import Translator
 
     source, target = args.document
-    check_documents(source, target)
-    read_document(source)
-    translator = Translator(args.folder, **asdict(engine))
+    load = partial(Translator, args.folder, **asdict(engine))
     with Progress("translate", None, "sentences") as progress:
-        problems = translate_document(translator, source, target, options, progress.add)
+        problems = translate_document(load, source, target, options, progress.add)
     if args.check:
         sys.stderr.writelines(f"{problem}\n" for problem in problems)
 
@@ -167,12 +165,13 @@ def _serve(args: argparse.Namespace) -> None:
     if not all(map(importlib.util.find_spec, ("pydantic", "starlette", "uvicorn"))):
         raise UserError("serve needs pydantic, starlette and uvicorn: pip install pydantic starlette uvicorn")
     from resmlp_mt.serve.server import server_of
-    from resmlp_mt.translate.constraints import read_glossary
+    from resmlp_mt.translate.constraints import Rules, read_glossary
     from resmlp_mt.translate.translator import Translator
 
     glossary = read_glossary(args.glossary) if args.glossary else ()
     with listening(args.host, args.port) as listener:
         translator = Translator(args.folder, **asdict(engine))
+        Rules(translator.tokenizer, None, glossary, ())  # refuses terms that the model cannot say
         server = server_of(translator, limits, allowed, glossary)
         print(f"http://{bracketed(args.host)}:{listener.getsockname()[1]}  (Ctrl-C ends it)", flush=True)
         server.run(sockets=[listener])

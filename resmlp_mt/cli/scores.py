@@ -2,8 +2,9 @@
 
 import argparse
 import json
+from typing import Any
 
-from resmlp_mt.cli.arguments import add_flag, add_number, command_parser, number_within, run_of
+from resmlp_mt.cli.arguments import add_flag, add_number, command_parser, nonempty_path, number_within, run_of
 from resmlp_mt.data.languages import check_code
 from resmlp_mt.score import scoring
 from resmlp_mt.score.detokenize import SUBWORDS
@@ -52,21 +53,22 @@ example:
 
 def score() -> argparse.ArgumentParser:
     parser = command_parser(SCORES, _score)
-    parser.add_argument("generated", nargs="*", metavar="FILE", help=FILES)
-    parser.add_argument("--hypotheses", metavar="FILE", help=HYPOTHESES)
+    file: Any = {"type": lambda text: str(nonempty_path(text)), "metavar": "FILE"}
+    parser.add_argument("generated", nargs="*", help=FILES, **file)
+    parser.add_argument("--hypotheses", help=HYPOTHESES, **file)
     reference = parser.add_mutually_exclusive_group(required=True)
-    reference.add_argument("--reference", metavar="FILE", help="reference: running text, one sentence a line (or .gz)")
+    reference.add_argument("--reference", help="reference: running text, one sentence a line (or .gz)", **file)
     reference.add_argument("--sacrebleu-set", metavar="SET", help=SET)
     parser.add_argument("-l", "--language-pair", metavar="SRC-TGT", help="of --sacrebleu-set, such as en-de")
     parser.add_argument("--target-lang", metavar="LANG", help="such as de (default: that of --language-pair)")
-    parser.add_argument("--tokenized-reference", metavar="FILE", help=TOKENIZED)
+    parser.add_argument("--tokenized-reference", help=TOKENIZED, **file)
     add_flag(parser, "--normalize-punctuation", NORMALIZE)
     parser.add_argument("--subwords", choices=SUBWORDS, help=UNDO)
     parser.add_argument("--tokenizer", choices=("moses", "none"), help=MOSES)
     add_number(parser, "--nbest", 1_000_000, NBEST, 1)
     add_flag(parser, "--split-compounds", SPLIT)
-    parser.add_argument("--baseline", metavar="OTHER", help=BASELINE)
-    parser.add_argument("--output", metavar="FILE", help="write the detokenized hypotheses there")
+    parser.add_argument("--baseline", help=BASELINE, **file)
+    parser.add_argument("--output", help="write the detokenized hypotheses there", **file)
     add_flag(parser, "--json", "print one JSON object")
     return parser
 

@@ -81,7 +81,7 @@ RECORD = "sample.json"
 
 def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
     """The subwords of each sentence with ``</s>``, of source and target (each: sentences)."""
-    sides = [open_binarized(prefix) for prefix in _prefixes(folder, subset, langs)]  # whose end would unmap their sizes
+    sides = [open_binarized(prefix) for prefix in _prefixes(folder, subset, langs)]  # kept: their sizes live as long
     source, target = (side.sizes.astype(np.int64) for side in sides)
     if len(source) != len(target):
         raise UserError(

@@ -1,12 +1,12 @@
 """Some pairs of lines at a time: what a worker gets, and what it makes of them."""
 
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import PathLike
 from resmlp_mt.common.options import Checked, option
 from resmlp_mt.data.sources import Pair
 from resmlp_mt.data.subwords import MOST_LETTERS, Subwords
@@ -153,18 +153,15 @@ class ChunkSplitter:
 
     Args:
         subwords: their kind
-        learned: the content of the file of learned subwords
+        learned: the file of learned subwords
         pair_filter: which pairs to keep, and that their subwords are to be counted; None: all, without
     """
 
-    def __init__(self, subwords: Subwords, learned: bytes, pair_filter: PairFilter | None):
-        with tempfile.NamedTemporaryFile() as file:  # where it works may not see the folder
-            file.write(learned)
-            file.flush()
-            self._split = subwords.load(file.name)
+    def __init__(self, subwords: Subwords, learned: PathLike, pair_filter: PairFilter | None):
+        self._split = subwords.load(learned)
         self._filter = pair_filter
-        # A line of more characters cannot be short enough in subwords. Some crawl's line of 10 MB without a space would
-        # take an hour to be split, to no end.
+        # A line of more characters cannot be short enough in subwords. A line of 1 MB without a space would take
+        # long to be split, for nothing.
         longest = self._split.longest
         self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
 

@@ -130,7 +130,7 @@ def _check_rules(langs: tuple[str, str], words: Words) -> None:
         return
     for lang, option in zip(langs, ("--source-lang", "--target-lang"), strict=True):
         try:
-            check_code(lang.split("_")[0], option)
+            check_code(lang, option)
         except UserError as error:
             raise UserError(f"{error}, or --tokenize none --keep-punctuation, which need no rules of it") from error
         if words.tokenizer == "moses" and not has_abbreviations(lang):
@@ -275,7 +275,7 @@ class _Preparation:
         )
 
         def work() -> dict[str, Any]:
-            splitter = partial(ChunkSplitter, subwords, self.learned.read_bytes(), pair_filter)
+            splitter = partial(ChunkSplitter, subwords, self.learned, pair_filter)
             sources = []
             counts = SideCounts(), SideCounts()
             symbols = Counter[str]()

@@ -72,7 +72,7 @@ class PlainText:
 
 
 def check_text(path: Path) -> None:
-    """See by a file's beginning that it is neither compressed nor UTF-16, whose bytes may all be UTF-8 too."""
+    """See by a file's beginning that it is neither compressed nor UTF-16, which may be valid UTF-8 with zero bytes."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
     with opened(path) as stream:

@@ -140,10 +140,13 @@ class Steps:
             for part in (path, *(self._folder / parent for parent in name.parents[:-1])):
                 if part.is_symlink():
                     raise UserError(f"{part}: is a symbolic link, through which nothing is written: remove it")
-            if os.path.lexists(path) and name.as_posix() not in self._file.values["files"] and not overwrite:
+            if os.path.lexists(path) and name.as_posix() not in self._file.values["files"]:
+                if path in written and overwrite:
+                    continue
+                allow = ", or allow it with --overwrite" if path in written else ""
                 raise UserError(
-                    f"{path}: is not of an earlier preparation, and would be written over: move it away, choose "
-                    "another --out, or allow it with --overwrite"
+                    f"{path}: is not of an earlier preparation, and would be lost: move it away, choose another "
+                    f"--out{allow}"
                 )
 
     def _is_inside(self, path: Path) -> bool:

@@ -90,9 +90,9 @@ def kept_channels(model: EncoderDecoder) -> list[int]:
 
 @torch.no_grad()
 def write_graphs(folder: Path, model: EncoderDecoder) -> None:
-    """Write the graphs of a model in fp32, which is folded by that, into an empty folder.
+    """Write the graphs of a model in fp32, which this folds, into an empty folder.
 
-    Tracing keeps the way that its example took, which so has several sentences, padding, several beams, and a past.
+    Tracing records one path through the code, so the example has several sentences, padding, several beams and a past.
     """
     check_graphs(model)
     fold_(model)

@@ -1,6 +1,6 @@
 """A trained model as a folder that transformers and ``resmlp_mt.translate`` read, without fairseq."""
 
-import math
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_folder, check_new, read_object
+from resmlp_mt.common.progress import markdown_table
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.export.graphs import add_graphs
 from resmlp_mt.fairseq_plugin.trained import Trained
@@ -40,8 +41,8 @@ _MODEL, _TEXT = "modeling_resmlp.ResMLPForConditionalGeneration", "tokenization_
 TEMPLATE = """\
 ---
 language:
-- {source}
-- {target}
+- "{source}"
+- "{target}"
 library_name: transformers
 pipeline_tag: translation
 tags:
@@ -85,7 +86,7 @@ Python files of this folder run: read them first.
 
 ## Limits
 
-- Split longer text: at most {cfg.encoder.positions} subwords a sentence, {cfg.decoder.positions} a translation.
+- Split longer text: at most {longest_source} subwords a sentence, {longest_target} a translation.
 - It was trained on sentences: give one at a time, of the kind that it was trained on.
 - A translation can be fluent and wrong, and has the prejudices of its training data.
 
@@ -107,19 +108,21 @@ class Card:
 
     def text(self, trained: Trained, model: EncoderDecoder, subwords: str) -> str:
         """README.md; ``subwords`` are those of ``TextSettings``."""
-        rows = [f"| {name} | {value} | `{signature}` |" for name, value, signature in self.scores]
+        rows = [[name, str(value), f"`{signature}`".replace("|", r"\|")] for name, value, signature in self.scores]
         return TEMPLATE.format(
             name=self.name,
             source=trained.languages[0],
             target=trained.languages[1],
             cfg=model.cfg,
+            longest_source=model.cfg.encoder.positions - 1,  # </s> takes one
+            longest_target=min(LONGEST, model.cfg.decoder.positions - 1),
             trained=trained,
-            license_entry=f"\nlicense: {self.license}" if self.license else "",
+            license_entry=f"\nlicense: {json.dumps(self.license)}" if self.license else "",
             library="subword-nmt" if subwords == "bpe" else "sentencepiece",
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             checkpoints=("average of " if len(self.checkpoints) > 1 else "") + ", ".join(self.checkpoints),
             trained_on=self.trained_on or "not told",
-            scores="\n".join(["| | score | signature |", "| --- | --- | --- |", *rows]) if rows else "Not told.",
+            scores=markdown_table([["", "score", "signature"], *rows]) if rows else "Not told.",
             license=self.license or "Not told: ask who made this model.",
         )
 
@@ -211,14 +214,13 @@ def fairseq_scores(model: Any, source: Tensor, previous: Tensor) -> Tensor:
 
 @torch.no_grad()
 def largest_difference(model: Any, ours: EncoderDecoder) -> float:
-    """How far scores are at most from those of fairseq's model (fp32, not folded); infinity where one is no number."""
-    largest = 0.0
-    for left_pad_target in False, True:
-        for source, previous, real in batches(model, left_pad_target):
-            difference = ours(source, previous) - fairseq_scores(model, source, previous)
-            found = difference[real].abs().max().item()
-            largest = max(largest, math.inf if math.isnan(found) else found)
-    return largest
+    """How far scores are at most from those of fairseq's model (fp32, not folded); nan where one is no number."""
+    found = [
+        (ours(source, previous) - fairseq_scores(model, source, previous))[real].abs().max()
+        for left_pad_target in (False, True)
+        for source, previous, real in batches(model, left_pad_target)
+    ]
+    return float(torch.stack(found).max())  # that of Python would lose a nan
 
 
 def write_hub_folder(

@@ -28,8 +28,8 @@ CHANGES: dict[str, Any] = {
     "fairseq.options.parse_args_and_arch": command_line.parse_args_and_arch,
     # checkpoints are loaded as data; without: PyTorch loads none, or a checkpoint runs code and opens files
     "fairseq.checkpoint_utils.torch": loading_and_saving.TorchWithSafeLoad(),
-    # options that are not fairseq's, in a checkpoint or in --model-overrides, are one line;
-    # without: tracebacks, and overrides that override nothing
+    # values that fairseq does not take, in a checkpoint or in --model-overrides, are one line;
+    # without: tracebacks
     "fairseq.checkpoint_utils.load_checkpoint_to_cpu": loading_and_saving.load_checkpoint_to_cpu,
     # a checkpoint that does not fit is named; without: a message without its file
     "fairseq.checkpoint_utils.load_model_ensemble_and_task": loading_and_saving.load_one_by_one,

@@ -104,7 +104,7 @@ def load_parts(path: PathLike) -> dict[str, Any]:
             stream.seek(0)
             with _LOADING, torch.serialization.safe_globals([*_ALLOWED]):
                 checkpoint = torch.load(stream, map_location="cpu", weights_only=True)
-        _check_frame(checkpoint)
+        _check_parts(checkpoint)
         return {**checkpoint, **{part: as_data(checkpoint[part]) for part in ("args", "cfg") if part in checkpoint}}
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
@@ -114,6 +114,8 @@ def load_parts(path: PathLike) -> dict[str, Any]:
         message = str(error).strip().rpartition("WeightsUnpickler error: ")[2]
         reason = message.split("\n")[0].split(". ")[0] or type(error).__name__
         problem = f"truncated, or not a checkpoint ({reason}): copy or train it again"
+        if isinstance(error, MemoryError) or "allocate memory" in message:
+            problem = "not enough memory: end other programs, or load it on a larger machine"
         raise UserError(one_line(f"{path}: not loaded: {problem}")) from error
 
 
@@ -156,7 +158,7 @@ def _check_names(pickled: IO[bytes]) -> None:
             raise UserError(f"it holds {name}, which no checkpoint of fairseq needs: do not trust it")
 
 
-def _check_frame(checkpoint: Any) -> None:
+def _check_parts(checkpoint: Any) -> None:
     """Look for what fairseq's trainer saves, and for parameters that are there in full."""
     model = checkpoint.get("model") if isinstance(checkpoint, dict) else None
     if not isinstance(model, dict) or not model:

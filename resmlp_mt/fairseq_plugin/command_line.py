@@ -20,7 +20,8 @@ _parse_args_and_arch = options.parse_args_and_arch
 
 LEAST = {
     **dict.fromkeys(("batch_size", "beam", "max_tokens", "nbest", "update_freq"), 1),
-    **dict.fromkeys(("clip_norm", "lr", "max_epoch", "max_update", "warmup_updates"), 0),
+    **dict.fromkeys(("log_interval", "save_interval", "validate_interval"), 1),
+    **dict.fromkeys(("clip_norm", "lr", "max_epoch", "max_update", "num_workers", "seed", "warmup_updates"), 0),
 }
 """The least numbers that options can have; below, fairseq waits for ever, climbs instead of descending, ..."""
 
@@ -66,7 +67,8 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
                 yield f"--{name.replace('_', '-')} is {number}: give {least} or more"
     for name in "model_overrides", "optimizer_overrides":
         with contextlib.suppress(UserError):
-            if isinstance(evaluate(get(name, "{}")), dict):
+            overrides = evaluate(get(name, "{}"))
+            if isinstance(overrides, dict) and all(str(each).isidentifier() for each in overrides):
                 continue
         yield f"--{name.replace('_', '-')} {get(name)}: give a dictionary of options, such as \"{{'dropout': 0}}\""
     if not get("path", "given"):

@@ -34,7 +34,7 @@ def check_length(length: int, limit: int, side: str) -> None:
         )
 
 
-def take_fairseq_s_(stack: Any, cfg: TransformerConfig, layer_drop: float) -> None:
+def add_fairseq_wrappers_(stack: Any, cfg: TransformerConfig, layer_drop: float) -> None:
     """Give one side fairseq's quantization noise, activation checkpointing, FSDP and layer drop, as the options say."""
     noise, block = cfg.quant_noise.pq, cfg.quant_noise.pq_block_size
     layers = []
@@ -59,7 +59,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
     def __init__(self, cfg: TransformerConfig, sizes: ModelConfig, dictionary: Any, embed_tokens: nn.Embedding):
         Encoder.__init__(self, sizes, embed_tokens)
         self.dictionary = dictionary
-        take_fairseq_s_(self, cfg, cfg.encoder.layerdrop)
+        add_fairseq_wrappers_(self, cfg, cfg.encoder.layerdrop)
 
     def check_positions(self, positions: int) -> None:
         check_length(positions, self.limit, "source")
@@ -140,7 +140,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
                 dropout=cfg.adaptive_softmax_dropout,
                 factor=sizes.adaptive_factor,
             )
-        take_fairseq_s_(self, cfg, cfg.decoder.layerdrop)
+        add_fairseq_wrappers_(self, cfg, cfg.decoder.layerdrop)
 
     def check_positions(self, positions: int) -> None:
         check_length(positions, self.limit, "target")

@@ -126,7 +126,7 @@ def apply_preset(args: Any, name: str) -> None:
             setattr(args, key, values[key] if key in values else getattr(args, each.metadata["follows"]))
 
 
-MEANINGLESS = {  # options of fairseq's Transformer that this model does not have
+NOT_OF_THIS_MODEL = {  # options of fairseq's Transformer that this model does not have
     "no_token_positional_embeddings",  # off unless --token-positional-embeddings, as A knows the positions
     # LayerNorm: --norm says whether and where there is any
     *("normalize_before", "layernorm_embedding", "no_decoder_final_norm", "export"),
@@ -141,9 +141,9 @@ MEANINGLESS = {  # options of fairseq's Transformer that this model does not hav
 
 
 class _WithoutMeaningless:
-    """Keeps MEANINGLESS out of the command line."""
+    """Keeps NOT_OF_THIS_MODEL out of the command line."""
 
-    meaningless = MEANINGLESS
+    meaningless = NOT_OF_THIS_MODEL
 
     def _get_all_attributes(self) -> list[str]:
         return [each.name for each in fields(self) if each.name not in self.meaningless]  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ class _WithoutMeaningless:
 class EncoderOptions(_WithoutMeaningless, EncDecBaseConfig):
     """``--encoder-...``; no heads: attention is the decoder's."""
 
-    meaningless = MEANINGLESS | {"attention_heads"}
+    meaningless = NOT_OF_THIS_MODEL | {"attention_heads"}
 
 
 @dataclass
@@ -247,13 +247,14 @@ def check_options(args: Any, target_symbols: int) -> None:
         out, dim = args.decoder_output_dim, args.decoder_embed_dim
         require(out == dim, f"shared embeddings need --decoder-output-dim {out} to equal --decoder-embed-dim {dim}")
     cutoff = getattr(args, "adaptive_softmax_cutoff", None)
+    criterion = getattr(args, "criterion", "adaptive_loss" if cutoff else None)
     if cutoff is None:
+        require(criterion != "adaptive_loss", "--criterion adaptive_loss needs --adaptive-softmax-cutoff")
         return
     whole = isinstance(cutoff, list) and bool(cutoff) and all(type(each) is int for each in cutoff)
     rises = whole and cutoff == sorted(set(cutoff)) and cutoff[0] > 0 and cutoff[-1] < target_symbols
     wanted = f"give whole numbers that rise and end below {target_symbols}, the target dictionary"
     require(rises, f"--adaptive-softmax-cutoff is {cutoff!r}: {wanted}")
-    criterion = getattr(args, "criterion", "adaptive_loss")
     require(criterion == "adaptive_loss", f"--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}")
 
 

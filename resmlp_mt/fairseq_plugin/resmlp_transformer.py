@@ -137,6 +137,10 @@ class ResMLPTransformerModel(TransformerModelBase):
                 name = ADAPTIVE + name.removeprefix(ADAPTIVE).replace(".2.", ".1.")
             if name in known:
                 state[name] = tensor
+            elif name.endswith(".quant_noise.weight"):
+                raise UserError(
+                    "--quant-noise-pq trains a layer that is fairseq's alone: translate by fairseq-generate"
+                )
         result.load_state_dict(state)
         return result.eval()
 

@@ -1,4 +1,4 @@
-"""fairseq's translation task: data is checked, languages are completed, raw text is prepared, nothing stays nothing."""
+"""fairseq's translation task: data checked, languages completed, raw text prepared, empty sentences kept empty."""
 
 import logging
 from pathlib import Path

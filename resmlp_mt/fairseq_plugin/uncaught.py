@@ -26,6 +26,8 @@ MISTAKES: list[tuple[type[Exception], str, str]] = [
     (AssertionError, "^Could not infer (model|task) type", "{text}: give the --user-dir of the checkpoint's training"),
     (Exception, "^The dataset is empty", "{text} Or give --required-batch-size-multiple 1"),
     (AssertionError, "exceeds? max_tokens", "{text}: raise --max-tokens"),
+    (AssertionError, "^min_len cannot be larger", "{text}: lower --min-len or raise --max-len-b"),
+    (AssertionError, "multiple of block sizes", "{text}: lower --quant-noise-pq-block-size"),
     (AssertionError, r"^\d+ < \d+$", NO_TRANSLATION),
     (MissingMandatoryValue, "", "{text}: give that option too"),
     (ImportError, "install", "{text}"),
@@ -78,7 +80,7 @@ _hook, _unraisable, _handle_error = sys.excepthook, sys.unraisablehook, logging.
 def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if isinstance(error, KeyboardInterrupt):
         interrupted()
-    if isinstance(error, BrokenPipeError):
+    if _runs_fairseq and isinstance(error, BrokenPipeError):
         reader_gone()
     message = explanation(error) if _runs_fairseq or isinstance(error, UserError) else None
     if message is None:

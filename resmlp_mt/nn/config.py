@@ -87,12 +87,16 @@ class LayerConfig:
         **FROM_0,
     )
     mixing_expansion: int = option(
-        4, "hidden units for each position of the mlp mixing, or moving averages for each head of ema", **FROM_1
+        4,
+        "hidden units for each position of the mlp mixing, or moving averages for each head of ema",
+        mixings=("ema", "mlp"),
+        **FROM_1,
     )
     mixing_kernel: int = option(
         3,
         "positions that an output of a convolution reads; in the decoder none is later; of dynamic in the first layer, "
         "in each next one twice as many and one, up to 31",
+        mixings=("dynamic", "conv", "depthwise", "separable"),
         fits=lambda value: value >= 1 and value % 2 == 1,
         expected="an odd number from 1",
     )

@@ -172,7 +172,7 @@ class Decoder(Stack):
     def start(self, encoded: Tensor | None, padding: Tensor | None, candidates: Tensor | None = None) -> State:
         """The state before the first step, for what the encoder gave, S x B x C and B x S.
 
-        ``candidates`` (B x L, padded) are the target tokens that are scored; an adaptive softmax scores all.
+        ``candidates`` (B x L, padded) are the target tokens that are scored; not with an adaptive softmax.
         """
         sources = [layer.source(encoded, padding) for layer in self.layers]
         return State(sources, [PagedMemory() for _ in self.layers], 0, self.scorer(candidates))

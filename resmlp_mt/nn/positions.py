@@ -56,7 +56,7 @@ class SinusoidalPositions(nn.Module):
         """The table, N x C."""
         positions, dim, pad = self.sizes
         half = dim // 2
-        frequencies = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
+        frequencies = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / max(half - 1, 1)))
         angles = torch.arange(pad + 1, positions + pad + 1, dtype=torch.float).unsqueeze(1) * frequencies
         return F.pad(torch.cat([angles.sin(), angles.cos()], 1), [0, dim % 2])
 

@@ -194,7 +194,7 @@ def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
     form = reference(LibreTranslateRequest)
     translate["requestBody"] = {"required": True, **content(reference(asked, LibreTranslateRequest), form)}
     summary = "Which of the model's two languages a text is likelier in, by its sequences of letters (py3langid)"
-    detect = operation("detect", summary, {"type": "array", "items": reference(Detected)}, [400, 403, 413, 415])
+    detect = operation("detect", summary, {"type": "array", "items": reference(Detected)}, [400, 403, 413, 415, 503])
     text = {"type": "object", "required": ["q"], "properties": {"q": {"type": "string"}, "api_key": {"type": "string"}}}
     detect["requestBody"] = {"required": True, **content(text, text)}
     languages = {"type": "array", "items": reference(Language)}

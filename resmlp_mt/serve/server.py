@@ -5,7 +5,7 @@ import contextlib
 import importlib.resources
 import itertools
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -75,12 +75,11 @@ class Service:
         """The whole of it, for an ASGI server."""
         routes = [
             *(Route(path, self._page, methods=["GET"]) for path in PAGE),
-            Route("/translate", self._translate, methods=["POST"]),
+            *(Route(path, self._post, methods=["POST"]) for path in ("/translate", "/detect")),
             Route("/mixing", self._mixing, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             *(Route(path, self._document, methods=["GET"]) for path in ("/openapi.json", "/spec")),
             Route("/languages", self._languages, methods=["GET"]),
-            Route("/detect", self._detect, methods=["POST"]),
             Route("/frontend/settings", self._settings, methods=["GET"]),
         ]
         handlers: Any = {HTTPException: _error, UserError: _error, ValidationError: _error, Exception: _error}
@@ -114,10 +113,6 @@ class Service:
     async def _settings(self, request: HTTPRequest) -> Response:
         return JSONResponse(self._libretranslate.settings())
 
-    async def _detect(self, request: HTTPRequest) -> Response:
-        fields = fields_of(*await self._received(request))
-        return JSONResponse(self._libretranslate.detect({} if fields is None else fields))
-
     async def _health(self, request: HTTPRequest) -> Response:
         languages = self._translator.tokenizer.settings
         health = Health(
@@ -138,9 +133,12 @@ class Service:
         layers = [None if each is None else each[:, position].tolist() for each in matrices]
         return JSONResponse(Mixing(position=position, layers=layers).model_dump())
 
-    async def _translate(self, request: HTTPRequest) -> Response:
+    async def _post(self, request: HTTPRequest) -> Response:
+        """Translate, or tell a text's language."""
         try:
             with anyio.fail_after(self._limits.max_seconds):
+                if request.url.path == "/detect":
+                    return JSONResponse(self._libretranslate.detect(fields_of(*await self._received(request)) or {}))
                 job = await self._job(request)
                 answer = await self._answer(job, request.receive)
         except TimeoutError:
@@ -213,16 +211,13 @@ class Service:
 
     def _translated(self, jobs: Sequence[Job]) -> list[bytes]:
         """The answers to jobs of the same options."""
-        encoded = [text for job in jobs for text in self._encoded(job)]
+        encoded = [
+            self._translator.encode(text, job.options.too_long, f"{job.name}[{number}]: ")
+            for job in jobs
+            for number, text in enumerate(job.sentences)
+        ]
         found = iter(self._translator.translate_encoded(encoded, jobs[0].options))
         return [job.answer(list(itertools.islice(found, len(job.sentences)))) for job in jobs]
-
-    def _encoded(self, job: Job) -> Iterator[Any]:
-        for number, sentence in enumerate(job.sentences):
-            try:
-                yield self._translator.encode(sentence, job.options.too_long)
-            except UserError as error:
-                raise UserError(f"{job.name}[{number}]: {error}") from error
 
 
 def _refused(status: int, problem: str, headers: Any = None) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Which words of a translation go with which of the source's: what the model tells of subwords, made sure of words."""
+"""Word alignment: that of the subwords, smoothed over neighbouring words."""
 
 import re
 from collections.abc import Sequence

@@ -75,7 +75,7 @@ class TargetWords:
             texts = [symbol.replace(WORD_START, " ") for symbol in symbols]
         self.texts = [" "] * len(SPECIAL) + [text or " " for text in texts[len(SPECIAL) :]]
         self.longest = max(map(len, avoided), default=0)
-        # by a text, the tokens that begin with it and end a word there; what follows a token may go on with its word
+        # finishing[text]: the tokens that begin with this text, where a word may end behind it
         finishing: dict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(self.texts if avoided else ()):
             within = [True, *map(within_word, text), True]
@@ -176,7 +176,7 @@ class Continuation(NamedTuple):
 def in_banks(possible: Sequence[Continuation], beam: int) -> list[Continuation]:
     """The best 2K of a sentence's continuations: first ends, then the best of each bank, then the others.
 
-    Ends are possible among the best K of theirs. The banks come first to which least is missing.
+    An end counts if fewer than K better ones of its bank go on. The banks come first to which least is missing.
     """
     ends: list[Continuation] = []
     first: list[Continuation] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_new, check_outputs, decoded, opened
+from resmlp_mt.common.files import atomic_write, check_can_be_written, check_new, check_outputs, decoded, opened
 from resmlp_mt.translate.markdown import add_markdown
 from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.markup import add_html
@@ -53,24 +53,12 @@ def translations_of(
         numbers = [number for number, has in enumerate(document.marked) if has == marked]
         for start in range(0, len(numbers), WINDOW):
             window = numbers[start : start + WINDOW]
-            encoded = [_encoded(translator, sentences[number], options) for number in window]
+            texts = [sentences[number] for number in window]
+            encoded = [translator.encode(text, options.too_long, f"{text[:40]!r}...: ") for text in texts]
             best = [each[0] for each in translator.translate_encoded(encoded, wanted)]
             found.update(zip(window, best, strict=True))
             progress(len(window))
     return [found[number] for number in range(len(sentences))]
-
-
-def _encoded(translator: Translator, sentence: str, options: Options) -> Any:
-    try:
-        return translator.encode(sentence, options.too_long)
-    except UserError as error:
-        raise UserError(f"{sentence[:40]!r}...: {error}") from error
-
-
-def read_document(path: Path) -> str:
-    """The text of a file, with its line ends as they are."""
-    with opened(path, decompressed=False) as file:
-        return decoded(file.read(), path)
 
 
 def check_documents(source: Path, target: Path) -> str:
@@ -80,14 +68,18 @@ def check_documents(source: Path, target: Path) -> str:
         raise UserError(f"{source}, {target}: give two names that end alike, in {', '.join(ENDINGS)}")
     check_outputs([target], [source])
     check_new(target)
+    check_can_be_written(target)
     return formats[0]
 
 
 def translate_document(
-    translator: Translator, source: Path, target: Path, options: Options, progress: Callable[[int], None]
+    load: Callable[[], Translator], source: Path, target: Path, options: Options, progress: Callable[[int], None]
 ) -> Iterator[str]:
     """Translate a file; the other one appears whole or not at all. Lines of which numbers are missing or new."""
-    text, format = read_document(source), check_documents(source, target)
+    format = check_documents(source, target)
+    with opened(source, decompressed=False) as file:
+        text = decoded(file.read(), source)
+    translator = load()
     try:
         document = document_of(text, format, translator.tokenizer.settings.source_language)
         found = translations_of(translator, document, options, progress)

@@ -63,7 +63,7 @@ class GraphEncoder:
 
 @dataclass
 class GraphState:
-    """What is kept between two steps of a graph: as ``State``, but the source of all layers in the tensors of one."""
+    """What is kept between two steps of a graph: as ``State``, but the sources of all layers are stacked."""
 
     source: tuple[Tensor, ...]
     memories: list[Any]  # of the layers, or one of all

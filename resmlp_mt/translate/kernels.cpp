@@ -1,4 +1,5 @@
-// Three operators of a step of beam search, each in one pass over what it reads; kernels.py has their plain forms.
+// Three operators of a step of beam search, each in one pass over what it reads; their plain forms are CrossAttention,
+// memory.weighted_sum and search.best_totals.
 
 #include <ATen/Parallel.h>
 #include <ATen/cpu/vec/vec.h>

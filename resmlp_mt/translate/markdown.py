@@ -22,7 +22,7 @@ WRITTEN = {
     "softbreak": re.compile(r"\n"),
     "hardbreak": re.compile(r"\\?\n"),
 }
-SPECIAL = re.compile(r"[\\`*\[\]|]|(?<!\w)_|_(?!\w)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)")
+SPECIAL = re.compile(r"^(?=[-+] |#|>)|[\\`*\[\]|]|(?<!\w)_|_(?!\w)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)")
 
 
 def add_markdown(document: Parts, text: str) -> None:

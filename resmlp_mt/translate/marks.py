@@ -131,7 +131,7 @@ class Parts:
 
     def add(self, events: Sequence[Event], escape: Escape = str) -> None:
         """Add what follows in the document; tags around whole sentences stay outside of them."""
-        events = list(_simple(events))
+        events = list(_with_placeholders(events))
         kept = {event.text: event.raw for event in events if event.kind == "kept"}
         text = "".join(event.text for event in events)
         places = list(accumulate((len(event.text) for event in events), initial=0))
@@ -218,13 +218,13 @@ def _pairs(events: Sequence[Event]) -> dict[int, int]:
     return pairs
 
 
-def _simple(events: Sequence[Event]) -> Iterator[Event]:
+def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
     """The events, each with a text.
 
     Tags without text between them, or without a partner, are kept; breaks side by side are one.
     """
-    raw = "".join(event.raw for event in events)
-    names = (name for number in count() if (name := f"{{{number}}}") not in raw)
+    taken = set(re.findall(r"\{\d+\}", "".join(event.text for event in events)))
+    names = (each for number in count() if (each := f"{{{number}}}") not in taken)
     pairs = _pairs(events)
     partners = pairs | {close: open for open, close in pairs.items()}
     texts = list(accumulate((event.kind == "block" or event.text.strip() != "" for event in events), initial=0))

@@ -61,13 +61,17 @@ class Options(Checked):
     def __post_init__(self) -> None:
         glossary: Any = self.glossary
         avoid: Any = self.avoid
-        if isinstance(glossary, Mapping):
-            glossary = [(term, *([forms] if isinstance(forms, str) else forms)) for term, forms in glossary.items()]
-        if any(len(row) < 2 for row in glossary):
+        try:
+            if isinstance(glossary, Mapping):
+                glossary = [(term, *([forms] if isinstance(forms, str) else forms)) for term, forms in glossary.items()]
+            glossary = tuple(map(tuple, glossary))
+        except TypeError:  # it is no list, or what it holds
+            glossary = ((),)
+        if any(len(row) < 2 or not all(isinstance(each, str) for each in row) for row in glossary):
             raise UserError("glossary: give for each source term a target term, or a list of its forms")
-        if isinstance(avoid, str):
+        if not (isinstance(avoid, list | tuple) and all(isinstance(each, str) for each in avoid)):
             raise UserError(f"avoid {avoid!r:.60}: give a list of str")
-        object.__setattr__(self, "glossary", tuple(map(tuple, glossary)))
+        object.__setattr__(self, "glossary", glossary)
         object.__setattr__(self, "avoid", tuple(avoid))
         super().__post_init__()
         if self.beam is not None and self.n_best > self.beam:

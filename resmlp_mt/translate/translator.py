@@ -150,28 +150,23 @@ class Translator:
         if isinstance(texts, bytes) or not isinstance(texts, Iterable):
             raise UserError(f"texts: {type(texts).__name__}: give a str or a list of str")
         chosen = Options(**options)
-        encoded = []
-        for number, text in enumerate(texts):
-            try:
-                encoded.append(self.encode(text, chosen.too_long))
-            except UserError as error:
-                raise UserError(f"texts[{number}]: {error}") from error
+        encoded = [self.encode(text, chosen.too_long, f"texts[{number}]: ") for number, text in enumerate(texts)]
         found = self.translate_encoded(encoded, chosen)
         return found if chosen.n_best > 1 else [best for (best,) in found]
 
-    def encode(self, text: str, too_long: str = "error") -> Encoded:
-        """Make a text ready for ``translate_encoded``; ``too_long`` is that of ``Options``."""
+    def encode(self, text: str, too_long: str = "error", place: str = "") -> Encoded:
+        """Make a text ready for ``translate_encoded``; ``place`` is what messages begin with."""
         if not isinstance(text, str):
-            raise UserError(f"{type(text).__name__}: give a str")
-        without, kept = masked(text)
+            raise UserError(f"{place}{type(text).__name__}: give a str")
         try:
+            without, kept = masked(text)
             pieces = self.tokenizer.pieces(without)
         except ValueError as error:
-            raise UserError(str(error)) from error
+            raise UserError(f"{place}{error}") from error
         most = self.cfg.encoder.positions - 1
         if len(pieces) > most and too_long == "error":
             advice = "split the text, or choose too_long split or truncate"
-            raise UserError(f"{len(pieces)} tokens, but the model takes {most}: {advice}")
+            raise UserError(f"{place}{len(pieces)} tokens, but the model takes {most}: {advice}")
         if too_long == "truncate":
             pieces = pieces[:most]
         parts = list(split(pieces, most, self.tokenizer.settings.subwords)) if pieces else []
@@ -221,7 +216,8 @@ class Translator:
                 if len(found_here) < options.n_best:
                     problem = f"a text has only {len(found_here)} translations of so few tokens"
                     advice = "give a smaller n_best, a larger max_len_b, or less that is forced or avoided"
-                    raise UserError(f"n_best {options.n_best}: {problem}: {advice}")
+                    where = " ".join(self.tokenizer.source[each] for each in parts[number].numbers[:9])
+                    raise UserError(f"n_best {options.n_best}: {problem}: {advice}: {where}")
                 found[number] = found_here[: options.n_best]
         if options.alignment and options.alignment_by == "omission":
             for part, best in zip(parts, found, strict=True):

@@ -69,7 +69,7 @@ def word_alignment(
     Args:
         alignment: T x S+1, as that of ``Translation``
         source, target: the ``word_numbers`` of both sides, S and T
-        words: of both; one that has no subword (an entity that was kept) attends to its like
+        words: of both; one that has no subword (an entity that was kept) attends to the source's entities of its kind
     """
     words_of_source, found = words
     width = len(words_of_source) + 1  # the last column is </s>

@@ -341,6 +341,3 @@ def test_a_text_in_latin_1_is_refused(corpus, tmp_path):
     with pytest.raises(UserError, match=r"bad\.de: 2\d\d of 300 lines \(9\d\.\d%\) are not UTF-8: .*iconv -f LATIN1"):
         prepare(bad, RECIPE, tmp_path / "out")
     assert not (tmp_path / "out" / "tokenized" / "train.1.en").exists()
-
-
-# --- Ctrl-C

@@ -196,7 +196,7 @@ def test_a_user_s_file_in_the_way_is_told_before_any_download(run, server, tmp_p
     path.write_text("mine")
     done = run("en-de", "--out", tmp_path / "out")
     assert (done.status, done.error.count("\n"), server.requests) == (1, 1, [])
-    assert done.error.startswith(f"{path}: is not of an earlier preparation, and would be written over")
+    assert done.error.startswith(f"{path}: is not of an earlier preparation, and would be lost")
     assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
 
 

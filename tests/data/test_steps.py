@@ -71,7 +71,6 @@ def test_a_step_is_done_again_where_something_differs(tmp_path: Path, capsys: py
     ("name", "content"),
     [
         ("deep/b", "mine"),
-        ("data-bin/notes/mine", "mine"),
         ("steps.json", ""),
         ("steps.json", '{"files": 5, "steps": {}}'),
     ],
@@ -84,7 +83,6 @@ def test_what_is_not_on_record_is_refused_by_name(tmp_path: Path, name: str, con
         _make(tmp_path, "a", "deep/b")
     assert _tree(tmp_path) == before
     assert _make(tmp_path, "a", "deep/b", overwrite=True)
-    (tmp_path / "data-bin/notes/mine").unlink(missing_ok=True)  # (where the step does not replace the folder)
     assert _make(tmp_path, "a", "deep/b", options={"other": 1})  # now it is ours
 
 

@@ -102,7 +102,7 @@ def test_a_chunk_is_split_filtered_and_counted(codes: Path) -> None:
     subwords = Subwords("bpe")
     split = subwords.load(codes)
     pairs = [(b"lower Lower", b"neu"), (b"", b"neu"), (b"low", b"wider " * 10)]
-    done = ChunkSplitter(subwords, codes.read_bytes(), PairFilter(max_length=9))(Chunk(1, pairs))
+    done = ChunkSplitter(subwords, codes, PairFilter(max_length=9))(Chunk(1, pairs))
     assert done.read == 3
     assert done.dropped == {"empty": 1, "too long": 1}
     pieces = split("lower Lower"), split("neu")
@@ -110,11 +110,11 @@ def test_a_chunk_is_split_filtered_and_counted(codes: Path) -> None:
     assert done.symbols == Counter(" ".join(pieces).split())
     lengths = [len(line.split()) for line in pieces]
     assert done.counts == (SideCounts(2, lengths[0], lengths[0]), SideCounts(1, lengths[1], lengths[1]))
-    assert ChunkSplitter(subwords, codes.read_bytes(), None)(Chunk(1, pairs)).dropped == {}
+    assert ChunkSplitter(subwords, codes, None)(Chunk(1, pairs)).dropped == {}
 
 
 def test_a_line_that_must_be_too_long_is_not_split(codes: Path) -> None:
-    splitter = ChunkSplitter(Subwords("bpe"), codes.read_bytes(), PairFilter(max_length=9))
+    splitter = ChunkSplitter(Subwords("bpe"), codes, PairFilter(max_length=9))
     pairs = [(b"l" * 10_000_000, b"low"), (b"lower " * 9, b"low"), (b"lower " * 10, b"low")]
     done = splitter(Chunk(1, pairs))
     assert (done.dropped, done.counts[0].words) == ({"too long": 2}, 9)
@@ -123,7 +123,7 @@ def test_a_line_that_must_be_too_long_is_not_split(codes: Path) -> None:
 
 def test_only_pieces_are_for_the_dictionary(tmp_path: Path) -> None:
     learn_pieces(PAIRS, tmp_path / "model", Subwords("sentencepiece", 32))
-    splitter = ChunkSplitter(Subwords("sentencepiece"), (tmp_path / "model").read_bytes(), PairFilter())
+    splitter = ChunkSplitter(Subwords("sentencepiece"), tmp_path / "model", PairFilter())
     done = splitter(Chunk(1, [("low 文字 low文".encode(), b"<unk> low")]))
     assert "文字" in done.texts[0].decode().split()
     assert not [symbol for symbol in done.symbols if "文" in symbol]

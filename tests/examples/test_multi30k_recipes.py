@@ -1,18 +1,16 @@
 """The recipes of Multi30k and of distillation, from a teacher to a score, on a made-up language."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from fairseq_commands import TRAIN, prepare
 
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.lab.ablations.recipe import read_recipe
 from scripts import options_of
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
-from fairseq_commands import TRAIN, prepare  # noqa: E402
 
 TINY = (
     "--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16, "--cpu", "--max-epoch", 5,

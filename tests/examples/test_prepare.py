@@ -55,15 +55,17 @@ def test_what_it_leaves(prepare, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "not the text" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["val.en", "data-bin/notes"])
-def test_a_user_s_file_in_the_way(prepare, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "allowed"), [("val.en", True), ("data-bin/notes", False)])
+def test_a_user_s_file_in_the_way(prepare, tmp_path: Path, name: str, allowed: bool) -> None:
     run, path = prepare("multi30k"), tmp_path / "out" / name
     path.parent.mkdir(parents=True)
     path.write_text("mine")
-    with pytest.raises(UserError, match=f"{name}: is not of an earlier preparation"):
-        run()
+    for options in [[]] if allowed else [[], ["--overwrite"]]:
+        with pytest.raises(UserError, match=f"{name}: is not of an earlier preparation"):
+            run(*options)
     assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [path]
-    run("--overwrite")
+    if allowed:
+        run("--overwrite")
 
 
 def test_other_text_is_prepared_and_told(prepare, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,7 @@ def prepare(work):
     for path in (
         *(f"data-bin/dict.{language}.txt" for language in ("en", "de", "fr")), "distillation/data-bin.both/dict.de.txt",
         "transformer/average5.pt", "test_2016_flickr.de", "newstest2014.de", "newstest2014.fr",
+        *(f"tokenized/{split}.1.{language}" for split in ("test", "valid") for language in ("de", "fr")),
         *(f"{run}/checkpoint_last.pt" for run in ("resmlp", "resmlp6", "distillation/both")),
     ):  # fmt: skip
         (work / path).parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +116,7 @@ def test_help_is_the_head_of_the_script(run, script):
         ("distillation/translate.sh work", {"TEACHER": "nowhere.pt"}, "no teacher nowhere.pt: run"),
         ("wmt14_en_fr/train.sh resmlp6 work", {"GPUS": "3"}, "a batch of 28672 cannot be dealt out to 3 GPUs in equal"),
         ("wmt14_en_fr/train.sh resmlp6 work", {"GPUS": "128"}, "224 tokens at once cannot hold the longest sentence"),
-        ("wmt14_en_de/train.sh resmlp6 work", {"NODES": "$(touch x)"}, "GPUS, NODES and AT_ONCE are whole"),
+        ("wmt14_en_de/train.sh resmlp6 work", {"NODES": "$(touch x)"}, "NODES is a whole number from 1"),
         ("wmt14_en_de/evaluate.sh lstm work valid", {}, "no work/newstest2013.de: run scripts/prepare_wmt14.py first"),
         ("../scripts/demo.sh Can you", {}, "you: give one sentence, in quotes"),
     ],

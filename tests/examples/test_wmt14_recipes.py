@@ -2,18 +2,16 @@
 
 import json
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq_commands import prepare
 
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from scripts import options_of
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
-from fairseq_commands import prepare  # noqa: E402
 
 PAIRS = {"en_de": "de", "en_fr": "fr"}
 RESMLP = (
@@ -105,6 +103,10 @@ def work(tmp_path_factory):
     sets = {"train": ("train", 120, 1), "valid": ("newstest2013", 16, 2), "test": ("newstest2014", 16, 3)}
     for pair, folder in folders.items():
         prepare(folder, "en", PAIRS[pair], **sets)
+        (folder / "tokenized").mkdir()
+        for split in "valid", "test":
+            reference = (folder / f"{sets[split][0]}.{PAIRS[pair]}").read_text()
+            (folder / "tokenized" / f"{split}.1.{PAIRS[pair]}").write_text(reference)
     return folders
 
 

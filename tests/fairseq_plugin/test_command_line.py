@@ -54,11 +54,13 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
     [
         ("training", ["--lr", "0.1,-1"], "--lr is -1.0: give 0 or more"),
         ("generation", ["--beam", 0], "--beam is 0: give 1 or more"),
+        ("training", ["--save-interval", 0], "--save-interval is 0: give 1 or more"),
         ("training", ["--bf16"], "--bf16: fairseq trains so on TPUs alone"),
         ("training", ["--fp16", "--cpu"], "--fp16 .*: fairseq trains in 16 bits on a GPU alone"),
         ("training", ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", 0], "inverse_sqrt: give --warmup-updates"),
         ("training", ["--best-checkpoint-metric", "bleu"], "--best-checkpoint-metric bleu: give --eval-bleu"),
         ("validation", ["--model-overrides", "{'a': f()}"], "--model-overrides .*: give a dictionary"),
+        ("generation", ["--model-overrides", "{'mixing-heads': 2}"], "--model-overrides .*: give a dictionary"),
         ("generation", ["--path", ""], "--path is missing: give a checkpoint"),
         ("generation", ["--constraints"], "--constraints: this command takes no notice of it: use fairseq-interactive"),
         ("generation", ["--num-shards", 2], "--num-shards 2: fairseq would translate all"),

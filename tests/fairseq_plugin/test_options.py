@@ -67,6 +67,8 @@ def test_the_command_line_wins_and_none_means_missing():
         ({"mixing_heads": 3}, "--encoder-embed-dim 64 is not a multiple of --mixing-heads 3"),
         ({"decoder_attention_heads": 3}, "--decoder-embed-dim 64 is not a multiple of --decoder-attention-heads 3"),
         ({"mixing_heads": 2, "token_mixing": "conv"}, "--mixing-heads 2 is for --token-mixing linear or gated or "),
+        ({"mixing_kernel": 5}, "--mixing-kernel 5 is for --token-mixing dynamic or conv or depthwise or separable"),
+        ({"criterion": "adaptive_loss"}, "--criterion adaptive_loss needs --adaptive-softmax-cutoff"),
         ({"decoder_ffn_embed_dim": "wide"}, "--decoder-ffn-embed-dim is 'wide': give something like 2048"),
         ({"dropout": 1.0}, "--dropout is 1.0: give a number from 0 to below 1"),
         ({"token_mixing": "atention"}, "--token-mixing is 'atention': give one of linear, gated, ema,"),

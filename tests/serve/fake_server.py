@@ -28,10 +28,10 @@ class FakeTranslator:
         self.gate.set()
         self.begun = threading.Event()  # set when it first translates
 
-    def encode(self, text, too_long="error"):
+    def encode(self, text, too_long="error", place=""):
         words = text.split()
         if len(words) >= POSITIONS and too_long == "error":
-            raise UserError(f"{len(words)} tokens, but the model takes {POSITIONS - 1}")
+            raise UserError(f"{place}{len(words)} tokens, but the model takes {POSITIONS - 1}")
         return words
 
     def translate_encoded(self, texts, options):

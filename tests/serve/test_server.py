@@ -214,16 +214,18 @@ def test_more_than_may_wait_are_refused_and_no_answer_in_time():
     assert held.translator.batches == [["a b"], ["d e"]]
 
 
-def sent(port, body, length):
+def sent(port, body, length, path="/translate"):
     """A connection over which a request has gone out, or a part of it."""
     connection = socket.create_connection(("127.0.0.1", port))
-    lines = "POST /translate HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {length}"
+    lines = f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {length}"
     connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
     return connection
 
 
-def test_a_body_that_does_not_come_is_not_waited_for():
-    with serving(FakeTranslator(), Limits(max_seconds=1)) as (client, _), sent(client.port, b'{"te', 99) as connection:
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+def test_a_body_that_does_not_come_is_not_waited_for(path):
+    limits = Limits(max_seconds=1)
+    with serving(FakeTranslator(), limits) as (client, _), sent(client.port, b"{", 99, path) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 503 ")
 
 

@@ -1,6 +1,7 @@
 """Documents of a page each, and translations whose words are known."""
 
 from resmlp_mt.translate.alignment import WORD
+from resmlp_mt.translate.documents import document_of
 from resmlp_mt.translate.translator import Translation
 
 TEXT = """\
@@ -98,6 +99,12 @@ def translation(source, order=None, change=str):
     text = source if order == range(len(words)) else " ".join(words[number] for number in order)
     rows = [[float(number == other) for other in range(len(words) + 1)] for number in order]
     return Translation(change(text), 0.0, [change(words[number]) for number in order], words, rows)
+
+
+def same(text, kind="html"):
+    """A document whose sentences are translated by themselves."""
+    document = document_of(text, kind)
+    return document.joined([translation(sentence) for sentence in document.sentences])
 
 
 def reversed_words(source):

@@ -140,7 +140,8 @@ def test_which_terms_a_source_has(translator, source, expected):
         ({"prefix": "in Ω"}, "prefix: 'in Ω': the model's vocabulary has no 'Ω': choose another word"),
         ({"avoid": "a"}, "avoid 'a': give a list of str"),
         ({"glossary": {"man": ["in", "Ω"]}}, "glossary: 'man': 'Ω': the model's vocabulary has no 'Ω'"),
-        ({"glossary": {"man": []}}, "glossary: give for each source term a target term"),
+        ({"avoid": None}, "avoid None: give a list of str"),
+        *(({"glossary": {"man": x}}, "glossary: give for each source term a target term") for x in ([], 5, [5])),
         ({"glossary": {"man": "an old man"}, "avoid": ["old"]}, "n_best 1: a text has only 0 translations"),
     ],
 )

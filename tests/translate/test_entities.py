@@ -19,11 +19,9 @@ def test_what_is_kept(entity, around):
     assert [found[0] for found in ENTITY.finditer(around.replace("{}", entity))] == [entity]
 
 
-@pytest.mark.parametrize(
-    "text", ["100% sure", "50 %d", "5%", "a @ b", "$100 or $A", "{two words}", "w@w", "http://", "{"]
-)
+@pytest.mark.parametrize("text", ["100% sure", "5%", "a @ b", "$100 or $A", "{two words}", "w@w", "http://", "{"])
 def test_what_is_not(text):
-    assert not ENTITY.search(text) or text == "50 %d"
+    assert not ENTITY.search(text)
 
 
 def test_a_text_takes_no_time():

@@ -30,7 +30,11 @@ METRICS = {"sacrebleu": "sacreBLEU", "chrf2": "chrF2"}
 COMPARED = {"perplexity": "valid. perplexity", **METRICS}
 """The figures of which mean, standard deviation and differences are told."""
 
-_PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the ground of a number, which keeps lines out
+_PLAIN = {
+    "facecolor": "white",
+    "edgecolor": "none",
+    "pad": 0.5,
+}  # a white box behind a number
 
 HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
 
@@ -344,7 +348,7 @@ def run(args: argparse.Namespace) -> None:
     command = shlex.join(["resmlp-mt", "ablate", *sys.argv[1:]])
     about = {"Made by": f"`{command}`"}
     if recipe.tune is not None:
-        found = tuning.tune(recipe, out, data, args.jobs, only, not args.table)
+        found = tuning.tune(recipe, out, data, args.jobs, only, retrain, not args.table)
         print(tuning.save(recipe, found, out, about))
         return
     rows = row_folders(recipe, out, data)

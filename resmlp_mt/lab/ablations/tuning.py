@@ -26,6 +26,10 @@ class Trial(RowFolder):
     """The folder of a trial in one round, which is not translated."""
 
     @property
+    def named(self) -> str:
+        return self.name.rpartition(".")[0]  # the row's
+
+    @property
     def finished(self) -> bool:
         return self.is_trained
 
@@ -64,7 +68,7 @@ def round_of(recipe: Recipe, trials: Mapping[str, Sequence[int]], epochs: int) -
         options = choices(recipe, row)
         for number in numbers:
             rows[f"{row}.{number}"] = f"{recipe.rows[row] or ''} {options[number - 1]}"
-            budgets[f"{row}.{number}"] = round(epochs * recipe.epochs_of(row) / recipe.max_epoch)
+            budgets[f"{row}.{number}"] = max(1, round(epochs * recipe.epochs_of(row) / recipe.max_epoch))
     return replace(recipe, rows=rows, epochs=budgets, max_epoch=epochs, seeds=[], average=1)
 
 
@@ -82,7 +86,9 @@ def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
     return sorted(found, key=lambda result: (list(recipe.rows).index(result.row), result.perplexity, result.trial))
 
 
-def tune(recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str], train: bool = True) -> list[Result]:
+def tune(
+    recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str], retrain: frozenset[str], train: bool
+) -> list[Result]:
     """Train round after round, those of the rows ``only``; returns what is finished of all, the last round first."""
     sums = queue.digests(data)
     trials = {row: list(range(1, recipe.tune.trials + 1)) for row in recipe.rows if row in only}
@@ -91,7 +97,8 @@ def tune(recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str],
         this = round_of(recipe, trials, epochs)
         folder = out / f"{epochs}-epochs"
         folders = [Trial(name, recipe.seed, data, sums, folder / name, this) for name in this.rows]
-        failed = queue.train_all(folders, jobs, frozenset()) if train else []
+        again = frozenset(each.name for each in folders if each.named in retrain)
+        failed = queue.train_all(folders, jobs, again) if train else []
         done = results(recipe, folders)
         found = done + found
         if failed:

@@ -123,8 +123,8 @@ def profiles(mixing: MixingMatrix) -> list[Profile]:
         entries = np.concatenate(diagonals)
         mean, spread = np.array([(each.mean(), each.std()) for each in diagonals]).T
         total = np.square(entries - entries.mean()).sum()
-        left = sum(np.square(each - each.mean()).sum() for each in diagonals)
-        explained = float(1 - left / total) if total > 0 else 1.0
+        unexplained = sum(np.square(each - each.mean()).sum() for each in diagonals)
+        explained = float(1 - unexplained / total) if total > 0 else 1.0
         found.append(Profile(offsets, mean, spread, explained, (len(diagonals) - 1) / max(len(entries) - 1, 1)))
     return found
 

@@ -63,7 +63,7 @@ def read_scores(path: Path) -> Scores:
         for name, key in ("tokenized_bleu", PAIRS[target][1]), ("sacrebleu", "sacrebleu"):
             score = result["scores"][key]
             scores |= {name: float(score["score"]), f"{name}_signature": str(score["signature"])}
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: no scores of table 5 ({error}): run evaluate.sh again") from error
     return scores
 

@@ -32,11 +32,14 @@ class FolderEngine:
     """
 
     def __init__(self, folder: str, threads: int, beam: int, options: dict[str, Any]):
+        from resmlp_mt.translate.options import Options
         from resmlp_mt.translate.translator import Translator
 
         given = dict(options)
         own = {name: given.pop(name) for name in ("precision", "engine") if name in given}
-        self._translator, self._options = Translator(folder, threads=threads, **own), {"beam": beam, **given}
+        self._options = {"beam": beam, **given}
+        Options(**self._options)  # what it does not have is a TypeError here
+        self._translator = Translator(folder, threads=threads, **own)
 
     def translate(self, sentences: Sequence[str], length: int | None = None) -> list[str]:
         return [each.text for each in self._translator.translate(sentences, **self._options)]

@@ -62,7 +62,7 @@ class Row:
     first: float  # seconds until the first sentence is out, start of the process and loading included
     memory: int  # peak of its process in bytes, its libraries and all
     size: int  # bytes on disk
-    same: int  # of how many sentences the translation is that of every round
+    same: int  # sentences that every round translated alike
     tried: list[tuple[dict[str, Any], float]]  # what BEST was chosen from, the seconds of each, the fastest first
     seconds: list[float]  # of each round
     operations: Sequence[dict[str, float]] | None = None  # seconds by PyTorch operation, for each of PROFILED

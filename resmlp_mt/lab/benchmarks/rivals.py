@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resmlp_mt.lab.benchmarks.systems import Source
 
 BATCH = 64  # sentences that are translated at a time, unless an option says otherwise
-BATCHES = 16, 32, 64, 128, 256  # sentences that are tried
+BATCHES = 16, 32, 64, 128, 256  # sentences of a batch: each number is tried
 BATCH_TOKENS = 512, 1024, 2048
 BY_SETTINGS = "max_batch_size", "batch_type", "beam_size"  # arguments of CTranslate2's translate_batch
 

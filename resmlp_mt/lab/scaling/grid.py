@@ -96,7 +96,7 @@ class ScalingRecipe(queue.SharedSettings):
         source, target = self.langs
         numbers = self.numbers(cell)
         every = str(max(numbers["updates"] // self.validations, 1))
-        never = str(10**9)  # an epoch's end is no point of its own: epochs of small samples are short
+        never = str(10**9)  # validate and save by updates alone: epochs of small samples are short
         return [
             *("--source-lang", source, "--target-lang", target, *shlex.split(self.batches)),
             *("--max-update", str(numbers["updates"])),

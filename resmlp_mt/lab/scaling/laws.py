@@ -31,10 +31,6 @@ class Estimate:
     low: float
     high: float
 
-    def as_json(self) -> dict[str, float | None]:
-        named = {name: float(getattr(self, name)) for name in ("value", "low", "high")}
-        return {name: each if math.isfinite(each) else None for name, each in named.items()}
-
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
@@ -77,7 +73,7 @@ def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> Law:
         beta = math.exp(log_beta)
         return np.array([of_size / alpha + centers[0], alpha, of_data / beta + centers[1], beta])
 
-    def left(solved: np.ndarray) -> np.ndarray:
+    def residuals(solved: np.ndarray) -> np.ndarray:
         of_size, alpha, of_data, log_beta = solved
         beta = math.exp(log_beta)
         whole = np.logaddexp((of_size - alpha * (n - centers[0])) / beta, (of_data - beta * (d - centers[1])) / beta)
@@ -93,7 +89,7 @@ def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> Law:
         for alpha, beta in product(EXPONENTS, EXPONENTS)
     ]
     bounds = [-np.inf, 1e-3, -np.inf, math.log(1e-3)], [np.inf, 10, np.inf, math.log(10)]
-    found = [least_squares(left, start, bounds=bounds, loss="huber", f_scale=DELTA) for start in grid]
+    found = [least_squares(residuals, start, bounds=bounds, loss="huber", f_scale=DELTA) for start in grid]
     return Law(constants(min(found, key=lambda each: each.cost).x))
 
 
@@ -104,7 +100,6 @@ class FamilyFit:
     runs: list[Run]  # those that have not diverged
     why_not: str = ""
     law: Law | None = None
-    draws: list[Law] = field(default_factory=list, repr=False)  # by each resample of the runs
     constants: dict[str, Estimate] = field(default_factory=dict)
     misfit: float = math.nan  # the root of the mean squared residual of log L
     seeds_spread: float = math.nan  # the standard deviation of log L over seeds of the same cell
@@ -144,7 +139,7 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
         for what, row in (("the largest size", 0), ("the largest amount of data", 1))
         if (error := hold_out(runs, points, points[row] == points[row].max())) is not None
     }
-    return FamilyFit(runs, "", law, draws, constants, _error(law, points, 2), seeds_spread(runs), held_out)
+    return FamilyFit(runs, "", law, constants, _error(law, points, 2), seeds_spread(runs), held_out)
 
 
 def _error(law: Law, points: np.ndarray, power: int) -> float:

@@ -223,6 +223,11 @@ class TrainingFolder:
         return self.name
 
     @property
+    def named(self) -> str:
+        """What --retrain calls it."""
+        return self.name
+
+    @property
     def options(self) -> list[str]:
         """The options of fairseq-train, those apart that name files."""
         raise NotImplementedError
@@ -299,7 +304,7 @@ class TrainingFolder:
             return
         changed = "options, see row.json" if before["data"] == self.sums else f"data than {self.data} has now"
         raise UserError(
-            f"{self.folder}: trained with other {changed}: --retrain {self.name} trains it again, another --out keeps "
+            f"{self.folder}: trained with other {changed}: --retrain {self.named} trains it again, another --out keeps "
             "both"
         )
 

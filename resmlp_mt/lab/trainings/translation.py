@@ -8,6 +8,7 @@ from threading import Event
 from typing import IO
 
 from resmlp_mt.common.files import PathLike
+from resmlp_mt.data import raw_text
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import in_order, read_generate_output
@@ -54,7 +55,9 @@ class Translation:
 
     def running_text(self, count: int) -> list[str]:
         """The ``count`` translations as running text, in the order of the subset."""
-        words = undo_subwords(in_order(read_generate_output([self.path]), count), "subword_nmt", str(self.path))
+        lines, data = in_order(read_generate_output([self.path]), count), self.training.data
+        if (data / raw_text.NAME).exists():
+            return [*map(raw_text.RawText.of(data).running_text(self.langs[1]), lines)]
+        words = undo_subwords(lines, "subword_nmt", str(self.path))
         check_tokenization(words, True, str(self.path))
-        moses = Moses(self.langs[1])
-        return [moses.text(line) for line in words]
+        return [*map(Moses(self.langs[1]).text, words)]

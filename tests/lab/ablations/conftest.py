@@ -1,13 +1,11 @@
 """A made-up language as binarized data with a test set, and a small table of it."""
 
-import sys
 from pathlib import Path
 
 import pytest
+from fairseq_commands import TRAIN, VALID, prepare
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
-from fairseq_commands import TRAIN, VALID, prepare  # noqa: E402
 
 RECIPE = """
 title: A table

@@ -30,7 +30,7 @@ def epochs(row):
 
 
 def run_forked(command, output, log, held, stop, tell=lambda seconds: None):
-    """``processes.run`` without fairseq's imports, which take most of the time of so small a training."""
+    """``queue.run`` without fairseq's imports, which take most of the time of so small a training."""
     module, *arguments = command
     done = start(log.with_suffix(".part"), module.removeprefix("fairseq_cli."), *arguments).finish()
     assert done.status == 0, done.output

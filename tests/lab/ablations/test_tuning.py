@@ -62,6 +62,8 @@ def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe,
     table = (tmp_path / "out" / "tuning.md").read_text()
     assert all(f"| paper | {each['trial']} | {each['epochs']} | {each['perplexity']:.2f} |" in table for each in trials)
     assert "valid. perplexity" in capsys.readouterr().out
+    in_process("ablate", monkeypatch)(*arguments, "--retrain", "paper")
+    assert len(commands) == 10
 
 
 def test_too_few_different_trials_are_told(recipe):

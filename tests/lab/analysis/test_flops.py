@@ -5,14 +5,14 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq import options
-from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
+from resmlp_mt.lab.models import training_args
 from scripts import SCRIPTS, printed
 
 VOCABULARY = 52
@@ -48,8 +48,7 @@ MODELS = {
 
 
 def options_of(arch, *words):
-    parser = options.get_training_parser()
-    return options.parse_args_and_arch(parser, ["data", "--task", "translation", "--arch", arch, *words])
+    return training_args(["data", "--arch", arch, *words], arch)
 
 
 def conv_tbc(x, weight, *rest, **_):
@@ -78,9 +77,7 @@ def made_of_matrix_products():
 
 
 def counted(args, source, target, batch, backward):
-    symbols = Dictionary()
-    for number in range(VOCABULARY - len(symbols)):
-        symbols.add_symbol(f"word{number}")
+    symbols = made_up_dictionary(VOCABULARY)
     model = TranslationTask(TranslationConfig(), symbols, symbols).build_model(args)
     sentences = torch.randint(symbols.nspecial, VOCABULARY, (batch, source + target))
     with FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH) as counter:
