@@ -75,7 +75,7 @@ def benchmark() -> argparse.ArgumentParser:
 
 def benchmark_translate() -> argparse.ArgumentParser:
     parser = command_parser(ENGINES, run_of("benchmarks.real_text"))
-    folder = "made by resmlp-mt export: FOLDER:engine=compiled,precision=int8"
+    folder = "made by resmlp-mt export; it runs compiled, in int8 (otherwise: --engine)"
     parser.add_argument("folder", nargs="*", metavar="FOLDER", help=folder)
     add_repeated(parser, "--engine", "NAME", "what else to compare, with options of your own")
     rival = "CTranslate2 or Marian at its best: NAME:compute_type=int8,best and NAME:best"

@@ -91,5 +91,7 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--fp16 with --cpu, or no GPU that PyTorch sees: fairseq trains in 16 bits on a GPU alone: give --amp"
         if given.lr_scheduler == "inverse_sqrt" and given.warmup_updates == 0:
             yield "--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more"
+        if given.lr_scheduler == "polynomial_decay" and given.total_num_update is None:
+            yield "--lr-scheduler polynomial_decay: give --total-num-update"
         if given.best_checkpoint_metric == "bleu" and not get("eval_bleu"):
             yield "--best-checkpoint-metric bleu: give --eval-bleu too"

@@ -118,6 +118,8 @@ class Lines:
     def read(self, input: str, buffer_size: int) -> Iterator[list[str]]:
         """Yield as many lines at once. They end at LF alone; one that is not UTF-8 becomes one without a word."""
         self._first = self._refused = 0
+        if input == "-" and not sys.stdin:  # closed by the shell's <&-
+            raise UserError("standard input is closed: give --input FILE")
         with contextlib.nullcontext(sys.stdin.buffer) if input == "-" else open(input, "rb") as file:
             read = binary_lines(file, "stdin" if input == "-" else input)
             while some := list(itertools.islice(read, buffer_size)):

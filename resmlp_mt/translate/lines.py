@@ -227,6 +227,10 @@ def translate_file(
     if alignments and (not out or alignments.resolve() == out.resolve() or work.options.n_best > 1 or work.json):
         problem = "is another file beside --output, a line for each of the input: without --n-best and --json"
         raise UserError(f"--alignments {alignments}: {problem}")
+    if str(out).endswith(".gz"):
+        raise UserError(f"{out}: would be plain text: give a name that does not end in .gz")
+    if not (path or sys.stdin) or not (out or sys.stdout):  # closed by the shell's <&- or >&-
+        raise UserError("standard input or output is closed: give --input and --output")
     lines = binary_lines(opened(path) if path else sys.stdin.buffer, work.name)
     pending: list[Window] = []
     with contextlib.ExitStack() as stack:

@@ -120,6 +120,7 @@ def write(
     (folder / LEARNED).write_bytes(learned)
     parameters = {name: parameter.detach().float().contiguous() for name, parameter in model.named_parameters()}
     save_file(parameters, folder / WEIGHTS, {"format": "pt"})
+    (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors ignores the umask
 
 
 def checksum(folder: PathLike) -> str:

@@ -315,9 +315,6 @@ def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> 
     assert contents(tmp_path) == contents(prepared)
 
 
-# --- Text that is not UTF-8
-
-
 def _encoded(corpus: Corpus, folder: Path, split: str, encoding: str, share: float = 1.0) -> Corpus:
     """The corpus with so much of a target side in another encoding."""
     lines = corpus.sets[split][0].target.read_bytes().decode().replace("i", "ï").split("\n")[:-1]

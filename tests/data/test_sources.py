@@ -68,8 +68,6 @@ def test_what_has_no_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
         next(pairs)
 
 
-# --- check_text
-
 ENGLISH = "The man’s café isn’t open – what a pity…\n" * 40
 CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
 

@@ -75,6 +75,7 @@ def test_what_is_written_and_the_card(exported, model):
         *("tokenizer_config.json", "source_symbols.txt", "target_symbols.txt", "subwords.model"),
         *sources(),
     }
+    assert len({path.stat().st_mode for path in exported.iterdir()}) == 1  # others may read all files or none
     written, tokenizer, generation = model_folder.load(exported)
     assert largest_difference(model, written) < 1e-5
     assert tokenizer.encode("w1") == [5, 2] and not tokenizer.settings.normalize

@@ -168,9 +168,6 @@ def test_unsafe_loading_is_switched_on_nowhere(tmp_path, monkeypatch):
     assert not (tmp_path / "smuggled").exists()
 
 
-# options
-
-
 def test_what_fairseq_s_presets_say_is_read_as_python_reads_it():
     texts = {"10000,20000", " True ", "None", "-1", "{'name': 'x'}", "[True]*3+[False]", "[1] * -1"}
     for configure in ARCH_CONFIG_REGISTRY.values():
@@ -236,8 +233,6 @@ def test_paths_are_dropped_wherever_they_stand_and_other_options_say_what_they_l
         assert vars(found["model"]) == {option: none}
         assert found["bpe"] == {"_name": "b", option: none} and found["more"] == [{option: ""}]
 
-
-# parameters
 
 FC1, EMBEDDING = "encoder.layers.0.mlp.fc1.weight", "decoder.embed_tokens.weight"
 

@@ -58,6 +58,7 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("training", ["--bf16"], "--bf16: fairseq trains so on TPUs alone"),
         ("training", ["--fp16", "--cpu"], "--fp16 .*: fairseq trains in 16 bits on a GPU alone"),
         ("training", ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", 0], "inverse_sqrt: give --warmup-updates"),
+        ("training", ["--lr-scheduler", "polynomial_decay"], "polynomial_decay: give --total-num-update"),
         ("training", ["--best-checkpoint-metric", "bleu"], "--best-checkpoint-metric bleu: give --eval-bleu"),
         ("validation", ["--model-overrides", "{'a': f()}"], "--model-overrides .*: give a dictionary"),
         ("generation", ["--model-overrides", "{'mixing-heads': 2}"], "--model-overrides .*: give a dictionary"),
@@ -84,9 +85,6 @@ def test_missing_languages_are_those_of_the_data(data, parse, command):
     for given, completed in ([], ("en", "de")), (["-s", "de"], ("de", "en")), (["-t", "en"], ("de", "en")):
         args = parse(command, data, *given)
         assert (args.source_lang, args.target_lang) == completed
-
-
-# raw text
 
 
 @pytest.mark.parametrize("command", ["generation", "interactive_generation"])
@@ -122,9 +120,6 @@ def test_a_line_that_is_not_utf_8_harms_no_other(tmp_path, capsys):
         next(reading)
     told = "sentence 3 (line 4): not UTF-8 (invalid start byte): convert it, for example with iconv\n"
     assert capsys.readouterr().err == told
-
-
-# how they end
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ def test_scores_of_generate_output_of_tokens_and_of_text(test_set, score_bleu):
     assert of_tokens == result
     of_text = json.loads(score_bleu("--hypotheses", "hyp.de", *DE, "--json"))
     assert of_text["scores"]["sacrebleu"] == result["scores"]["sacrebleu"]
+    (test_set / "bom.de").write_text((test_set / "hyp.de").read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert json.loads(score_bleu("--hypotheses", "bom.de", *DE, "--json")) == of_text
 
 
 def test_sentencepiece_of_two_shards_with_nbest_lists_makes_finished_text(test_set, score_bleu):

@@ -13,7 +13,7 @@ from typing import Any
 from scipy import stats
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, write_json
+from resmlp_mt.common.files import atomic_write, check_outputs, check_replaced, read_lines, write_json
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations import tuning
@@ -354,6 +354,7 @@ def run(args: argparse.Namespace) -> None:
     rows = row_folders(recipe, out, data)
     outputs = [*(out / name for name in recipe.table_files), *(row.folder for row in rows)]
     check_outputs(outputs, [args.recipe, reference, data])
+    check_replaced(*outputs[:2])
 
     failed = []
     if not args.table:

@@ -12,7 +12,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib.figure import Figure
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_outputs
+from resmlp_mt.common.files import atomic_write, check_outputs, check_replaced
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint
@@ -195,6 +195,7 @@ def run(args: argparse.Namespace) -> None:
     files = Report(readings, used, bands_in_text(args) if args.data is not None else ()).files()
     pruned_files = {share: out / f"pruned-{share:g}.pt" for share in args.prune}
     check_outputs([*(out / name for name in files), *pruned_files.values()], args.checkpoints)
+    check_replaced(out / "index.html", out / "mixing.json")
     for side in matrices.SIDES:
         length = used.lengths.get(side)
         what = "its mixing is no matrix over positions, and is not drawn"

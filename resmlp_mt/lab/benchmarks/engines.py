@@ -37,8 +37,8 @@ class FolderEngine:
 
         given = dict(options)
         own = {name: given.pop(name) for name in ("precision", "engine") if name in given}
-        self._options = {"beam": beam, **given}
-        Options(**self._options)  # what it does not have is a TypeError here
+        self._options = {"beam": beam, **given, "n_best": 1}
+        Options(**self._options)  # a wrong one is told before anything is measured
         self._translator = Translator(folder, threads=threads, **own)
 
     def translate(self, sentences: Sequence[str], length: int | None = None) -> list[str]:
@@ -50,7 +50,11 @@ class EngineProcess:
 
     def __init__(self, build: Callable[[], Any], start: str = "spawn"):
         self._process = new_processes(1, start)
-        self.formula = self._process.submit(_build, build).result()  # of its FLOPs, if there is one
+        try:
+            self.formula = self._process.submit(_build, build).result()  # of its FLOPs, if there is one
+        except BaseException:
+            self.close()
+            raise
 
     def translate(self, sentences: Sequence[Any], length: int | None = None) -> tuple[list[Any], float]:
         return self._process.submit(_timed, sentences, length).result()

@@ -84,6 +84,9 @@ def read_settings(path: Path, kind: type[Settings], **also: str) -> Settings:
     if not re.fullmatch(r"\w+-\w+", settings.languages):
         raise UserError(f"{path}: languages: {settings.languages}: give source-target, such as en-de")
     check_code(settings.langs[1], f"{path}: languages:")
+    for name in "batches", "search":
+        with reading(path, f"{name}: "):
+            shlex.split(getattr(settings, name))
     return settings
 
 
