@@ -140,10 +140,10 @@ class Steps:
             for part in (path, *(self._folder / parent for parent in name.parents[:-1])):
                 if part.is_symlink():
                     raise UserError(f"{part}: is a symbolic link, through which nothing is written: remove it")
-            if os.path.lexists(path) and name.as_posix() not in self._file.values["files"]:
-                if path in written and overwrite:
-                    continue
-                allow = ", or allow it with --overwrite" if path in written else ""
+            allowed = path in written  # other files of data-bin would be removed: --overwrite is not for these
+            is_ours = name.as_posix() in self._file.values["files"]
+            if os.path.lexists(path) and not is_ours and not (overwrite and allowed):
+                allow = ", or allow it with --overwrite" if allowed else ""
                 raise UserError(
                     f"{path}: is not of an earlier preparation, and would be lost: move it away, choose another "
                     f"--out{allow}"

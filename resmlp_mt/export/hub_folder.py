@@ -1,6 +1,7 @@
 """A trained model as a folder that transformers and ``resmlp_mt.translate`` read, without fairseq."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -214,13 +215,13 @@ def fairseq_scores(model: Any, source: Tensor, previous: Tensor) -> Tensor:
 
 @torch.no_grad()
 def largest_difference(model: Any, ours: EncoderDecoder) -> float:
-    """How far scores are at most from those of fairseq's model (fp32, not folded); nan where one is no number."""
+    """How far scores are at most from those of fairseq's model (fp32, not folded); infinity where one is no number."""
     found = [
         (ours(source, previous) - fairseq_scores(model, source, previous))[real].abs().max()
         for left_pad_target in (False, True)
         for source, previous, real in batches(model, left_pad_target)
     ]
-    return float(torch.stack(found).max())  # that of Python would lose a nan
+    return float(torch.stack(found).nan_to_num(math.inf, math.inf).max())
 
 
 def write_hub_folder(

@@ -126,7 +126,7 @@ def apply_preset(args: Any, name: str) -> None:
             setattr(args, key, values[key] if key in values else getattr(args, each.metadata["follows"]))
 
 
-NOT_OF_THIS_MODEL = {  # options of fairseq's Transformer that this model does not have
+MEANINGLESS = {  # options of fairseq's Transformer that this model does not have
     "no_token_positional_embeddings",  # off unless --token-positional-embeddings, as A knows the positions
     # LayerNorm: --norm says whether and where there is any
     *("normalize_before", "layernorm_embedding", "no_decoder_final_norm", "export"),
@@ -141,9 +141,9 @@ NOT_OF_THIS_MODEL = {  # options of fairseq's Transformer that this model does n
 
 
 class _WithoutMeaningless:
-    """Keeps NOT_OF_THIS_MODEL out of the command line."""
+    """Keeps MEANINGLESS out of the command line."""
 
-    meaningless = NOT_OF_THIS_MODEL
+    meaningless = MEANINGLESS
 
     def _get_all_attributes(self) -> list[str]:
         return [each.name for each in fields(self) if each.name not in self.meaningless]  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ class _WithoutMeaningless:
 class EncoderOptions(_WithoutMeaningless, EncDecBaseConfig):
     """``--encoder-...``; no heads: attention is the decoder's."""
 
-    meaningless = NOT_OF_THIS_MODEL | {"attention_heads"}
+    meaningless = MEANINGLESS | {"attention_heads"}
 
 
 @dataclass

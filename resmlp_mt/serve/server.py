@@ -5,8 +5,9 @@ import contextlib
 import importlib.resources
 import itertools
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -75,11 +76,12 @@ class Service:
         """The whole of it, for an ASGI server."""
         routes = [
             *(Route(path, self._page, methods=["GET"]) for path in PAGE),
-            *(Route(path, self._post, methods=["POST"]) for path in ("/translate", "/detect")),
+            Route("/translate", partial(self._in_time, self._translate), methods=["POST"]),
             Route("/mixing", self._mixing, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             *(Route(path, self._document, methods=["GET"]) for path in ("/openapi.json", "/spec")),
             Route("/languages", self._languages, methods=["GET"]),
+            Route("/detect", partial(self._in_time, self._detect), methods=["POST"]),
             Route("/frontend/settings", self._settings, methods=["GET"]),
         ]
         handlers: Any = {HTTPException: _error, UserError: _error, ValidationError: _error, Exception: _error}
@@ -133,14 +135,18 @@ class Service:
         layers = [None if each is None else each[:, position].tolist() for each in matrices]
         return JSONResponse(Mixing(position=position, layers=layers).model_dump())
 
-    async def _post(self, request: HTTPRequest) -> Response:
-        """Translate, or tell a text's language."""
+    async def _detect(self, request: HTTPRequest) -> Response:
+        return JSONResponse(self._libretranslate.detect(fields_of(*await self._received(request)) or {}))
+
+    async def _translate(self, request: HTTPRequest) -> Response:
+        answer = await self._answer(await self._job(request), request.receive)
+        return Response(answer, media_type="application/json")
+
+    async def _in_time(self, handler: Callable[[HTTPRequest], Awaitable[Response]], request: HTTPRequest) -> Response:
+        """What a handler of a body answers, or why there is no answer."""
         try:
             with anyio.fail_after(self._limits.max_seconds):
-                if request.url.path == "/detect":
-                    return JSONResponse(self._libretranslate.detect(fields_of(*await self._received(request)) or {}))
-                job = await self._job(request)
-                answer = await self._answer(job, request.receive)
+                return await handler(request)
         except TimeoutError:
             problem = f"no answer after {self._limits.max_seconds} seconds: send less, or try again later"
             raise HTTPException(503, problem, {"Retry-After": "1"}) from None
@@ -149,7 +155,6 @@ class Service:
             raise HTTPException(429, problem, {"Retry-After": "1"}) from None
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it
-        return Response(answer, media_type="application/json")
 
     def _check_token(self, request: HTTPRequest) -> None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")

@@ -1,6 +1,6 @@
 """The options of a ``Translator``. This imports nothing else."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,10 +69,11 @@ class Options(Checked):
             glossary = ((),)
         if any(len(row) < 2 or not all(isinstance(each, str) for each in row) for row in glossary):
             raise UserError("glossary: give for each source term a target term, or a list of its forms")
-        if not (isinstance(avoid, list | tuple) and all(isinstance(each, str) for each in avoid)):
+        avoid = avoid if isinstance(avoid, str) or not isinstance(avoid, Iterable) else tuple(avoid)
+        if not (isinstance(avoid, tuple) and all(isinstance(each, str) for each in avoid)):
             raise UserError(f"avoid {avoid!r:.60}: give a list of str")
         object.__setattr__(self, "glossary", glossary)
-        object.__setattr__(self, "avoid", tuple(avoid))
+        object.__setattr__(self, "avoid", avoid)
         super().__post_init__()
         if self.beam is not None and self.n_best > self.beam:
             raise UserError(f"n_best {self.n_best}: beam {self.beam} finds no more than {self.beam}: raise beam")

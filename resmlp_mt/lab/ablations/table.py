@@ -30,11 +30,7 @@ METRICS = {"sacrebleu": "sacreBLEU", "chrf2": "chrF2"}
 COMPARED = {"perplexity": "valid. perplexity", **METRICS}
 """The figures of which mean, standard deviation and differences are told."""
 
-_PLAIN = {
-    "facecolor": "white",
-    "edgecolor": "none",
-    "pad": 0.5,
-}  # a white box behind a number
+_PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # a white box behind a number
 
 HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
 
@@ -352,9 +348,9 @@ def run(args: argparse.Namespace) -> None:
         print(tuning.save(recipe, found, out, about))
         return
     rows = row_folders(recipe, out, data)
-    outputs = [*(out / name for name in recipe.table_files), *(row.folder for row in rows)]
-    check_outputs(outputs, [args.recipe, reference, data])
-    check_replaced(*outputs[:2])
+    markdown, record, *pictures = (out / name for name in recipe.table_files)
+    check_outputs([markdown, record, *pictures, *(row.folder for row in rows)], [args.recipe, reference, data])
+    check_replaced(markdown, record)
 
     failed = []
     if not args.table:

@@ -189,7 +189,8 @@ def run(args: argparse.Namespace) -> None:
     most = max(mixing.length for mixing in readings[-1].mixings)
     if args.length is not None and not 2 <= args.length <= most:
         raise UserError(f"--length {args.length}: the model has {most} positions: give 2 to {most}")
-    if args.prune and not all(f"{each.key}.weight" in load_checkpoint(last)["model"] for each in readings[-1].mixings):
+    parameters = load_checkpoint(last)["model"] if args.prune else {}
+    if args.prune and not all(f"{each.key}.weight" in parameters for each in readings[-1].mixings):
         raise UserError(f"{last}: an A of moving averages has no weights to prune: leave out --prune")
     used = used_of(readings, args.length)
     files = Report(readings, used, bands_in_text(args) if args.data is not None else ()).files()
