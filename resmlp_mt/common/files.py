@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, locks, checksums, and text read line by line without surprises."""
 
+import codecs
 import contextlib
 import errno
 import gzip
@@ -158,10 +159,12 @@ def read_lines(path: PathLike) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file (or ``.gz``) without their ends, LF or CRLF.
 
     Other characters at which Python's text mode breaks (lone CR, U+0085, ...) stay inside, so that files stay aligned.
+    A byte order mark at the file's start is no text.
     """
     with opened(path) as stream:
         for number, line in enumerate(binary_lines(stream, str(path), LONGEST_LINE), start=1):
-            yield decoded(line.removesuffix(b"\r"), path, number)
+            mark = codecs.BOM_UTF8 if number == 1 else b""
+            yield decoded(line.removeprefix(mark).removesuffix(b"\r"), path, number)
 
 
 def decoded(content: bytes, path: PathLike, first: int = 1) -> str:

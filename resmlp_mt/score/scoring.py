@@ -221,7 +221,6 @@ def _read_generated(paths: list[str], nbest: int, count: int) -> list[str]:
 def _read_text(path: str, count: int | None = None) -> list[str]:
     """A file of plain lines: ``count`` of them, if given."""
     lines = list(read_lines("/dev/stdin" if path == "-" else path))
-    lines[:1] = [line.removeprefix("\ufeff") for line in lines[:1]]  # a byte order mark is no text
     if not any(map(str.strip, lines)):
         raise UserError(f"{path}: {'blank lines alone' if lines else 'empty'}")
     for number, line in enumerate(lines, start=1):

@@ -154,7 +154,7 @@ def test_mistakes(translator, options, message):
 def test_the_command_takes_them_and_goes_on_only_with_the_same(folder, translator, tmp_path, monkeypatch):
     monkeypatch.setattr(line_by_line, "FIRST_WINDOW", 2)
     terms, text, out = (tmp_path / name for name in ("terms", "in", "out"))
-    terms.write_text("man\tin\tinn\nthe\tTon\n")
+    terms.write_text("\ufeffman\tin\tinn\nthe\tTon\n")
     options = {"prefix": "A", "glossary": {"man": ["in", "inn"], "the": "Ton"}, "avoid": ["the", "er er"]}
     given = ["--prefix", "A", "--glossary", terms, "--avoid", "the", "er er"]
     run = in_process("translate", monkeypatch)

@@ -112,7 +112,8 @@ def reading(path: Path, part: str = "") -> Iterator[None]:
         yield
     except (OmegaConfBaseException, OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError,
             yaml.YAMLError) as error:  # fmt: skip
-        raise UserError(f"{path}: {part}not read: {' '.join(str(error).split())}") from error
+        missing = "unknown name " if isinstance(error, KeyError) else ""
+        raise UserError(f"{path}: {part}not read: {missing}{' '.join(str(error).split())}") from error
 
 
 def _over_base(path: Path, above: list[Path]) -> DictConfig:
