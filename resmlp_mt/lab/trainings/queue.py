@@ -112,7 +112,7 @@ def reading(path: Path, part: str = "") -> Iterator[None]:
         yield
     except (OmegaConfBaseException, OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError,
             yaml.YAMLError) as error:  # fmt: skip
-        missing = "unknown name " if isinstance(error, KeyError) else ""
+        missing = "unknown name " if type(error) is KeyError else ""  # OmegaConf's say more
         raise UserError(f"{path}: {part}not read: {missing}{' '.join(str(error).split())}") from error
 
 

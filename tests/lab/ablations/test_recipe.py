@@ -42,7 +42,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
     ("old", "new", "message"),
     [
         ("--batch-size 24", '--batch-size "24', "batches: not read: No closing quotation"),
-        ("title: A table", "titel: A table", "Key 'titel' not in 'Recipe'"),
+        ("title: A table", "titel: A table", "not read: Key 'titel' not in 'Recipe'"),
         ("seed: 1", "seed: 9999999999", "seed: 9999999999: give a whole number from 1 to 1,000,000,000"),
         ("title: A table", "title: !!python/object/apply:os.getcwd []", "not read: "),
         ("seed: 1", "subset: ../../victim", "subset: '../../victim': is also a folder"),
