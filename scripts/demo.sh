@@ -34,6 +34,7 @@ train=(
   --optimizer adagrad --lr 0.1 --lr-scheduler fixed --warmup-updates 300 --clip-norm 1.0
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 2048 --max-epoch 7 --seed 1
   --required-batch-size-multiple 1 # no sentence is left out of validation
+  --distributed-world-size 1       # of several GPUs one: the others would make another batch of it
   --update-epoch-batch-itr True    # broken off and run again, it ends with the same weights
   --save-dir "$work/checkpoints" --keep-last-epochs 3
 )
@@ -41,7 +42,7 @@ if [ -t 2 ]; then # fairseq's log goes to stdout, its progress bar to stderr
   "${train[@]}" --log-format tqdm > "$work/train.log"
 else
   "${train[@]}" --log-format simple --log-interval 50 2>&1 | tee "$work/train.log" |
-    sed -unE 's/.*(train_inner|valid) \| (epoch.*(ppl=[^,]*, wps=[^,]*|ppl [^ ]*)).*/\1 \2/p'
+    sed -unE 's/.*(train_inner|valid) \| (epoch.*(ppl=[^,]*, wps=[^,]*|ppl [^ ]*)).*/\1 \2/p' || { tail -n 15 "$work/train.log" >&2; exit 1; }
 fi
 
 say "Averaging the last checkpoints"

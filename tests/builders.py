@@ -63,7 +63,7 @@ SHARING = {"separate dictionaries": {"separate": True}, "shared embeddings": {"s
 KINDS = {
     **SHARING,
     "shared with the output": {"share_decoder_input_output_embed": True, "separate": True},
-    "adaptive loss": {"adaptive_softmax_cutoff": [10, 20], "adaptive_softmax_factor": 2, "criterion": "adaptive_loss"},
+    "adaptive loss": {"adaptive_softmax_cutoff": [2, 5, 9], "adaptive_softmax_factor": 2, "criterion": "adaptive_loss"},
     "no cross-attention": {"no_cross_attention": True},
 }
 """What a model may have or lack beside its layers; the oracle knows sharing alone."""

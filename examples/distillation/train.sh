@@ -44,6 +44,6 @@ fairseq-train "$data" --user-dir "${at}resmlp_mt" --source-lang en --target-lang
   "${own[@]}" --clip-norm 1.0 --share-all-embeddings --dropout 0.2 \
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
   --lr-scheduler polynomial_decay --warmup-updates 1000 \
-  --max-tokens 1024 --seed 1 --num-workers 0 --required-batch-size-multiple 1 \
+  --max-tokens 1024 --seed 1 --num-workers 0 --required-batch-size-multiple 1 --distributed-world-size 1 \
   --update-epoch-batch-itr True --save-dir "$run" --keep-last-epochs 5 --log-format simple --log-interval 100 \
   "$@" 2>&1 | tee -a "$run/train.log"

@@ -20,7 +20,7 @@ check_ready examples/multi30k/prepare.py de
 
 mkdir -p "$out"
 made_of="$(sha256sum < "$teacher" | cut -d' ' -f1) beam $beam" # the teacher's checksum
-if [ -f "$out/train.txt" ] && [ -f "$out/teacher.txt" ] && [ "$(cat "$out/teacher.txt")" != "$made_of" ]; then
+if [ -n "$(ls -d "$out/train.txt" "$out"/data-bin.* 2> /dev/null)" ] && [ -f "$out/teacher.txt" ] && [ "$(cat "$out/teacher.txt")" != "$made_of" ]; then
   die "$out/train.txt: of another teacher or beam: remove it and $out/data-bin.*, or choose another WORK"
 fi
 if [ ! -f "$out/train.txt" ]; then

@@ -4,13 +4,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    DataCollatorForSeq2Seq,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
-)
+try:
+    from transformers import (
+        AutoModelForSeq2SeqLM,
+        AutoTokenizer,
+        DataCollatorForSeq2Seq,
+        Seq2SeqTrainer,
+        Seq2SeqTrainingArguments,
+    )
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}: pip install . transformers accelerate, in an environment without fairseq") from error
 
 from resmlp_mt.common.errors import UserError, told_in_one_line
 from resmlp_mt.common.files import atomic_folder, check_new, read_parallel

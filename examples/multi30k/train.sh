@@ -24,7 +24,7 @@ common=(
   --user-dir "${at}resmlp_mt" --source-lang en --target-lang de
   --share-all-embeddings --dropout 0.2
   --criterion label_smoothed_cross_entropy --label-smoothing 0.1
-  --max-tokens 1024 --seed 1 --num-workers 0
+  --max-tokens 1024 --seed 1 --num-workers 0 --distributed-world-size 1 # more GPUs would make another batch of it
   --required-batch-size-multiple 1 # no sentence is left out of validation
   --update-epoch-batch-itr True    # broken off and run again, it ends with the same weights
   --save-dir "$work/$system" --keep-last-epochs 5

@@ -47,14 +47,16 @@ esac
 references=()
 for name in "${names[@]}"; do
   references+=("$work/$name.$target")
-  [ -f "$work/$name.$target" ] || die "no $work/$name.$target: run scripts/prepare_wmt14.py first"
+  [ -f "$work/$name.$target" ] || die "no $work/$name.$target, the official text: run scripts/prepare_wmt14.py, or copy its file beside text of your own"
 done
 [ -f "$run/checkpoint_last.pt" ] || die "no checkpoint in $run: run train.sh first"
 lenpen=${LENPEN:-0.6}
 check_number LENPEN "$lenpen"
-check_whole AVERAGE "${average:-1}"
+check_whole AVERAGE "${AVERAGE:-1}"
+[ -n "$average" ] || [ -z "${AVERAGE:-}" ] || die "$system is one checkpoint: leave AVERAGE out"
 check_ready scripts/prepare_wmt14.py "$target"
-name=$run/$subset${LENPEN:+.lenpen$LENPEN}
+name=$run/$subset
+[ "$lenpen" = 0.6 ] || name+=.lenpen$lenpen
 
 if [ -n "$average" ]; then
   checkpoint=$run/average$average.pt
@@ -66,7 +68,7 @@ fairseq-generate "$work/data-bin" --user-dir "${at}resmlp_mt" --path "$checkpoin
 mv "$name.txt.part" "$name.txt"
 
 cat "${references[@]}" > "$run/$subset.reference"
-cat "$work/tokenized/$subset".?."$target" > "$run/$subset.tokens" # the same, with its entities (&amp;) resolved
+cat "$work/tokenized/$subset".?."$target" > "$run/$subset.tokens" # entities (&amp;) resolved, punctuation normalized
 subwords=subword_nmt
 if [ -f "$work/sentencepiece.bpe.model" ]; then subwords=sentencepiece; fi
 python "${at}scripts/score_bleu.py" "$name.txt" --reference "$run/$subset.reference" --target-lang "$target" --tokenizer moses \

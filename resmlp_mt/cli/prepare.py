@@ -1,6 +1,7 @@
 """Prepare parallel text for fairseq: words, joint subwords, binarized data."""
 
 import argparse
+import shlex
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, command_parser, given
@@ -93,5 +94,5 @@ def _wmt14(args: argparse.Namespace) -> None:
         return
     with working(args.jobs) as workers:
         print(format_summary(preparation.run(workers, args.overwrite)))
-    print(f"next: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {args.out}")
+    print(f"next: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {shlex.quote(str(args.out))}")
     print(how_to_translate(args.out / "data-bin", args.out / "resmlp6"))

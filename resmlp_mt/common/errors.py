@@ -50,6 +50,8 @@ def told_in_one_line() -> Iterator[None]:
 
 def interrupted() -> None:
     """End this process as Ctrl-C ends one."""
+    with contextlib.suppress(OSError, AttributeError):
+        sys.stdout.flush()  # the signal ends this process without it
     threading.excepthook = lambda _: None  # a second Ctrl-C closes what a pool's thread still reads
     print("interrupted", file=sys.stderr, flush=True)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

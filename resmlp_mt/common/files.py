@@ -33,6 +33,8 @@ def writing(path: PathLike) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None or (error.errno == errno.ENOENT and Path(path).parent.is_dir()):
+            raise  # of what is read meanwhile
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 

@@ -279,11 +279,12 @@ def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], str
                 "it was trained on"
             )
         if here != there:
-            raise DoesNotFit(f"{name} is {here} in it, but {there} in the model")
+            raise DoesNotFit(f"{name} is {here} in it, but {there} in the model: give the options of its training")
     others = sorted(model.keys() ^ parameters.keys())
     if strict and others:
         verb, other = ("lacks", "has") if others[0] in model else ("has", "lacks")
-        raise DoesNotFit(one_line(f"it {verb} the parameter {others[0]:.200}, which the model {other}"))
+        problem = f"it {verb} the parameter {others[0]:.200}, which the model {other}"
+        raise DoesNotFit(one_line(f"{problem}: give the options of its training"))
     for name in common:
         if not torch.isfinite(parameters[name]).all():
             raise DoesNotFit(

@@ -33,7 +33,7 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: Any = None, *args: Any, **k
     """fairseq's function; options in a checkpoint that are not fairseq's are one line."""
     try:
         return _load_to_cpu(path, arg_overrides, *args, **kwargs)
-    except UserError:
+    except (UserError, OSError):
         raise
     except Exception as error:  # hydra and omegaconf raise nearly anything
         reason = str(error).strip().split("\n")[0] or type(error).__name__

@@ -131,6 +131,7 @@ MEANINGLESS = {  # options of fairseq's Transformer that this model does not hav
     # LayerNorm: --norm says whether and where there is any
     *("normalize_before", "layernorm_embedding", "no_decoder_final_norm", "export"),
     *("cross_self_attention", "xformers_att_config"),  # fairseq's self-attention: there is none
+    "merge_src_tgt_embed",  # fairseq would read translations by another dictionary
     # adaptive input embeddings: fairseq's translation Transformer has none either
     *("adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj"),
     # for loading a trained model with fewer layers: fairseq reads them from --model-overrides only

@@ -134,7 +134,7 @@ class ResMLPTransformerModel(TransformerModelBase):
         known, state = result.state_dict(), {}
         for name, tensor in self.state_dict().items():
             if name.startswith(ADAPTIVE):  # PyTorch's class has no dropout between the two layers of a cluster
-                name = ADAPTIVE + name.removeprefix(ADAPTIVE).replace(".2.", ".1.")
+                name = ADAPTIVE + name.removeprefix(ADAPTIVE).replace(".2.weight", ".1.weight")
             if name in known:
                 state[name] = tensor
             elif name.endswith(".quant_noise.weight"):

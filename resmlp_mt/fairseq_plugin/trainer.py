@@ -13,6 +13,7 @@ from fairseq.file_io import PathManager
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_can_be_written
 from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
+from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
 from resmlp_mt.translate.precision import warn_without_bfloat16
@@ -34,7 +35,7 @@ class Trainer(trainer.Trainer):
 
     @property
     def is_ours(self) -> bool:
-        return isinstance(self.get_model(), ResMLPTransformerModel)
+        return isinstance(self.get_model(), ResMLPTransformerModel | DynamicConvModel)
 
     def _build_optimizer(self) -> None:
         if self.cfg.optimizer is None:
@@ -51,9 +52,7 @@ class Trainer(trainer.Trainer):
         except Exception as error:
             if not isinstance(error.__context__, DoesNotFit):
                 raise
-            raise UserError(
-                f"{filename}: {error.__context__}: give the options of its training, or another --save-dir"
-            ) from error
+            raise UserError(f"{filename}: {error.__context__}, or give another --save-dir") from error
         done, asked = self.get_num_updates(), self.cfg.optimization.max_update
         if 0 < asked <= done and self.is_ours:
             logger.info("nothing to train: %s updates are done, --max-update is %s", done, asked)
@@ -81,8 +80,8 @@ class Trainer(trainer.Trainer):
     def _diverged(self, what: str) -> UserError:
         return UserError(
             f"after update {self.get_num_updates()}, with learning rate {self.get_lr():.3g}: {what}: the training has "
-            "diverged: lower --lr or --clip-norm or raise --warmup-updates, and run it again: it goes on from the last "
-            f"checkpoint in {self.cfg.checkpoint.save_dir}, or, if that is too late, from an earlier --restore-file"
+            "diverged: lower --lr, raise --warmup-updates or give a (lower) --clip-norm, and run it again: it goes on "
+            f"from the last checkpoint in {self.cfg.checkpoint.save_dir}, or from an earlier --restore-file"
         )
 
 

@@ -151,7 +151,8 @@ def problem(values: dict[str, Any], options: dict[str, Field]) -> str | None:
         value, kinds = values[name], each.metadata.get("mixings", BUILT_IN)
         if value != each.default and BUILT_IN.issuperset(mixings) and not set(kinds) & set(mixings):
             given = spelled(name) if value is True else f"{spelled(name)} {value}"
-            return f"{given} is for --token-mixing {' or '.join(kinds)}, not {', '.join(dict.fromkeys(mixings))}"
+            others = f"not {', '.join(dict.fromkeys(mixings))}: give another --arch or mixing"
+            return f"{given} is for --token-mixing {' or '.join(kinds)}, {others}"
     return None
 
 

@@ -136,7 +136,8 @@ class Service:
         return JSONResponse(Mixing(position=position, layers=layers).model_dump())
 
     async def _detect(self, request: HTTPRequest) -> Response:
-        return JSONResponse(self._libretranslate.detect(fields_of(*await self._received(request)) or {}))
+        fields = fields_of(*await self._received(request)) or {}
+        return JSONResponse(self._libretranslate.detect({"api_key": _bearer(request), **fields}))
 
     async def _translate(self, request: HTTPRequest) -> Response:
         answer = await self._answer(await self._job(request), request.receive)
@@ -157,10 +158,7 @@ class Service:
             return Response(status_code=499)  # nobody reads it
 
     def _check_token(self, request: HTTPRequest) -> None:
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer":
-            token = ""
-        if not self._access.has_token(token):
+        if not self._access.has_token(_bearer(request)):
             problem = "send the server's token: Authorization: Bearer TOKEN"
             raise HTTPException(401, problem, {"WWW-Authenticate": "Bearer"})
 
@@ -174,6 +172,8 @@ class Service:
             body += piece
             if len(body) > self._limits.max_bytes:
                 raise HTTPException(413, f"the body has more than {self._limits.max_bytes:,} bytes: send several")
+        if is_form(kind) and body.startswith(b"{"):
+            kind = "application/json"  # curl -d without -H
         return bytes(body), kind, request.query_params
 
     async def _job(self, request: HTTPRequest) -> Job:
@@ -183,7 +183,7 @@ class Service:
         def made() -> Job:
             fields = fields_of(body, kind, query)
             if fields is not None:
-                return self._libretranslate.job(fields)
+                return self._libretranslate.job({"api_key": _bearer(request), **fields})
             self._check_token(request)
             return self._request.model_validate_json(body).job(self._translator.tokenizer.settings.source_language)
 
@@ -223,6 +223,11 @@ class Service:
         ]
         found = iter(self._translator.translate_encoded(encoded, jobs[0].options))
         return [job.answer(list(itertools.islice(found, len(job.sentences)))) for job in jobs]
+
+
+def _bearer(request: HTTPRequest) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token if kind.lower() == "bearer" else ""
 
 
 def _refused(status: int, problem: str, headers: Any = None) -> JSONResponse:

@@ -59,7 +59,7 @@ class Tokenizer:
             raise ValueError(f"{os.fspath(learned)}: not the learned subwords of {settings.subwords}") from error
         languages = settings.source_language, settings.target_language
         self._words = [LineTokenizer(language, settings.words) for language in languages]
-        self._numbers = [{symbol: n for n, symbol in enumerate(side)} for side in (self.source, self.target)]
+        self.vocabularies = [{symbol: n for n, symbol in enumerate(side)} for side in (self.source, self.target)]
         self._running_text = running_text(settings.target_language, settings.words)
 
     def pieces(self, text: str, target: bool = False) -> list[str]:
@@ -74,7 +74,7 @@ class Tokenizer:
 
     def numbers(self, pieces: Iterable[str], target: bool = False) -> list[int]:
         """The numbers of subwords, ``</s>`` last."""
-        numbers = self._numbers[target]
+        numbers = self.vocabularies[target]
         return [*(numbers.get(piece, UNKNOWN) for piece in pieces), END]
 
     def target_pieces(self, numbers: Iterable[int]) -> list[str]:

@@ -30,7 +30,9 @@ def document_of(text: str, format: str = "text", language: str = "en") -> Parts:
     if format not in FORMATS:
         raise UserError(f"format {format!r}: give one of {', '.join(FORMATS)}")
     document = Parts(language)
-    FORMATS[format](document, text)
+    mark = text[: text.startswith("\ufeff")]  # of the byte order
+    document.parts.append(mark)
+    FORMATS[format](document, text[len(mark) :])
     return document
 
 

@@ -109,10 +109,10 @@ class OnnxModel:
             self.decoder = OnnxDecoder(OnnxGraph(place / STEP, threads), model)
             found = difference(self, model, compared=COMPARED[1:3])
         except Exception as error:  # ONNX Runtime's are of no class of its own
-            problem = f"cannot be used: {reason(error)}: write it again by resmlp-mt export onnx"
+            problem = f"cannot be used: {reason(error)}: remove it and run resmlp-mt export onnx"
             raise UserError(f"{place}: {problem}") from error
         if not found <= TOLERANCE:  # nor is nan
-            raise UserError(f"{place}: not the graphs of this model: write them again by resmlp-mt export onnx")
+            raise UserError(f"{place}: not the graphs of this model: remove them and run resmlp-mt export onnx")
 
 
 class OnnxGraph:

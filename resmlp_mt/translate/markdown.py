@@ -23,6 +23,7 @@ WRITTEN = {
     "hardbreak": re.compile(r"\\?\n"),
 }
 SPECIAL = re.compile(r"^(?=[-+] |#|>)|[\\`*\[\]|]|(?<!\w)_|_(?!\w)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)")
+NUMBER = re.compile(r"^(\d+)(?=[.)](\s|$))")  # would begin a list
 
 
 def add_markdown(document: Parts, text: str) -> None:
@@ -46,9 +47,13 @@ def add_markdown(document: Parts, text: str) -> None:
             places = _places(token.content, text, starts[token.map[0] :], done)
             if places:
                 document.parts.append(text[done : places[0][0]])
-                document.add(_events(token, text, places), lambda text: SPECIAL.sub(r"\\\g<0>", text))
+                document.add(_events(token, text, places), _escaped)
                 done = places[-1][1]
     document.parts.append(text[done:])
+
+
+def _escaped(text: str) -> str:
+    return NUMBER.sub(r"\1\\", SPECIAL.sub(r"\\\g<0>", text))
 
 
 def _places(content: str, text: str, starts: Sequence[int], done: int) -> list[tuple[int, int]]:

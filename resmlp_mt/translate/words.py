@@ -77,8 +77,8 @@ def word_alignment(
     for number, like in enumerate(found):
         if number not in target and not like[0].isalnum():
             rows[number] = [float(like[0] in word) for word in words_of_source] + [0.0]
-    for number, weights in zip(target, alignment, strict=True):
-        share = 1 / target.count(number) if found else 0.0
+    for number, weights in zip(target, alignment, strict=True) if found else ():
+        share = 1 / target.count(number)
         for column, weight in zip([*source, width - 1], weights, strict=True):
             rows[number][column] += share * weight
     return rows

@@ -21,7 +21,7 @@ TRACEBACK = r"Traceback(.*\n){2,}"
     ("body", "redirect", "status", "message"),
     [
         ("raise UserError('a.txt: no such file')", "", 1, "a.txt: no such file\n"),
-        ("raise KeyboardInterrupt", "", -signal.SIGINT, "interrupted\n"),
+        ("print('x'); raise KeyboardInterrupt", ">&2", -signal.SIGINT, "x\ninterrupted\n"),
         ("print('x')", "> /dev/full", 1, "output cannot be written: No space left on device\n"),
         ("print('x')", ">&-", 0, ""),
         ("print('x' * 10**6)", "> >(true)", 1, ""),
@@ -32,6 +32,7 @@ TRACEBACK = r"Traceback(.*\n){2,}"
     ],
 )
 def test_what_the_user_decided_ends_in_one_line(body, redirect, status, message):
-    command = ["bash", "-c", f'exec "$0" -c "$1" {redirect}', sys.executable, COMMAND.format(body=body)]
+    shell = f'unset PYTHONUNBUFFERED; exec "$0" -c "$1" {redirect}'
+    command = ["bash", "-c", shell, sys.executable, COMMAND.format(body=body)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == status and re.fullmatch(message, done.stderr)

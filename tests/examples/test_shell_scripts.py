@@ -117,7 +117,7 @@ def test_help_is_the_head_of_the_script(run, script):
         ("wmt14_en_fr/train.sh resmlp6 work", {"GPUS": "3"}, "a batch of 28672 cannot be dealt out to 3 GPUs in equal"),
         ("wmt14_en_fr/train.sh resmlp6 work", {"GPUS": "128"}, "224 tokens at once cannot hold the longest sentence"),
         ("wmt14_en_de/train.sh resmlp6 work", {"NODES": "$(touch x)"}, "NODES is a whole number from 1"),
-        ("wmt14_en_de/evaluate.sh lstm work valid", {}, "no work/newstest2013.de: run scripts/prepare_wmt14.py first"),
+        ("wmt14_en_de/evaluate.sh lstm work valid", {}, "no work/newstest2013.de, the official text: run"),
         ("../scripts/demo.sh Can you", {}, "you: give one sentence, in quotes"),
     ],
 )

@@ -155,4 +155,6 @@ def test_results_are_whole_or_as_they_were(generate, tmp_path):
     assert whole.count("\nH-") == 16 and "Generate test with beam=5" in whole
     with pytest.raises(UserError, match="--nbest 6 --beam 5"):
         generate("--results-path", results, "--nbest", 6)
+    with pytest.raises(OSError, match="Model file not found"):
+        generate("--results-path", results, path="nowhere.pt")
     assert os.listdir(results) == ["generate-test.txt"] and (results / "generate-test.txt").read_text() == whole

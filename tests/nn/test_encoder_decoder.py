@@ -10,7 +10,7 @@ from builders import PAD
 from resmlp_mt.nn import EncoderDecoder, LayerConfig, ModelConfig
 
 LAYER = LayerConfig(8, 16, 20)
-SIZES = ModelConfig(30, 30, LAYER, replace(LAYER, causal=True, source_dim=8), 1, 2, 8, 8)
+SIZES = ModelConfig(30, 30, LAYER, replace(LAYER, causal=True, source_dim=8), 1, 2, 4, 8)
 
 
 def test_what_was_written_is_read_again_also_a_negative_layerscale():

@@ -99,6 +99,7 @@ def test_a_form(client):
     form = "application/x-www-form-urlencoded; charset=utf-8"
     body = urlencode(asking(q="ü + b", alternatives="1")).encode()
     assert client.ask(body=body, Content_Type=form).values == {"translatedText": "b + ü", "alternatives": ["b + ü"]}
+    assert client.ask(body=json.dumps(asking()).encode(), Content_Type=form).status == 200  # curl -d without -H
     assert client.ask("/detect", urlencode({"q": GERMAN}).encode(), Content_Type=form).values[0]["language"] == "de"
 
 

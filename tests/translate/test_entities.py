@@ -29,9 +29,8 @@ def test_a_text_takes_no_time():
         ENTITY.findall(text)
 
 
-@pytest.mark.parametrize("subwords", ["bpe", "sentencepiece"])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_they_come_out_exactly_and_once(folder, precision, subwords):
+def test_they_come_out_exactly_and_once(folder, precision):
     translator = Translator(folder, precision=precision)
     plain = translator.translate(TEXTS)
     texts = [

@@ -38,7 +38,8 @@ def test_links_of_subwords_and_of_words():
     expected = [[0.8, 0.1, 0.1, 0.0], [0.35, 0.6, 0.05, 0.0], [0.0, 0.0, 0.6, 0.4]]
     assert words == [pytest.approx(row) for row in expected]
     assert links(words) == [(0, 0), (1, 1), (2, 2)]
-    assert links([]) == links(word_alignment([], [0], [], (["A"], []))) == []
+    for rows, target in ([], []), ([[1.0, 0.0]], [0]):
+        assert links([]) == word_alignment(rows, [0], target, (["A"], [])) == []
     assert word_scores("Ein Huhn", [0, 1, 1], [-1.0, -0.5, -0.25]) == [("Ein", -1.0), ("Huhn", -0.75)]
 
 

@@ -29,7 +29,6 @@ class ResMLPTokenizer(PreTrainedTokenizer):
             with open(path, encoding="utf-8", newline="\n") as file:
                 sides.append(file.read().split("\n")[:-1])
         self.text = Tokenizer(TextSettings(**known), learned_file, *sides)
-        self._numbers = [{symbol: n for n, symbol in enumerate(side)} for side in sides]
         self._of_target = False
         special = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token"), SPECIAL, strict=True))
         super().__init__(**{**special, **settings})
@@ -37,11 +36,11 @@ class ResMLPTokenizer(PreTrainedTokenizer):
     @property
     def vocab_size(self) -> int:
         """Entries of the source dictionary, or of the target's while target text is taken in."""
-        return len(self._numbers[self._of_target])
+        return len(self.text.vocabularies[self._of_target])
 
     def get_vocab(self) -> dict[str, int]:
         """Symbols of the side at hand, and their numbers."""
-        return dict(self._numbers[self._of_target])
+        return dict(self.text.vocabularies[self._of_target])
 
     def _switch_to_input_mode(self) -> None:
         self._of_target = False
@@ -54,7 +53,7 @@ class ResMLPTokenizer(PreTrainedTokenizer):
         return self.text.pieces(text, self._of_target)
 
     def _convert_token_to_id(self, token: str) -> int:
-        return self._numbers[self._of_target].get(token, UNKNOWN)
+        return self.text.vocabularies[self._of_target].get(token, UNKNOWN)
 
     def _convert_id_to_token(self, index: int) -> str:
         return (self.text.target if self._of_target else self.text.source)[index]

@@ -279,7 +279,8 @@ def read_corpus(text: str) -> Corpus:
 
 def run(args: argparse.Namespace) -> None:
     best = {"ctranslate2": "compute_type=int8,best", "marian": BEST}
-    rivals = [f"{name}:{best.get(System(name).rival, '')}" for name in args.rival]
+    split = [(name, *name.partition(":")[::2]) for name in args.rival]
+    rivals = [f"{kind}:{','.join(filter(None, (best.get(System(name).rival), own)))}" for name, kind, own in split]
     names = [*rivals, *(f"{name}:engine=compiled,precision=int8" for name in args.folder), *args.engine]
     if not names or len(set(names)) < len(names):
         raise UserError("give a FOLDER, --rival or --engine, each engine once")

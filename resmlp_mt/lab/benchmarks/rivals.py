@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from resmlp_mt.lab.benchmarks.systems import Source
 
 BATCH = 64  # sentences that are translated at a time, unless an option says otherwise
-BATCHES = 16, 32, 64, 128, 256  # sentences of a batch: each number is tried
-BATCH_TOKENS = 512, 1024, 2048
+BATCHES = 4, 8, 16, 32, 64, 128  # sentences of a batch: each number is tried
+BATCH_TOKENS = 128, 256, 512, 1024
 BY_SETTINGS = "max_batch_size", "batch_type", "beam_size"  # arguments of CTranslate2's translate_batch
 
 

@@ -316,6 +316,8 @@ class TrainingFolder:
         state = self.state
         state.values["training"] = self._training
         earlier = state.values.setdefault("processor_seconds", [])
+        codes = state.values.setdefault("codes", [])
+        codes += {code_digest()} - set(codes)  # a training that was killed may go on with other code
         shown = ""
 
         def tell(seconds: float) -> None:
@@ -329,13 +331,14 @@ class TrainingFolder:
 
         tell(0.0)
         command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
+        command += ["--distributed-world-size", "1"]  # of several GPUs one: the others would make another batch of it
         try:
             run([*command, *self.options], self.log, self.log, held, stop, tell)
         except UserError:
             if not self.ended_by_itself():
                 raise
         today = datetime.date.today().isoformat()
-        state.values["trained"] = {"on": today, "the models' code": code_digest(), **about}
+        state.values["trained"] = {"on": today, "the models' code": " ".join(codes), **about}
         state.save()
 
     def ended_by_itself(self) -> bool:

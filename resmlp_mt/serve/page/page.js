@@ -126,15 +126,16 @@ function show(document, keep = 0) {
   let end = 0;
   document.sentences.forEach((sentence, number) => {
     const [best] = sentence.translations;
-    let { translation } = sentence;
+    const { translation } = sentence;
     const places = placed(seen, best.words, end);
-    if (!places.length) return;
+    sentence.fixed = !places.length;
+    if (sentence.fixed) return;
     const last = places.at(-1);
     let text = document.text.slice(places[0].at, last.at + last.length);
     pane.append(document.text.slice(end, places[0].at));
     end = last.at + last.length;
-    if (text !== best.text) translation = best; // with tags or line ends in it
-    else if (translation) text = translation.text;
+    sentence.fixed = text !== best.text; // with tags or line ends in it: no other can stand there
+    if (translation) text = translation.text;
     const line = element("span", "", "sentence");
     line.append(...spans(text, translation || best, (word) => look(number, word)));
     line.addEventListener("click", () => look(number));
@@ -207,6 +208,7 @@ function look(number, word) {
   byId("others").replaceChildren(...sentence.translations.map((each, rank) => {
     const button = element("button", "", "translation");
     button.type = "button";
+    button.disabled = sentence.fixed && rank > 0;
     button.setAttribute("aria-pressed", String(each === translation));
     const text = element("span", each.text);
     text.dir = "auto";

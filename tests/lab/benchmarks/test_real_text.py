@@ -96,8 +96,8 @@ def test_ctranslate2_takes_the_fastest_settings(monkeypatch):
     monkeypatch.setattr(TextEngine, "_start", start)
     monkeypatch.setattr(kernels, "processor", lambda: "flags : avx2 avx512f")
     engine.choose(LINES, threads=2)
-    assert len(engine.tried) == 32 and engine.tried[0][1] == pytest.approx(16.0, abs=0.1)
-    best = {"isa": "AVX512", "max_batch_size": 16, "batch_type": "examples", "inter_threads": 2, "intra_threads": 1}
+    assert len(engine.tried) == 40 and engine.tried[0][1] == pytest.approx(4.0, abs=0.1)
+    best = {"isa": "AVX512", "max_batch_size": 4, "batch_type": "examples", "inter_threads": 2, "intra_threads": 1}
     assert engine._build.args == ("model", "cpu", 2, 4, {"a": 1, **best})
 
 
