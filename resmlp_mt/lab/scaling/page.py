@@ -6,6 +6,7 @@ import itertools
 import shlex
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -75,6 +76,9 @@ class Study:
         finished = f"{len(self.runs)} of {self.planned} trainings are finished."
         if self.diverged:
             finished += f" {len(self.diverged)} diverged and are left out: {', '.join(self.diverged)}."
+        untranslated = sum(run.bleu is None for run in self.runs)
+        if 0 < untranslated < len(self.runs):
+            finished += f" {untranslated} have no translation, and so no BLEU."
         return [finished, *(f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not), *NOTES]
 
     def tables(self) -> dict[str, Table]:
@@ -253,13 +257,16 @@ def run(args: argparse.Namespace) -> None:
     own = {name: [run for run in runs if run.cell.family == name] for name in recipe.families}
     families = {name: laws.fit_family(own[name], seed) for seed, name in enumerate(own, 1)}
     tokens_a_character = int(target.sum()) / sum(map(len, text))
-    trained = sorted({facts(cell.trained) for cell in cells if cell.finished})
+    differing = {"on", "load", "rows at a time"}  # from training to training
+    trained = Counter(
+        facts({k: v for k, v in each.trained.items() if k not in differing}) for each in cells if each.finished
+    )
     about = {
         "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
         "commit": commit(),
         "date": datetime.date.today().isoformat(),
         "machine": describe(threads=1)["processor"],
-        "trained": "; ".join(trained[:3]),
+        "trained": "; ".join(f"{count}: {each}" for each, count in trained.most_common()),
     }
     study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)
     save(study, out)

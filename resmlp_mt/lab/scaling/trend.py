@@ -5,6 +5,7 @@ No law is asked for: a regression on log N and log D tells what a law with more 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -19,7 +20,8 @@ DRAWS = 4000  # of the coefficients, for the interval of the crossing
 @dataclass(frozen=True)
 class Trend:
     """``L_one - L_other = mean + a log2 N + b log2 D + c log2 N log2 D``, N of the other, N and D over their geometric
-    means; the same for BLEU. Where the cells do not tell c, it is 0.
+    means, the product less its mean; L of a cell is the mean over seeds. The same for BLEU. Where the cells do not
+    tell c, it is 0.
 
     The intervals are Student's; they hold what seeds do and what the regression does not.
     """
@@ -41,26 +43,32 @@ def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
 
 
 def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1) -> Trend | None:
-    """The regression, by least squares, of the pairs that both have the figure, ``best`` (the loss) or ``bleu``.
+    """The regression, by least squares, of the cells whose pairs have the figure, ``best`` (the loss) or ``bleu``.
 
     Nothing of fewer than five cells or of one size or amount of data.
     """
-    pairs = [pair for pair in pairs if all(getattr(run, figure) is not None for run in pair)]
-    difference = np.array([getattr(one, figure) - getattr(other, figure) for one, other in pairs])
-    n = np.log2([other.parameters.non_embedding for _, other in pairs])
-    d = np.log2([other.tokens for _, other in pairs])
-    if len(pairs) < FEWEST_CELLS or len(set(n)) == 1 or len(set(d)) == 1:
+    cells: dict[Any, list[tuple[float, ...]]] = {}  # N, D and difference for each seed
+    for one, other in pairs:
+        if getattr(one, figure) is not None and getattr(other, figure) is not None:
+            values = other.parameters.non_embedding, other.tokens, getattr(one, figure) - getattr(other, figure)
+            cells.setdefault((other.cell.size, other.cell.pairs), []).append(values)
+    n, d, difference = np.array([np.mean(seeds, 0) for seeds in cells.values()]).reshape(-1, 3).T
+    n, d = np.log2(n), np.log2(d)
+    if len(cells) < FEWEST_CELLS or len(set(n)) == 1 or len(set(d)) == 1:
         return None
     center_d, largest = d.mean(), n.max() - n.mean()
     n, d = n - n.mean(), d - center_d
-    x = np.stack([np.ones(len(n)), n, d, n * d], 1)
-    if np.linalg.matrix_rank(x) < x.shape[1] or len(pairs) <= x.shape[1]:
+    product = (n * d).mean()  # the columns are centred, so that the constant is the mean of the cells
+    x = np.stack([np.ones(len(n)), n, d, n * d - product], 1)
+    if np.linalg.matrix_rank(x) < x.shape[1] or len(cells) <= x.shape[1]:
         x = x[:, :3]
     found, _, _, _ = np.linalg.lstsq(x, difference, rcond=None)
-    freedom = len(pairs) - len(found)
+    freedom = len(cells) - len(found)
     variance = np.sum((difference - x @ found) ** 2) / freedom * np.linalg.inv(x.T @ x)
     # what is told of the coefficients, and the difference with the largest N at the mean of log D
-    sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, 0)])[:, : len(found)]
+    sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, -product)])[
+        :, : len(found)
+    ]
     values = sums @ found
     half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(np.einsum("ij,jk,ik->i", sums, variance, sums))
     told = [Estimate(value, value - by, value + by) for value, by in zip(values, half, strict=True)]
@@ -71,4 +79,4 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1)
         with np.errstate(over="ignore"):
             at = np.exp2(center_d - levels / slopes)
         crossing = Estimate(at[0], *interval(at[1:]))
-    return Trend(len(pairs), told[0], told[1], told[2], at_largest, crossing)
+    return Trend(len(cells), told[0], told[1], told[2], at_largest, crossing)

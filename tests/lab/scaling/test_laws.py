@@ -63,6 +63,8 @@ def test_the_trend_is_that_of_a_regression_and_crosses_where_both_are_equal():
     differences = [one.best - two.best for one, two in pairs]
     alone = linregress(np.log2([two.tokens for _, two in pairs]), differences)
     assert found.of_data.value == pytest.approx(alone.slope) and found.mean.value == pytest.approx(np.mean(differences))
+    assert trend(pairs[3:]).mean.value == pytest.approx(np.mean(differences[3:]))  # nor of a part of it
+    assert trend([*pairs, pairs[0]]) == found  # another seed is no other cell
 
 
 def test_no_crossing_without_a_trend_and_no_trend_of_few_cells():
