@@ -33,8 +33,12 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: Any = None, *args: Any, **k
     """fairseq's function; options in a checkpoint that are not fairseq's are one line."""
     try:
         return _load_to_cpu(path, arg_overrides, *args, **kwargs)
-    except (UserError, OSError):
+    except UserError:
         raise
+    except OSError as error:
+        if error.strerror is None:
+            raise  # fairseq's own: no such file
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except Exception as error:  # hydra and omegaconf raise nearly anything
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         given = ", with those of --model-overrides," if arg_overrides else ""

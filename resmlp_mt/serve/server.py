@@ -137,7 +137,7 @@ class Service:
 
     async def _detect(self, request: HTTPRequest) -> Response:
         fields = fields_of(*await self._received(request)) or {}
-        return JSONResponse(self._libretranslate.detect({"api_key": _bearer(request), **fields}))
+        return JSONResponse(self._libretranslate.detect(_with_key(fields, request)))
 
     async def _translate(self, request: HTTPRequest) -> Response:
         answer = await self._answer(await self._job(request), request.receive)
@@ -183,7 +183,7 @@ class Service:
         def made() -> Job:
             fields = fields_of(body, kind, query)
             if fields is not None:
-                return self._libretranslate.job({"api_key": _bearer(request), **fields})
+                return self._libretranslate.job(_with_key(fields, request))
             self._check_token(request)
             return self._request.model_validate_json(body).job(self._translator.tokenizer.settings.source_language)
 
@@ -228,6 +228,10 @@ class Service:
 def _bearer(request: HTTPRequest) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token if kind.lower() == "bearer" else ""
+
+
+def _with_key(fields: Mapping[str, Any], request: HTTPRequest) -> dict[str, Any]:
+    return {**fields, "api_key": fields.get("api_key") or _bearer(request)}
 
 
 def _refused(status: int, problem: str, headers: Any = None) -> JSONResponse:

@@ -37,7 +37,8 @@ def add_markdown(document: Parts, text: str) -> None:
     document.parts.append(text[:done])
     starts = [done, *(each.end() for each in LINE_END.finditer(text, done)), len(text)]
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
-    for token in parser.parse(text[done:]):
+    tokens = parser.parse(text[done:])
+    for before, token in zip([None, *tokens[:-1]], tokens, strict=True):
         if token.type == "html_block" and token.level == 0 and token.map:
             start, end = (starts[line] for line in token.map)
             document.parts.append(text[done:start])
@@ -47,13 +48,20 @@ def add_markdown(document: Parts, text: str) -> None:
             places = _places(token.content, text, starts[token.map[0] :], done)
             if places:
                 document.parts.append(text[done : places[0][0]])
-                document.add(_events(token, text, places), _escaped)
+                document.add(
+                    _events(token, text, places),
+                    _of_paragraph if before and before.type == "paragraph_open" else _escaped,
+                )
                 done = places[-1][1]
     document.parts.append(text[done:])
 
 
 def _escaped(text: str) -> str:
-    return NUMBER.sub(r"\1\\", SPECIAL.sub(r"\\\g<0>", text))
+    return SPECIAL.sub(r"\\\g<0>", text)
+
+
+def _of_paragraph(text: str) -> str:
+    return NUMBER.sub(r"\1\\", _escaped(text))
 
 
 def _places(content: str, text: str, starts: Sequence[int], done: int) -> list[tuple[int, int]]:

@@ -60,7 +60,8 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1)
     n, d = n - n.mean(), d - center_d
     product = (n * d).mean()  # the columns are centred, so that the constant is the mean of the cells
     x = np.stack([np.ones(len(n)), n, d, n * d - product], 1)
-    if np.linalg.matrix_rank(x) < x.shape[1] or len(cells) <= x.shape[1]:
+    alone = np.square(np.linalg.qr(x)[0]).sum(1) > 1 - 1e-9  # a cell that the regression goes through, wherever it is
+    if np.linalg.matrix_rank(x) < x.shape[1] or alone.any():
         x = x[:, :3]
     found, _, _, _ = np.linalg.lstsq(x, difference, rcond=None)
     freedom = len(cells) - len(found)

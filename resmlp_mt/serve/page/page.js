@@ -135,7 +135,7 @@ function show(document, keep = 0) {
     pane.append(document.text.slice(end, places[0].at));
     end = last.at + last.length;
     sentence.fixed = text !== best.text; // with tags or line ends in it: no other can stand there
-    if (translation) text = translation.text;
+    if (translation && !sentence.fixed) text = translation.text;
     const line = element("span", "", "sentence");
     line.append(...spans(text, translation || best, (word) => look(number, word)));
     line.addEventListener("click", () => look(number));

@@ -13,7 +13,7 @@ from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "ablations"
 TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
 # where it is chosen for each row
-DROPOUT_OF_EACH = {"gated", "gated-tuning", "budget-1", "budget-1-test", "budget-1-more", "budget-1-more-test"}
+DROPOUT_OF_EACH = {"gated", "gated-tuning", *(path.stem for path in TABLES if path.stem.startswith("budget-"))}
 
 
 def parsed(recipe, row):

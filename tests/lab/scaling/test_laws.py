@@ -63,7 +63,11 @@ def test_the_trend_is_that_of_a_regression_and_crosses_where_both_are_equal():
     differences = [one.best - two.best for one, two in pairs]
     alone = linregress(np.log2([two.tokens for _, two in pairs]), differences)
     assert found.of_data.value == pytest.approx(alone.slope) and found.mean.value == pytest.approx(np.mean(differences))
-    assert trend(pairs[3:]).mean.value == pytest.approx(np.mean(differences[3:]))  # nor of a part of it
+    part = trend(pairs[3:])  # not a full grid: as by columns that are not centred
+    n, d = np.log2([(two.parameters.non_embedding, two.tokens) for _, two in pairs[3:]]).T
+    fit = np.linalg.lstsq(np.stack([n**0, n, d, n * d], 1), np.array(differences[3:]))[0]
+    crossing = 2 ** -((fit[0] + fit[1] * n.max()) / (fit[2] + fit[3] * n.max()))
+    assert (part.mean.value, part.crossing.value) == pytest.approx((np.mean(differences[3:]), crossing))
     assert trend([*pairs, pairs[0]]) == found  # another seed is no other cell
 
 
