@@ -7,25 +7,25 @@ from sacremoses import MosesDetokenizer
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.moses import detokenizer
+from resmlp_mt.text.subwords import WORD_START
 from resmlp_mt.text.words import LineTokenizer, Words
 
 FEW = 20
 """One line of so many may hold marks of subwords, or what joining them wrongly leaves: text may hold them itself."""
 SUBWORDS = ("subword_nmt", "sentencepiece", "none")
-_WORD_START = "\u2581"  # sentencepiece's mark
 _CUT = re.compile(r"(?<=\S)@@(?= |$)")  # subword-nmt's, inside a word
 
 
 def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
     """Join subwords, one of ``SUBWORDS``, as fairseq's ``--remove-bpe`` does; ``what`` names the lines in errors."""
-    marked = 2 * sum(_WORD_START in line for line in lines) > sum(map(bool, lines))  # pieces have one in every line
+    marked = 2 * sum(WORD_START in line for line in lines) > sum(map(bool, lines))  # pieces have one in every line
     if scheme != "sentencepiece" and marked:
-        raise UserError(f"{what}: sentencepiece's subwords ({_WORD_START}): give --subwords sentencepiece")
+        raise UserError(f"{what}: sentencepiece's subwords ({WORD_START}): give --subwords sentencepiece")
     if scheme == "sentencepiece" and not marked and any(" " in line for line in lines):
         # With the marks gone, joining would also delete the spaces between the words.
         if any(map(_CUT.search, lines)):
             raise UserError(f"{what}: subword-nmt's subwords (@@): give --subwords subword_nmt")
-        raise UserError(f"{what}: no sentencepiece marks ({_WORD_START}): the words are joined, give --subwords none")
+        raise UserError(f"{what}: no sentencepiece marks ({WORD_START}): the words are joined, give --subwords none")
     from fairseq.data.data_utils import post_process
 
     words = [post_process(line, scheme) for line in lines]

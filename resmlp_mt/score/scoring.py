@@ -17,6 +17,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_outputs, read_lines
 from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import check_translated, in_order, is_sentence_line, read_generate_output
+from resmlp_mt.text.subwords import WORD_START
 
 UNSPACED = frozenset(["bo", "dz", "ja", "km", "lo", "my", "th", "zh"])
 """Languages that write words without spaces between them."""
@@ -182,7 +183,7 @@ def words_of(
     """Join subwords, and check that the result is text of the stated kind."""
     words = undo_subwords(lines, subwords, what)
     # Words of a model that has learned little may run together; where its subwords are marked, that is its own doing.
-    if language not in UNSPACED and not any("@@ " in line or "\u2581" in line for line in lines):
+    if language not in UNSPACED and not any("@@ " in line or WORD_START in line for line in lines):
         check_spaces(words, reference, what)
     # A full stop behind a word that has no end says nothing.
     ended = [text for text, line in zip(words, lines, strict=True) if not re.search(r"@@ \S$", line)]

@@ -165,7 +165,7 @@ class Constraints:
 
 
 class Continuation(NamedTuple):
-    """Of a beam."""
+    """A symbol behind a beam, a way to go on."""
 
     total: float
     row: int

@@ -126,7 +126,7 @@ class Continuations(NamedTuple):
 
 
 class StepOptions(NamedTuple):
-    """Of a step."""
+    """What a step of the search is asked."""
 
     beam: int  # K, from this step on
     pad: int

@@ -16,6 +16,7 @@ from resmlp_mt.common.files import PathLike
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
+from resmlp_mt.text.subwords import WORD_START
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.compiled import compiled_model
@@ -29,7 +30,7 @@ from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
 from resmlp_mt.translate.shortlist import read_shortlist
 from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
 
-SENTENCE_ENDS = ".!?…;:"
+SPLIT_AFTER = ".!?…;:"
 BATCH_TOKENS = {"pytorch": 2048, "compiled": 512, "onnx": 2048}
 
 
@@ -313,9 +314,9 @@ def split(pieces: Sequence[str], most: int, subwords: str) -> Iterator[list[str]
         ends = [
             end
             for end in range(start + 1, start + most + 1)
-            if (not pieces[end - 1].endswith("@@") if subwords == "bpe" else pieces[end].startswith("▁"))
+            if (not pieces[end - 1].endswith("@@") if subwords == "bpe" else pieces[end].startswith(WORD_START))
         ]
-        sentences = [end for end in ends if pieces[end - 1][-1] in SENTENCE_ENDS]
+        sentences = [end for end in ends if pieces[end - 1][-1] in SPLIT_AFTER]
         end = max(sentences or ends or [start + most])
         yield list(pieces[start:end])
         start = end

@@ -9,15 +9,12 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from resmlp_mt.common import workers as pools
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.workers import IN_FLIGHT, ordered_map, working
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -82,13 +79,6 @@ def test_items_are_not_taken_without_end(workers):
     results.close()
 
 
-def started(code):
-    """A process that runs this code."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}:{Path(__file__).parent}"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True, **pipes)
-
-
 SLOW = """
 import os, sys, time
 from resmlp_mt.common import workers
@@ -108,7 +98,8 @@ with told_in_one_line(), workers.working(4) as pool:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_workers_end_with_their_parent_by_ctrl_c_or_when_it_is_killed(killed):
-    process = started(SLOW)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", SLOW], start_new_session=True, **pipes)
     pids = {int(process.stdout.readline()) for _ in range(8)}
     if killed:
         process.kill()

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+from data import replicas
 
 from resmlp_mt.data.pipeline import Corpus
 from resmlp_mt.data.sources import PlainText
@@ -33,6 +34,16 @@ def write_side(path: Path, words: str, lines: int, seed: int) -> Path:
                 line.insert(1, NASTY[number // 3 % len(NASTY)] + "Wort")
             file.write(" ".join(line).encode() + (b"\r\n" if number % 7 == 0 else b"\n"))
     return path
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    """All archives, got by other means."""
+    folder = tmp_path / "archives"
+    folder.mkdir()
+    for name, content in replicas.archives().items():
+        (folder / name).write_bytes(content)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,8 @@
 """Binarized data: its dictionaries, and samples of it."""
 
-import numpy as np
+import builders
 import pytest
-import torch
-from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import made_up_dictionary, read_dictionary, sample
@@ -48,11 +47,7 @@ def data(tmp_path):
     for side, lang in enumerate(LANGS, 1):
         (folder / f"dict.{lang}.txt").write_text("word 1\n")
         for subset, count in ("train", 30), ("valid", 3):
-            prefix = f"{folder}/{subset}.en-de.{lang}"
-            builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
-            for number in range(count):
-                builder.add_item(torch.tensor([4 + number] * side + [2]))
-            builder.finalize(f"{prefix}.idx")
+            builders.binarize(folder, subset, lang, [[4 + number] * side + [2] for number in range(count)])
     return folder
 
 

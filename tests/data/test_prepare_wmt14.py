@@ -92,16 +92,6 @@ def run(server: Server, tmp_path: Path):
     return lambda *arguments, kill=None: Command(tmp_path, urls, arguments, kill).run()
 
 
-@pytest.fixture
-def archives(tmp_path: Path) -> Path:
-    """All archives, got by other means."""
-    folder = tmp_path / "archives"
-    folder.mkdir()
-    for name, content in replicas.archives().items():
-        (folder / name).write_bytes(content)
-    return folder
-
-
 def _words(path: Path) -> list[str]:
     return [line.replace("@@ ", "") for line in path.read_text().split("\n")[:-1]]
 

@@ -95,14 +95,6 @@ def test_what_may_be_text(tmp_path: Path) -> None:
         check_text(tmp_path / "plain")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("archives")
-    for name, content in replicas.archives().items():
-        (folder / name).write_bytes(content)
-    return folder
-
-
 PAIRS = [
     ("training-parallel-europarl-v7.tgz", "training/europarl-v7.de-en.en", "training/europarl-v7.de-en.de"),
     ("training-parallel-commoncrawl.tgz", "commoncrawl.fr-en.en", "commoncrawl.fr-en.fr"),
@@ -116,13 +108,13 @@ def _archived(place: Path, members: tuple[str, str]) -> list[tuple[bytes, bytes]
 
 
 @pytest.mark.parametrize(("archive", "source", "target"), PAIRS)
-def test_pairs_are_those_of_the_unpacked_files(folder, tmp_path, archive, source, target):
+def test_pairs_are_those_of_the_unpacked_files(archives, tmp_path, archive, source, target):
     members = (source, target)
-    text = ArchivedText("x", folder / archive, members)
+    text = ArchivedText("x", archives / archive, members)
     pairs = list(text.pairs())
-    assert text.inputs == [folder / archive]
-    assert list(text.sides) == [f"{folder / archive}:{member}" for member in members]
-    subprocess.run(["tar", "-xf", folder / archive, "-C", tmp_path], check=True)
+    assert text.inputs == [archives / archive]
+    assert list(text.sides) == [f"{archives / archive}:{member}" for member in members]
+    subprocess.run(["tar", "-xf", archives / archive, "-C", tmp_path], check=True)
     sides = [(tmp_path / side).read_bytes() for side in members]
     unpacked = [gzip.decompress(side) if target.endswith(".gz") else side for side in sides]
     unpacked = [side.removesuffix(b"\n").split(b"\n") for side in unpacked]

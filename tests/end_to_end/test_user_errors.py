@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 from fairseq_commands import USER_DIR
+from fairseq_plugin.crafted import Call
 
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
@@ -21,18 +22,11 @@ def test_help_shows_every_option_of_the_model(fairseq):
         assert any(word.islower() and word.isalpha() for word in words), f"--{option} has no help"
 
 
-class Surprise:
-    """Pickles as a call."""
-
-    def __reduce__(self):
-        return os.mkdir, ("smuggled",)
-
-
 def test_a_broken_checkpoint_is_refused_by_name(fairseq, data_bin, trained, train, tmp_path):
     good = trained[0] / "checkpoint_best.pt"
     (tmp_path / "checkpoint_last.pt").write_bytes(good.read_bytes()[: good.stat().st_size // 2])
     state = load_checkpoint(good)
-    state["extra_state"]["surprise"] = Surprise()
+    state["extra_state"]["surprise"] = Call(os.mkdir, "smuggled")
     torch.save(state, tmp_path / "smuggling.pt")
     for name, message in (
         ("missing.pt", r"Model file not found: .*missing\.pt"),

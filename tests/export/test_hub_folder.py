@@ -93,7 +93,7 @@ def test_what_is_written_and_the_card(exported, model):
     assert (told["language"], told["license"], told["pipeline_tag"]) == (["en", "de"], "mit", "translation")
     assert r"| sacrebleu | 38.3 | `nrefs:1\|case:mixed` |" in text
     assert 'from_pretrained("en-de", trust_remote_code=True)' in text
-    assert "| checkpoints | model.pt, 7 updates |" in text
+    assert "| checkpoints | model.pt, 5 updates |" in text
 
 
 def test_a_difference_is_noticed(model):

@@ -26,7 +26,7 @@ class Trial(RowFolder):
     """The folder of a trial in one round, which is not translated."""
 
     @property
-    def named(self) -> str:
+    def retrain_name(self) -> str:
         return self.name.rpartition(".")[0]  # the row's
 
     @property
@@ -97,7 +97,7 @@ def tune(
         this = round_of(recipe, trials, epochs)
         folder = out / f"{epochs}-epochs"
         folders = [Trial(name, recipe.seed, data, sums, folder / name, this) for name in this.rows]
-        again = frozenset(each.name for each in folders if each.named in retrain)
+        again = frozenset(each.name for each in folders if each.retrain_name in retrain)
         failed = queue.train_all(folders, jobs, again) if train else []
         done = results(recipe, folders)
         found = done + found

@@ -216,7 +216,7 @@ def code_digest() -> str:
 class TrainingFolder:
     """The folder of a training: checkpoints, logs, and what they were made from (``row.json``)."""
 
-    name: str  # what --retrain calls it
+    name: str
     seed: int
     data: Path
     sums: dict[str, str] = field(repr=False)  # checksums of the data
@@ -227,7 +227,7 @@ class TrainingFolder:
         return self.name
 
     @property
-    def named(self) -> str:
+    def retrain_name(self) -> str:
         """What --retrain calls it."""
         return self.name
 
@@ -308,8 +308,8 @@ class TrainingFolder:
             return
         changed = "options, see row.json" if before["data"] == self.sums else f"data than {self.data} has now"
         raise UserError(
-            f"{self.folder}: trained with other {changed}: --retrain {self.named} trains it again, another --out keeps "
-            "both"
+            f"{self.folder}: trained with other {changed}: --retrain {self.retrain_name} trains it again, another --out "
+            "keeps both"
         )
 
     def _train(self, held: IO[str], stop: Event, about: Mapping[str, str]) -> None:

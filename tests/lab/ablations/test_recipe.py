@@ -77,15 +77,15 @@ def row(write_recipe, tmp_path):
     return RowFolder("paper", 1, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper", recipe)
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("retrain", [False, True])
 @pytest.mark.parametrize("record", [None, '{"training": {"opt', '{"processor_seconds": [1.5]}'])
-def test_a_folder_without_a_record_of_its_files_is_neither_gone_on_with_nor_emptied(row, record, anew):
+def test_a_folder_without_a_record_of_its_files_is_neither_gone_on_with_nor_emptied(row, record, retrain):
     row.folder.mkdir(parents=True)
     (row.folder / "checkpoint_last.pt").write_text("somebody's")
     if record is not None:
         (row.folder / "row.json").write_text(record)
     before = sorted(path.name for path in row.folder.iterdir())
     with pytest.raises(UserError, match=r"out/paper: its row\.json does not tell what is in it: remove the folder"):
-        row.finish(Event(), anew, {})
+        row.finish(Event(), retrain, {})
     assert sorted(path.name for path in row.folder.iterdir() if path.name != ".lock") == before
     assert not row.finished

@@ -4,28 +4,18 @@ from argparse import Namespace
 
 import builders
 import torch
+from fairseq_plugin.crafted import state
 
 from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
 
-HISTORY = {"criterion_name": "C", "optimizer_name": "Adagrad", "num_updates": 7}
 
-
-def checkpoint(model, optimizer=None, arch="resmlp_transformer_tiny", options=None, **more):
+def checkpoint(model, optimizer=None, arch="resmlp_transformer_tiny", options=None):
     """What fairseq's trainer saves, in little; ``options`` are those that the preset does not set."""
     args = Namespace(arch=arch, share_all_embeddings=True, **(options or {}))
     if arch in PRESETS:
         apply_preset(args, arch)
-    return {
-        "args": None,
-        "cfg": {"model": args},
-        "model": model if isinstance(model, dict) else model.state_dict(),
-        "criterion": None,
-        "optimizer_history": [dict(HISTORY)],
-        "task_state": {},
-        "extra_state": {"train_iterator": {"epoch": 1}},
-        "last_optimizer_state": optimizer,
-        **more,
-    }
+    parameters = model if isinstance(model, dict) else model.state_dict()
+    return state(parameters, {"model": args}, criterion=None, task_state={}, last_optimizer_state=optimizer)
 
 
 def untrained(seed=0, **options):

@@ -66,30 +66,21 @@ def addmm_(into, left, right, **_):
 UNKNOWN_TO_TORCH = {torch.ops.aten.conv_tbc: conv_tbc, torch.ops.aten.addmm_: addmm_}
 
 
-@pytest.fixture
-def made_of_matrix_products():
-    """No fused attention or LSTM, whose products torch's counter does not see."""
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    with sdpa_kernel(SDPBackend.MATH):
-        yield
-    torch._C._set_mkldnn_enabled(before)
-
-
 def counted(args, source, target, batch, backward):
+    """Without fused attention, whose products torch's counter does not see."""
     symbols = made_up_dictionary(VOCABULARY)
     model = TranslationTask(TranslationConfig(), symbols, symbols).build_model(args)
     sentences = torch.randint(symbols.nspecial, VOCABULARY, (batch, source + target))
-    with FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH) as counter:
+    with FlopCounterMode(display=False, custom_mapping=UNKNOWN_TO_TORCH) as counter, sdpa_kernel(SDPBackend.MATH):
         out, _ = model(sentences[:, :source], torch.full((batch,), source), sentences[:, source:])
         if backward:
             out.sum().backward()
     return counter.get_total_flops()
 
 
-@pytest.mark.usefixtures("made_of_matrix_products")
 @pytest.mark.parametrize("name", MODELS)
-def test_the_formula_is_what_torch_counts_and_a_training_step_is_three_forward_passes(name):
+def test_the_formula_is_what_torch_counts_and_a_training_step_is_three_forward_passes(name, monkeypatch):
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     args = options_of(*MODELS[name])
     model = flops.of_options(args, VOCABULARY)
     for source, target in (7, 5), (4, 9):

@@ -62,7 +62,7 @@ def test_figures_are_those_of_the_weights(plot_mixing, saved, trained, tmp_path)
     found = json.loads((tmp_path / "mixing.json").read_text())
     assert found["used"] == {"encoder": 7, "decoder": 7, "how": "as given by --length"}
     (one,) = found["checkpoints"]
-    assert (one["updates"], one["architecture"]) == (7, "resmlp_transformer_tiny")
+    assert (one["updates"], one["architecture"]) == (5, "resmlp_transformer_tiny")
     assert [(each["side"], each["layer"]) for each in one["mixing"]] == [
         ("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2),
     ]  # fmt: skip
