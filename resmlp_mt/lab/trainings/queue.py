@@ -308,8 +308,8 @@ class TrainingFolder:
             return
         changed = "options, see row.json" if before["data"] == self.sums else f"data than {self.data} has now"
         raise UserError(
-            f"{self.folder}: trained with other {changed}: --retrain {self.retrain_name} trains it again, another --out "
-            "keeps both"
+            f"{self.folder}: trained with other {changed}: --retrain {self.retrain_name} trains it again, another "
+            "--out keeps both"
         )
 
     def _train(self, held: IO[str], stop: Event, about: Mapping[str, str]) -> None:
