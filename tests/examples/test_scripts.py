@@ -19,6 +19,7 @@ def test_a_wrong_option_is_told_with_the_usage(path, monkeypatch, capsys):
     try:
         script = loaded(path.relative_to(EXAMPLES))
     except (ModuleNotFoundError, SystemExit) as error:
+        assert isinstance(error.__cause__ or error, ModuleNotFoundError)
         pytest.skip(str(error))
     with pytest.raises(SystemExit, match="2"):
         script.main()

@@ -67,9 +67,8 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1)
     freedom = len(cells) - len(found)
     variance = np.sum((difference - x @ found) ** 2) / freedom * np.linalg.inv(x.T @ x)
     # what is told of the coefficients, and the difference with the largest N at the mean of log D
-    sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, -product)])[
-        :, : len(found)
-    ]
+    sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, -product)])
+    sums = sums[:, : len(found)]
     values = sums @ found
     half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(np.einsum("ij,jk,ik->i", sums, variance, sums))
     told = [Estimate(value, value - by, value + by) for value, by in zip(values, half, strict=True)]
