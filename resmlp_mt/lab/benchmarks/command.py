@@ -32,7 +32,7 @@ def shapes(text: str) -> tuple[Shape, ...]:
 
 TWO = systems("resmlp_transformer transformer")
 BY_ONEDNN = systems("resmlp_transformer@onednn transformer@onednn")
-OTHERS = systems("lightconv fconv lstm")
+OTHERS = systems("lightconv dynamicconv fconv lstm")
 LARGER_N = systems("resmlp_transformer:max_source_positions=1024,max_target_positions=1024")
 
 FULL = (

@@ -45,6 +45,7 @@ SIZE_OPTIONS = {
     ",decoder_out_embed_dim={size.width}",
 }
 """How each of fairseq's models is told its size. Embeddings are shared as far as it can."""
+SIZE_OPTIONS["dynamicconv"] = SIZE_OPTIONS["lightconv"].replace("lightweight", "dynamic")
 
 
 @dataclass(frozen=True)

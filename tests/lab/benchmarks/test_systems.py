@@ -15,11 +15,11 @@ def options(name):
 
 
 def test_all_architectures_get_the_same_size():
-    for name in "resmlp_transformer", "transformer", "lightconv":
+    for name in "resmlp_transformer", "transformer", "lightconv", "dynamicconv":
         given = options(name)
         sizes = given.encoder_embed_dim, given.encoder_ffn_embed_dim, given.encoder_layers, given.decoder_layers
         assert sizes == (16, 24, 4, 4)
-    assert options("lightconv").encoder_kernel_size_list == [3, 7, 15, 31]
+    assert all(options(name).encoder_kernel_size_list == [3, 7, 15, 31] for name in ("lightconv", "dynamicconv"))
     assert options("fconv").encoder_layers == "[(16,3)]*4"
     assert (options("lstm").encoder_hidden_size, options("lstm").decoder_layers) == (16, 4)
 
