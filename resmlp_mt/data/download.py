@@ -15,6 +15,7 @@ RETRIES = 5  # of curl, after a second, then two, four, ...
 CURL = [
     *("curl", "--fail", "--location", "--continue-at", "-", "--connect-timeout", "30"),
     *("--speed-limit", "1", "--speed-time", "60"),  # bytes a second, seconds: what is slower has stopped
+    *("--retry-max-time", "50"),  # fewer seconds: after a stall curl's own retry would throw away what it brought
 ]
 CANNOT_RESUME = (33, 36)  # statuses of curl: the server has no ranges, or none from there
 

@@ -404,7 +404,7 @@ def how_to_translate(data_bin: Path, save_dir: Path) -> str:
     """A command for raw text that works, pasted where the user stands, once a model is trained into ``save_dir``."""
     package = Path(__file__).parents[1]
     here = Path(os.path.relpath(package))
-    user_dir = package if here.parts[0] == os.pardir else here
+    user_dir = package if os.pardir in here.parts else here
     checkpoint = save_dir / "checkpoint_best.pt"
     command = ["fairseq-interactive", data_bin, "--user-dir", user_dir, "--path", checkpoint]
     return f"raw text, with a model trained into {save_dir}:\n{shlex.join(map(str, command))}"

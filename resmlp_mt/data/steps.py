@@ -135,7 +135,8 @@ class Steps:
         written = [*outputs, *(self._folder / name for name in BESIDE)]
         ours = [self._folder / name for name in self._file.values["files"]]
         check_outputs([*written, data_bin, *ours], inputs)
-        for path in [*written, *(file for file in data_bin.rglob("*") if not file.is_dir())]:
+        others = (file for file in (data_bin, *data_bin.rglob("*")) if file.is_symlink() or not file.is_dir())
+        for path in [*written, *others]:
             name = path.relative_to(self._folder)
             for part in (path, *(self._folder / parent for parent in name.parents[:-1])):
                 if part.is_symlink():

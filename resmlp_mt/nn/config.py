@@ -187,7 +187,7 @@ class ModelConfig:
         """What ``dataclasses.asdict`` made of a configuration, also after a way through JSON; or a ``ValueError``."""
         try:
             sides = {name: LayerConfig(**values[name]) for name in ("encoder", "decoder")}
-            made = cls(**{**values, **sides, "adaptive_cutoffs": tuple(values.get("adaptive_cutoffs", ()))})
+            made = cls(**{**values, **sides, "adaptive_cutoffs": tuple(map(int, values.get("adaptive_cutoffs", ())))})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not the sizes of a model: {error!s:.80}") from error
         for part in made, made.encoder, made.decoder:

@@ -7,12 +7,13 @@ from sacremoses import MosesDetokenizer
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.moses import detokenizer
-from resmlp_mt.text.subwords import WORD_START
+from resmlp_mt.text.subwords import WORD_START, joined
 from resmlp_mt.text.words import LineTokenizer, Words
 
 FEW = 20
 """One line of so many may hold marks of subwords, or what joining them wrongly leaves: text may hold them itself."""
-SUBWORDS = ("subword_nmt", "sentencepiece", "none")
+KINDS = {"subword_nmt": "bpe", "sentencepiece": "sentencepiece"}
+SUBWORDS = (*KINDS, "none")
 _CUT = re.compile(r"(?<=\S)@@(?= |$)")  # subword-nmt's, inside a word
 
 
@@ -26,17 +27,15 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
         if any(map(_CUT.search, lines)):
             raise UserError(f"{what}: subword-nmt's subwords (@@): give --subwords subword_nmt")
         raise UserError(f"{what}: no sentencepiece marks ({WORD_START}): the words are joined, give --subwords none")
-    from fairseq.data.data_utils import post_process
-
-    words = [post_process(line, scheme) for line in lines]
+    words = list(lines) if scheme == "none" else [joined(line, KINDS[scheme]) for line in lines]
     cut = [number for number, line in enumerate(words, start=1) if _CUT.search(line)]
     if FEW * len(cut) > len(words):  # a text may hold the mark itself
         raise UserError(
             f"{what}: translation {cut[0]} of {len(words)} holds subwords (@@): give --subwords subword_nmt"
         )
-    joined = [line for line in words if "@@" in line]
-    if FEW * len(joined) > len(words):
-        raise UserError(_joined_wrongly(what, joined[0]))
+    glued = [line for line in words if "@@" in line]
+    if FEW * len(glued) > len(words):
+        raise UserError(_joined_wrongly(what, glued[0]))
     return words
 
 

@@ -14,7 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_outputs, read_lines
+from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, read_lines
 from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import check_translated, in_order, is_sentence_line, read_generate_output
 from resmlp_mt.text.subwords import WORD_START
@@ -123,6 +123,7 @@ def score(args: Namespace) -> dict[str, Any]:
     if args.output is not None:
         texts = args.hypotheses, reference_file, args.tokenized_reference, args.baseline
         check_outputs([args.output], [path for path in (*args.generated, *texts) if path])
+        check_can_be_written(args.output)
     moses = Moses(args.target_lang, args.normalize_punctuation)
     reference = _read_joined(reference_file)
     check_tokenization(reference, False, reference_file)

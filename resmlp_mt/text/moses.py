@@ -9,6 +9,7 @@ from sacremoses.corpus import NonbreakingPrefixes
 
 # For patterns that are not plain characters: what every text that they change must contain.
 _HOLDS = {r" +": "  "}
+_AMOUNT = re.compile(r"(\d [$£¥€])(?=[^\W\d]|\()")
 _GROUP = re.compile(r"(?<!\\)\([^()]*\)")
 _PLAIN = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\\W)*")
 
@@ -28,9 +29,15 @@ def detokenizer(lang: str, escaped: bool = True) -> Callable[[str], str]:
     """A function from Moses' tokens, with spaces between, to running text.
 
     Where XML special characters are not escaped, ``escaped`` does harm only to text that itself holds ``&apos;``.
+    But in English, the space behind an amount stays (``100 € pro Jahr``), which Moses takes for one before a number.
     """
     moses = MosesDetokenizer(lang)
-    return lambda tokens: moses.detokenize(tokens.split(), return_str=True, unescape=escaped)
+
+    def detokenized(tokens: str) -> str:
+        text = moses.detokenize(tokens.split(), return_str=True, unescape=escaped)
+        return text if lang == "en" else _AMOUNT.sub(r"\1 ", text)
+
+    return detokenized
 
 
 class PunctuationNormalizer(MosesPunctNormalizer):

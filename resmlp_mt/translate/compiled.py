@@ -16,7 +16,7 @@ from torch import Tensor
 
 import resmlp_mt.nn
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_folder, lock
+from resmlp_mt.common.files import atomic_folder, lock, remove_unfinished
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.nn.encoder_decoder import Side
 from resmlp_mt.nn.memory import PagedMemory
@@ -58,6 +58,7 @@ def compiled_model(
             if not place.is_dir():
                 with open(place.with_suffix(".lock"), "a") as file:
                     lock(file, f"{place}: another process compiles the same for too long", LONGEST_WAIT)
+                    remove_unfinished(place)
                     if not place.is_dir():  # or another process was quicker
                         _make(model(), precision, shortlist, place)
             return _loaded(cfg, model, shortlist, place, threads)
@@ -148,7 +149,7 @@ class CompiledDecoder(Side):
     ) -> tuple[Continuations, Tensor | None]:
         """Take a step and rank what may follow; as ``search.continuations``."""
         other = wanted.attention or wanted.constraints is not None
-        if other or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam):
+        if other or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam, scores.size(1)):
             by_layer = state.by_layer()
             found = continuations(self.decoder, tokens, by_layer, scores, wanted)
             state.length = by_layer.length
@@ -169,7 +170,7 @@ class CompiledDecoder(Side):
         state.length += 1
         return best, None
 
-    def _few(self, state: GraphState, beam: int) -> bool:
-        """Whether there is less to choose from than what is compiled takes for granted."""
+    def _few(self, state: GraphState, beam: int, beams: int) -> bool:
+        """Whether there is less to choose from, with so many beams until now, than what is compiled finds."""
         width = self.symbols if state.candidates is None else state.candidates.numbers.size(1)
-        return width < (2 * beam if state.length == 0 else 2)
+        return width * beams < 2 * beam

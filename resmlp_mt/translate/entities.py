@@ -7,6 +7,8 @@ from what attends to those behind it.
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.subwords import WORD_START
 from resmlp_mt.translate.words import piece_starts
@@ -65,6 +67,7 @@ def placed(
     gaps = [0, *(gap for gap in range(1, len(target)) if _apart(target[gap - 1], target[gap], subwords)), len(target)]
     last_word = max((gap for gap, piece in enumerate(target, 1) if _has_letter(piece)), default=0)
     starts = piece_starts(source, text)
+    weights = None if alignment is None else np.reshape(alignment, (len(target), len(source) + 1))[:, :-1]
     runs: dict[int, list[str]] = {}
     for run in RUN.finditer(text):
         before = sum(start < run.start() for start in starts)
@@ -72,14 +75,11 @@ def placed(
         possible = [gap for gap in gaps if prefix <= gap and (gap <= last_word or not within)] or gaps[-1:]
         if within and not any(map(_has_letter, source[before:])):
             gap = possible[-1]
-        elif alignment is None:
+        elif weights is None:
             gap = min(possible, key=lambda gap: abs(gap * len(source) - before * len(target)))
         else:
-            near = [DECAY ** (before - 1 - n if n < before else n - before) for n in range(len(source))]
-            parted = [0.0]  # by the gap
-            for row in alignment:
-                sides = [weight * each for weight, each in zip(near, row, strict=False)]
-                parted.append(parted[-1] + sum(sides[:before]) - sum(sides[before:]))
+            near = [DECAY ** (before - 1 - n) if n < before else -(DECAY ** (n - before)) for n in range(len(source))]
+            parted = [0.0, *np.cumsum(weights @ near)]  # by the gap
             gap = max(reversed(possible), key=parted.__getitem__)
         runs.setdefault(gap, []).append(run[0][0])
     start = WORD_START if subwords == "sentencepiece" else ""

@@ -144,10 +144,10 @@ class OnnxDecoder:
         """The state before the first step; all target tokens are scored."""
         return GraphState(source, [StackedMemory(torch.zeros(self.layers, 0, len(padding), self.channels))])
 
-    def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor]]:
+    def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor | None]]:
         """The last token of each row, BK x 1, to log-probabilities, BK x 1 x V, and attention, 1 x BK x 1 x S."""
         (memory,) = state.memories
         self.check_positions(state.length + 1)
         scores, memory.kept, weights = self.graph([tokens[:, 0], memory.kept, *state.source])
         state.length += 1
-        return scores.unsqueeze(1), [weights[None, :, None]]
+        return scores.unsqueeze(1), [weights[None, :, None] if attend else None]

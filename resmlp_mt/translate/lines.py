@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, atomic_write, binary_lines, check_new, lock, opened, writing
+from resmlp_mt.common.files import (
+    JsonFile,
+    PathLike,
+    atomic_write,
+    binary_lines,
+    check_new,
+    lock,
+    opened,
+    remove_unfinished,
+    writing,
+)
 from resmlp_mt.translate.numbers import number_problems
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.words import links
@@ -133,15 +143,18 @@ class GrowingFile:
         self._path, self._partial, self._beside = Path(path), Path(f"{path}.partial"), beside
         self._record = JsonFile(f"{self._partial}.json")
         self._input = hashlib.sha256()
-        for each in path, beside:
-            if each is not None:
+        outputs = [each for each in (self._path, beside) if each is not None]
+        for each in outputs:
+            if each != beside or not self._record.values.get("ended"):  # else both files were being made
                 check_new(each)
         with writing(self._partial):
             self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
         lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")
+        for each in outputs:
+            remove_unfinished(each)
         begun, size = self._record.values, self._file.tell()
         remove = f"remove it and {self._partial.name}.json"
-        new = {"identity": identity, "lines": 0, "bytes": 0, "input": ""}
+        new = {"identity": identity, "lines": 0, "bytes": 0, "input": "", "ended": False}
         if not begun and not size:
             begun.update(new)
         elif not resume:
@@ -190,6 +203,8 @@ class GrowingFile:
                 if self._beside is None:
                     os.replace(self._partial, self._path)
                 else:
+                    self._record.values["ended"] = True
+                    self._record.save()
                     split(self._partial, self._path, self._beside)
                     self._partial.unlink()
             elif self.lines:

@@ -1,6 +1,7 @@
 """Text to text with a model's folder: ``Translator(folder).translate(texts)``, without fairseq."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -95,6 +96,7 @@ class Translator:
 
     def __init__(self, folder: PathLike, **options: Any) -> None:
         self._how = how = EngineOptions(**options)
+        self._loading = threading.Lock()
         self._place = place = find_folder(folder)
         self.cfg, self.tokenizer, self.generation = load_settings(place)
         self.shortlist = None
@@ -123,11 +125,16 @@ class Translator:
         else:
             self._searched = self.model
 
-    @cached_property
+    @property
     def model(self) -> EncoderDecoder:
         """In PyTorch, folded and in the precision asked for. What is compiled has weights of its own: it is loaded then
         when something is asked that is not compiled.
         """
+        with self._loading:  # by one thread
+            return self._model
+
+    @cached_property
+    def _model(self) -> EncoderDecoder:
         model = load_model(self._place, self.cfg)
         fold_(model)
         model = model.to(self.device)
@@ -208,7 +215,7 @@ class Translator:
             demands = [part.demand for part in some if part.demand is not None]
             constraints = Constraints(demands, rules.words) if demands else None
             candidates = None if shortlist is None else shortlist.candidates(source, [each.tokens for each in demands])
-            how = replace(options, alignment=any(part.aligned for part in some))
+            how = replace(options, alignment=some[0].aligned)
             return search(self._searched, source, END, how, candidates, constraints)
 
         chosen = list(batches(parts, options.batch_tokens))
@@ -291,14 +298,15 @@ def whole_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis])
 def batches(parts: Sequence[Part], tokens: int) -> Iterator[list[int]]:
     """Which parts are translated together: of like lengths, the longest first, with so many tokens at most.
 
-    Those of a batch have no demand, or all as many forced tokens, by which their search is wider.
+    Those of a batch have no demand, or all as many forced tokens, by which their search is wider; all need the
+    cross-attention or none, since what is compiled does not give it.
     """
+    kinds = [(part.missing, part.aligned) for part in parts]
     batch: list[int] = []
     longest = 0
-    for number in sorted(range(len(parts)), key=lambda number: (parts[number].missing, -len(parts[number].numbers))):
-        missing = parts[number].missing
-        full = longest * (len(batch) + 1) * (1 + max(0, missing)) > tokens
-        if batch and (full or missing != parts[batch[0]].missing):
+    for number in sorted(range(len(parts)), key=lambda number: (kinds[number], -len(parts[number].numbers))):
+        full = longest * (len(batch) + 1) * (1 + max(0, parts[number].missing)) > tokens
+        if batch and (full or kinds[number] != kinds[batch[0]]):
             yield batch
             batch = []
         longest = longest if batch else len(parts[number].numbers)

@@ -62,6 +62,13 @@ def test_survived(server: Server, tmp_path: Path, faults: list[Fault], statuses:
     assert not _part(tmp_path / "new").exists()
 
 
+def test_what_stalls_goes_on_where_it_stands(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sooner = {"60": "2", "50": "1"}
+    monkeypatch.setattr(download, "CURL", [sooner.get(word, word) for word in download.CURL])
+    assert _file(server, Fault(seconds=9)).fetched_into(tmp_path).read_bytes() == BYTES
+    assert [requested for _, requested, _ in server.requests] == [None, "bytes=1000-"]
+
+
 def test_what_breaks_off_again_and_again_comes_all_the_same(server: Server, tmp_path: Path) -> None:
     file = _file(server, forever=Fault(drop_after=100_000))
     assert file.fetched_into(tmp_path).read_bytes() == BYTES

@@ -22,7 +22,7 @@ from resmlp_mt.common.files import read_lines
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.binarize import Binarizing, write_dictionary
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, how_to_translate, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
@@ -99,6 +99,11 @@ def test_binarized_sentences_are_those_of_fairseq_interactive(corpus, prepared, 
     assert len(task.dataset("test").src) == len(raw) == 43
     for sentence, line in zip(task.dataset("test").src, raw, strict=True):
         assert task.source_dictionary.string(sentence) == bpe.encode(tokenizer.encode(line))
+
+
+def test_the_command_for_raw_text_from_within_the_package(monkeypatch):
+    monkeypatch.chdir(ROOT / "resmlp_mt")
+    assert " --user-dir . " in how_to_translate(Path("bin"), Path("x"))
 
 
 def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool:

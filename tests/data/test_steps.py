@@ -86,18 +86,27 @@ def test_what_is_not_on_record_is_refused_by_name(tmp_path: Path, name: str, con
     assert _make(tmp_path, "a", "deep/b", options={"other": 1})  # now it is ours
 
 
-@pytest.mark.parametrize(("link", "overwrite"), [("deep", False), ("deep/b", True), ("steps.json", True)])
+@pytest.mark.parametrize(
+    ("link", "overwrite"), [("deep", False), ("deep/b", True), ("steps.json", True), ("data-bin/c", True)]
+)
 def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, link: str, overwrite: bool) -> None:
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     for folder in (out, elsewhere):
         folder.mkdir()
     (elsewhere / "b").write_text("mine")
     (out / link).parent.mkdir(exist_ok=True)
-    (out / link).symlink_to(elsewhere if link == "deep" else elsewhere / "b")
+    (out / link).symlink_to(elsewhere if link in ("deep", "data-bin/c") else elsewhere / "b")
     before = _tree(tmp_path)
     with pytest.raises(UserError, match=rf"/{link}: is a symbolic link, .*: remove it$"):
         _make(out, "deep/b", overwrite=overwrite)
     assert _tree(tmp_path) == before
+
+
+def test_a_file_in_the_place_of_data_bin_stays(tmp_path: Path) -> None:
+    (tmp_path / "data-bin").write_text("mine")
+    with pytest.raises(UserError, match="/data-bin: is not of an earlier preparation, and would be lost: move it away"):
+        _make(tmp_path, "a", overwrite=True)
+    assert (tmp_path / "data-bin").read_text() == "mine"
 
 
 def test_what_other_options_have_left_goes(tmp_path: Path) -> None:

@@ -116,12 +116,15 @@ def test_numbers_that_are_missing_are_told(run, expected, capsys, small_windows)
     assert "standard input:6: missing: 987,654\n" in capsys.readouterr().err
 
 
-def test_alignments_appear_with_the_output(run, folder, tmp_path, files, small_windows):
+def test_alignments_appear_with_the_output(run, folder, tmp_path, files, small_windows, monkeypatch):
     files += ["--alignments", tmp_path / "links"]
     (tmp_path / "in").write_bytes(text_of(TEXTS) + b"\xff\\n")
     assert "in:6: not UTF-8" in failure(run, *files)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.partial", "out.partial.json"]
     (tmp_path / "in").write_bytes(text_of(TEXTS))
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):  # killed when one of both is there
+        patch.setattr(line_by_line, "split", lambda _, first, last: last.write_text("") + 1 / 0)
+        run(*files, "--resume")
     run(*files, "--resume")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "links", "out"]
     assert (tmp_path / "out").read_bytes() == run(given=text_of(TEXTS))

@@ -15,7 +15,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.model_folder import load
 from resmlp_mt.translate.precision import PackedLinear
-from resmlp_mt.translate.translator import Translation, split
+from resmlp_mt.translate.translator import Part, Translation, batches, split
 
 TEXTS = [*SENTENCES, " \t ", "the hen in there.", "No."]
 
@@ -35,6 +35,11 @@ def test_one_text_gives_one_translation_and_many_a_list_or_n_best_each(translato
     for best, found in zip(many, translator.translate(TEXTS, n_best=4), strict=True):
         scores = [each.score for each in found]
         assert len(found) == 4 and found[0].text == best.text and scores == sorted(scores, reverse=True)
+
+
+def test_texts_that_need_the_cross_attention_are_in_batches_of_their_own():
+    """What is compiled does not give it, and computes other roundings."""
+    assert list(batches([Part([1, 2], None, aligned) for aligned in (False, True, False)], 100)) == [[0, 2], [1]]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -121,7 +126,7 @@ def test_how_wide_the_search_is(translator, monkeypatch):
     ],
 )
 def test_mistakes_are_told_before_any_work(translator, monkeypatch, texts, options, message):
-    monkeypatch.setattr(translator, "model", translator.model.encoder)  # cannot translate
+    monkeypatch.setattr(translator, "_model", translator.model.encoder)  # cannot translate
     monkeypatch.setattr(translator.model, "encoder", translator.model, raising=False)
     with pytest.raises(UserError) as error:
         translator.translate(texts, **options)

@@ -76,6 +76,7 @@ def test_sentences(kind):
 
 def test_other_sentences():
     assert document_of(" \n\n \t\n").sentences == document_of("").sentences == []
+    assert document_of("---\na: b\n---\n", "markdown").joined([]) == "---\na: b\n---\n"
     assert document_of("Er kommt am 3. Oktober. Gut.", language="de").sentences == ["Er kommt am 3. Oktober.", "Gut."]
 
 
