@@ -20,7 +20,7 @@ COMMANDS = {
     "plot": ("plot", "the mixing matrices of a trained model: pictures, profiles, sparsity, what pruning leaves"),
     "plot-training": ("plot", "loss, perplexity, learning rate and speed of trainings from their logs"),
     "ablate": ("trainings", "train, translate and score a table of variants, several at a time"),
-    "scale": ("trainings", "how the loss falls with parameters, data and compute: trainings, and laws fitted to them"),
+    "scale": ("trainings", "how the loss falls with parameters and data: trainings, and laws fitted to them"),
     "distill": ("trainings", "make training data of what a teacher translated: its targets for the training sources"),
     "export": ("checkpoints", "a trained model as a folder, text in, text out: for transformers and without fairseq"),
     "export onnx": ("checkpoints", "graphs for ONNX Runtime, an encoder and a step of the decoder, in such a folder"),

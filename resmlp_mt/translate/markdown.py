@@ -38,7 +38,7 @@ def add_markdown(document: Parts, text: str) -> None:
     starts = [done, *(each.end() for each in LINE_END.finditer(text, done)), len(text)]
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
     tokens = parser.parse(text[done:])
-    for before, token in pairwise([None, *tokens]):
+    for before, token in zip([None, *tokens], tokens, strict=False):
         if token.type == "html_block" and token.level == 0 and token.map:
             start, end = (starts[line] for line in token.map)
             document.parts.append(text[done:start])
