@@ -148,7 +148,7 @@ def _check_names_in_file(stream: IO[bytes]) -> None:
         if sum(part.file_size for part in parts) > size:
             raise UserError("its parts claim to be larger than the file: do not trust it")
         for part in parts:
-            if part.filename.endswith(".pkl"):
+            if part.filename.lower().endswith(".pkl"):  # PyTorch takes capitals for the same
                 _check_names(io.BytesIO(archive.read(part)))
 
 

@@ -40,7 +40,8 @@ def parse_args_and_arch(
             raise
         raise UserError("--arch is missing: give one, as in --arch resmlp_transformer") from error
     given: argparse.Namespace = parsed[0] if isinstance(parsed, tuple) else parsed
-    if hasattr(given, "data") and getattr(given, "task", None) == "translation":
+    stands_alone = not kwargs.get("suppress_defaults")  # else: which options replace those of fairseq-validate's model
+    if stands_alone and hasattr(given, "data") and getattr(given, "task", None) == "translation":
         complete_languages(given)
     choose_prepared_for_command(given)
     for problem in _problems(given):

@@ -86,6 +86,10 @@ class Task(TranslationTask):
         beam, nbest = getattr(args, "beam", 5), getattr(args, "nbest", 1)
         if beam < 1 or nbest > beam:
             raise UserError(f"--nbest {nbest} --beam {beam}: give a --beam of 1 or more, and no more --nbest")
+        if getattr(args, "score_reference", False) or getattr(args, "prefix_size", 0) > 0:
+            for split, dataset in self.datasets.items():
+                if dataset.tgt is None:
+                    raise UserError(f"--score-reference, --prefix-size: {split} has no target side")
         language_model = (kwargs.get("extra_gen_cls_kwargs") or {}).get("lm_model")
         if language_model is not None and language_model.decoder.dictionary != self.tgt_dict:
             raise UserError(f"--lm-path {args.lm_path}: its dictionary, dict.txt of the data, is not the target's")

@@ -59,6 +59,8 @@ def inputs_of(
     """What is averaged: files as they are, or the last so many of a directory, none of which ``output`` replaces."""
     count = updates if epochs is None else epochs
     is_directory = len(inputs) == 1 and inputs[0].is_dir()
+    if count is not None and len(inputs) == 1 and not inputs[0].exists():
+        raise UserError(f"{inputs[0]}: no such folder")
     if is_directory != (count is not None) or (count is None and upper_bound is not None):
         raise UserError(
             f"--inputs {inputs[0]}: give one directory with --num-epoch-checkpoints or --num-update-checkpoints (and "

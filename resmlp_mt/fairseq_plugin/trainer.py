@@ -42,18 +42,21 @@ class Trainer(trainer.Trainer):
             raise UserError("--optimizer is missing: give one, as in --optimizer adagrad")
         super()._build_optimizer()
 
-    def load_checkpoint(self, filename: str, *args: Any, **kwargs: Any) -> Any:
+    def load_checkpoint(self, filename: str, reset_optimizer: bool = False, *args: Any, **kwargs: Any) -> Any:
         last = os.path.join(self.cfg.checkpoint.save_dir, f"checkpoint_last{self.checkpoint_suffix}.pt")
         if filename != last and not PathManager.isfile(filename):
-            raise UserError(f"--restore-file {filename}: no such file: give a checkpoint, or leave the option out")
+            raise UserError(f"--restore-file or --continue-once {filename}: no such file: name one, or none")
         self.cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # PyTorch refuses what fairseq would send to others
         try:
-            extra_state = super().load_checkpoint(filename, *args, **kwargs)
+            extra_state = super().load_checkpoint(filename, reset_optimizer, *args, **kwargs)
         except Exception as error:
             if not isinstance(error.__context__, DoesNotFit):
                 raise
             raise UserError(f"{filename}: {error.__context__}, or give another --save-dir") from error
         done, asked = self.get_num_updates(), self.cfg.optimization.max_update
+        if self.is_ours and extra_state and not reset_optimizer and done < self._optim_history[-1]["num_updates"]:
+            problem = "holds no state of its optimizer: the training would begin anew"
+            raise UserError(f"{filename}: {problem}: give --reset-optimizer, or another --save-dir")
         if 0 < asked <= done and self.is_ours:
             logger.info("nothing to train: %s updates are done, --max-update is %s", done, asked)
             self.cfg.optimization.max_epoch = -1  # read after this: no epoch is left

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import re
 import sys
 from types import TracebackType
@@ -30,6 +31,7 @@ MISTAKES: list[tuple[type[Exception], str, str]] = [
     (AssertionError, "^min_len cannot be larger", "{text}: lower --min-len, or raise --max-len-a or --max-len-b"),
     (AssertionError, "multiple of block sizes", "{text}: lower --quant-noise-pq-block-size"),
     (AssertionError, r"^\d+ < \d+$", NO_TRANSLATION),
+    (KeyError, "^'model'$", "--store-ema: the checkpoint has no moving average: leave the option out"),
     (MissingMandatoryValue, "", "{text}: give that option too"),
     (ImportError, "install", "{text}"),
     (Exception, r"(^|[\s`(])--[a-z]", "{text}"),  # what fairseq says of options names them
@@ -69,6 +71,7 @@ def install() -> None:
     """Change what ends this process: errors, Ctrl-C and, in fairseq's commands, readers that are gone."""
     sys.excepthook, sys.unraisablehook = _excepthook, _unraisablehook
     if _runs_fairseq:
+        os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # fairseq-hydra-train leaves errors to the hook
         logging.StreamHandler.handleError = _handle_error_of_log  # type: ignore[method-assign]
 
 

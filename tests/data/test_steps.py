@@ -68,12 +68,7 @@ def test_a_step_is_done_again_where_something_differs(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("deep/b", "mine"),
-        ("steps.json", ""),
-        ("steps.json", '{"files": 5, "steps": {}}'),
-    ],
+    ("name", "content"), [("deep/b", "mine"), ("steps.json", ""), ("steps.json", '{"files": 5, "steps": {}}')]
 )
 def test_what_is_not_on_record_is_refused_by_name(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

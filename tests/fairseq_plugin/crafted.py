@@ -38,10 +38,10 @@ def save(path, *args, legacy=False, **more):
     return path
 
 
-def rewrite(path, change, compression=zipfile.ZIP_STORED):
+def rewrite(path, change, compression=zipfile.ZIP_STORED, named=str):
     """Write a file again with its pickle changed, or compressed."""
     with zipfile.ZipFile(path) as archive:
         parts = [(info.filename, archive.read(info)) for info in archive.infolist()]
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, data in parts:
-            archive.writestr(name, change(data) if name.endswith("data.pkl") else data)
+            archive.writestr(named(name), change(data) if name.endswith("data.pkl") else data)

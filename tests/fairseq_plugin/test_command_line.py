@@ -85,6 +85,8 @@ def test_missing_languages_are_those_of_the_data(data, parse, command):
     for given, completed in ([], ("en", "de")), (["-s", "de"], ("de", "en")), (["-t", "en"], ("de", "en")):
         args = parse(command, data, *given)
         assert (args.source_lang, args.target_lang) == completed
+    parser, words = options.get_validation_parser(), [str(data), "--path", "x"]
+    assert not hasattr(options.parse_args_and_arch(parser, words, suppress_defaults=True), "source_lang")
 
 
 @pytest.mark.parametrize("command", ["generation", "interactive_generation"])

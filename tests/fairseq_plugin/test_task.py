@@ -42,6 +42,9 @@ def test_a_split_without_a_side_or_with_a_broken_one(train, generate, data, tmp_
         generate(data=data, command=fairseq_cli.validate)
     with pytest.raises(UserError, match=r"valid has no .bin and .idx of en"):  # before the first epoch
         train(tmp_path / "save", data=data, validate=True)
+    for option in ["--score-reference"], ["--prefix-size", 1]:
+        with pytest.raises(UserError, match="--score-reference, --prefix-size: valid has no target side"):
+            generate(*option, "--gen-subset", "valid", data=data)
     (data / "test.de-en.en.bin").write_bytes(b"")
     with pytest.raises(UserError, match=r"test\.de-en\.en\.bin: has 0 bytes"):
         generate(data=data)

@@ -104,6 +104,7 @@ def test_models_that_do_not_average_are_refused(tmp_path, model, message):
         (["--inputs", "nowhere.pt"], "nowhere.pt: cannot be read: No such file"),
         (["--inputs", "good.pt", "folder/../good.pt"], "comes twice"),
         (["--inputs", "good.pt", "--output", "folder/../good.pt"], "would be written over the input"),
+        (["--inputs", "nowhere", "--num-epoch-checkpoints", 2], "^nowhere: no such folder"),
         (["--inputs", "."], "--inputs .: give one directory"),
         (["--inputs", "a.pt", "b.pt", "--num-update-checkpoints", 2], "--inputs a.pt: give one directory"),
         # of a training's own checkpoints none is replaced

@@ -81,7 +81,10 @@ def test_a_training_goes_on_from_its_own_checkpoint_whatever_its_folder_is_calle
         assert updates(tmp_path / "tuned") == limit
     train(tmp_path / "restored", "--restore-file", folder / "checkpoint_last.pt", "--max-update", 4)
     assert updates(tmp_path / "restored") == 4
-    with pytest.raises(UserError, match=r"--restore-file nowhere.pt: no such file"):
+    train(tmp_path / "light", "--no-save-optimizer-state", "--max-update", 2)
+    with pytest.raises(UserError, match=r"light/checkpoint_last.pt: holds no state of its optimizer: the"):
+        train(tmp_path / "light", "--max-update", 3)
+    with pytest.raises(UserError, match=r"--restore-file or --continue-once nowhere.pt: no such file"):
         train(tmp_path / "new", "--restore-file", "nowhere.pt")
     assert not list(tmp_path.glob("new/*.pt"))
 

@@ -69,10 +69,7 @@ BROKEN = {
     "more layers": (change("config.json", "sizes", decoder_layers=3), "not the model of config.json: lacks"),
     "more symbols": (change("config.json", "sizes", source_symbols=45), "symbols, but the model 45"),
     "wider": (change("config.json", "sizes", decoder_output_dim=16), "model.safetensors: Error(s) in loading"),
-    "no cutoffs": (
-        change("config.json", "sizes", adaptive_cutoffs=["a"]),
-        "config.json: invalid literal for int",
-    ),
+    "no cutoffs": (change("config.json", "sizes", adaptive_cutoffs=["a"]), "config.json: invalid literal for int"),
     "a tokenizer of another kind": (change("tokenizer_config.json", tokenizer="spacy"), "tokenizer is 'spacy'"),
     "a language that is none": (change("tokenizer_config.json", source_language=5), "source_language is 5"),
     "no beam": (change("generation_config.json", num_beams=0), "generation_config.json: beam 0: give"),
