@@ -20,15 +20,6 @@ TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu ne
 PAIRS = [(line.encode(), line.encode()) for line in TEXT]
 
 
-@pytest.fixture(scope="module")
-def codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """BPE learned from TEXT."""
-    folder = tmp_path_factory.mktemp("codes")
-    write_counts(WordCounter()(Chunk(1, PAIRS))[1], folder / "words")
-    assert learn_bpe(folder / "words", folder / "codes", Subwords("bpe", 20)) == 20
-    return folder / "codes"
-
-
 # What the tools and fairseq have a use of their own for, and what is not Latin letters of one code point each
 NASTY_LINES = [
     "a@@ @@ b@@c @@d @ @@@ @@@@ next word@@",
@@ -98,8 +89,8 @@ def test_filter(lengths: tuple[int, int], reason: str | None) -> None:
     assert PairFilter().why_dropped(lengths) == (reason if reason == "empty" else None)
 
 
-def test_a_chunk_is_split_filtered_and_counted(codes: Path) -> None:
-    subwords = Subwords("bpe")
+def test_a_chunk_is_split_filtered_and_counted(learned: dict[tuple[str, bool], Path]) -> None:
+    subwords, codes = Subwords("bpe"), learned["bpe", False]
     split = subwords.load(codes)
     pairs = [(b"lower Lower", b"neu"), (b"", b"neu"), (b"low", b"wider " * 10)]
     done = ChunkSplitter(subwords, codes, PairFilter(max_length=9))(Chunk(1, pairs))
@@ -113,8 +104,8 @@ def test_a_chunk_is_split_filtered_and_counted(codes: Path) -> None:
     assert ChunkSplitter(subwords, codes, None)(Chunk(1, pairs)).dropped == {}
 
 
-def test_a_line_that_must_be_too_long_is_not_split(codes: Path) -> None:
-    splitter = ChunkSplitter(Subwords("bpe"), codes, PairFilter(max_length=9))
+def test_a_line_that_must_be_too_long_is_not_split(learned: dict[tuple[str, bool], Path]) -> None:
+    splitter = ChunkSplitter(Subwords("bpe"), learned["bpe", False], PairFilter(max_length=9))
     pairs = [(b"l" * 10_000_000, b"low"), (b"lower " * 9, b"low"), (b"lower " * 10, b"low")]
     done = splitter(Chunk(1, pairs))
     assert (done.dropped, done.counts[0].words) == ({"too long": 2}, 9)

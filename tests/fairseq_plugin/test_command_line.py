@@ -65,6 +65,11 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("generation", ["--path", ""], "--path is missing: give a checkpoint"),
         ("generation", ["--constraints"], "--constraints: this command takes no notice of it: use fairseq-interactive"),
         ("generation", ["--num-shards", 2], "--num-shards 2: fairseq would translate all"),
+        (
+            "training",
+            ["--distributed-init-method", "tcp://x"],
+            "--distributed-init-method without a GPU would start no",
+        ),
         ("training", ["-s", "xx"], "--source-lang xx: .* is data of de and en"),
     ],
 )
@@ -131,6 +136,7 @@ def test_a_line_that_is_not_utf_8_harms_no_other(tmp_path, capsys):
         (AssertionError("--sampling requires --nbest to be equal to --beam"), r"--sampling requires --nbest to be "),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), r"not enough memory.*2.00 GiB"),
         (AssertionError("200 < 200"), r"no translation was found: the model's scores are nan"),
+        (KeyError("model"), "--store-ema: the checkpoint has no moving average: leave the option out"),
         (RuntimeError("a mistake"), None),
     ],
 )

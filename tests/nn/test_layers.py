@@ -1,17 +1,13 @@
 """The layers by themselves: one graph; an Aff and how it is folded."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
-import resmlp_mt.nn
 from resmlp_mt.nn import Aff, DecoderLayer, EncoderLayer, LayerConfig
 from resmlp_mt.nn.affine import fold_around_, split
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 
-ROOM = Path(resmlp_mt.nn.__file__).parent
 KINDS = {
     **{kind: {"token_mixing": kind} for kind in TOKEN_MIXINGS},
     "heads": {"mixing_heads": 4, "mixing_relative": True},
