@@ -21,7 +21,7 @@ from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text
 NAME = "text.json"
 VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.text.words``
 LARGEST = 1 << 16  # bytes of such a file
-AGAIN = "prepare the data by resmlp-mt prepare-text, or give fairseq's commands --tokenizer and --bpe"
+AGAIN = "prepare the data again (resmlp-mt prepare-text), or give fairseq's commands --tokenizer and --bpe"
 # What the file's values may be, in JSON. Older files also have "escape": false.
 RIGHT = {
     "version": str(VERSION),
