@@ -122,6 +122,19 @@ def test_beside_a_relative_term_a_starts_at_zero():
     assert GatedTokenMixing(8, 12).weight.all()
 
 
+@torch.no_grad()
+def test_a_closed_gate_takes_nothing_and_an_open_one_the_linear_mixing():
+    mixing, x = gated(), torch.randn(5, 3, 8)
+    mixing.relative.normal_()
+    mixing.value_gate.weight[8:] = 0
+    linear = TokenMixing(12, 2, True)
+    linear.load_state_dict({name: getattr(mixing, name) for name in ("weight", "bias", "relative")})
+    values = x @ mixing.value_gate.weight[:8].t()
+    for bias, expected in (-40.0, torch.zeros(5, 3, 8)), (40.0, linear(values)):
+        mixing.value_gate.bias[8:] = bias
+        torch.testing.assert_close(mixing(x), expected @ mixing.out_proj.weight.t() + mixing.out_proj.bias)
+
+
 @pytest.mark.parametrize("make", [gated, lambda **options: TokenMixing(12, 2, True, **options)])
 def test_entries_of_a_are_dropped_in_training_alone(make):
     dropping, whole = make(dropout=0.25), make()
