@@ -12,12 +12,21 @@ from scripts import in_process
 NAMES = list(COMMANDS)
 
 
+def test_the_commands_are_listed_and_another_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["resmlp-mt"])
+    main()
+    assert re.findall(r"^  ([\w -]*\w)  ", capsys.readouterr().out, re.M) == NAMES
+    monkeypatch.setattr(sys, "argv", ["resmlp-mt", "train"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main()
+    assert capsys.readouterr().err == "resmlp-mt: no command 'train'; resmlp-mt --help lists them\n"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_help_tells_the_options(name, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["resmlp-mt", *name.split(), "--help"])
-    with pytest.raises(SystemExit) as end:
+    with pytest.raises(SystemExit, match=r"^0$"):
         main()
-    assert end.value.code == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("usage: ") and "--help" in shown.out
     assert re.search(r"\nexamples?:\n(  .*\n)*  resmlp-mt ", shown.out)
@@ -43,8 +52,7 @@ print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.mod
 )
 def test_a_name_that_is_empty_is_refused(name, arguments, option, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as end:
+    with pytest.raises(SystemExit, match=r"^2$"):
         in_process(name, monkeypatch)(*arguments)
-    assert end.value.code == 2
     assert f"argument {option}: is empty: give a name" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

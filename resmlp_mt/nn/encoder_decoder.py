@@ -42,9 +42,9 @@ class CandidateScorer(NamedTuple):
         return (y if all_used else y[self.used]).view(x.size(0), x.size(1), -1)
 
     def reorder(self, sentences: Tensor) -> "CandidateScorer":
-        """The sentences of ``sentences`` (B'')."""
+        """The sentences of ``sentences`` (B''), each once, in any order."""
         numbers, used = self.numbers[sentences], self.used[sentences]
-        if 4 * len(used) > 3 * len(self.weights):
+        if 3 * len(self.weights) < 4 * len(used) < 4 * len(self.weights):  # if all are used, their order counts
             return CandidateScorer(numbers, self.weights, self.mask, used)
         kept = torch.arange(len(used), device=used.device)
         return CandidateScorer(numbers, self.weights[used], self.mask[used], kept)

@@ -34,7 +34,7 @@ def test_candidates_score_as_in_the_vocabulary_while_sentences_leave():
     numbers = torch.stack([torch.randperm(26)[:6] + 4 for _ in range(8)])
     numbers[::2, 4:] = PAD
     every, few = model.decoder.start(encoded, padding), model.decoder.start(encoded, padding, numbers)
-    for kept in [*range(8)], [7, 1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2], [1, 3, 0], [2, 1]:  # two beams of each sentence
+    for kept in [*range(8)], [7, 1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2], [1, 3, 0], [2, 1], [1, 0]:  # two beams each
         sentences = torch.tensor(kept)
         rows = (2 * sentences.unsqueeze(1) + torch.tensor([1, 0])).flatten()
         numbers = numbers[sentences]
