@@ -37,7 +37,7 @@ check_ready() { # check_ready WHAT_PREPARES TARGET: the data, and fairseq
 
 check_commands() {
   local command
-  for command in python fairseq-train fairseq-generate; do
+  for command in python resmlp-mt fairseq-train fairseq-generate; do
     command -v "$command" > /dev/null ||
       die "no $command on the PATH: source ${at}.venv/bin/activate first, which scripts/setup.sh makes"
   done

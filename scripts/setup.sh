@@ -203,8 +203,9 @@ install_torch
 version=$("$python" -c 'import torch; from importlib.metadata import version; print(version("torch"))' 2>"$log") ||
     die "torch is installed but does not import: see $log, or remove $VENV and run this again"
 # Nothing that follows replaces the torch that is there; an isolated build is held to the tested versions too.
+{ grep -v '^torch==' "$constraints"; echo "torch==$version"; } >"$VENV/constraints.txt"
 export PIP_CONSTRAINT=$VENV/constraints.txt
-{ grep -v '^torch==' "$constraints"; echo "torch==$version"; } >"$PIP_CONSTRAINT"
+[[ $VENV != *" "* ]] || PIP_CONSTRAINT=file://${VENV// /%20}/constraints.txt # pip takes several, with spaces between
 
 step "installing the tools that build fairseq" pip_install pip setuptools wheel cython numpy
 if ! "$python" -c "import importlib.metadata as metadata; metadata.version('$fairseq')" 2>/dev/null; then

@@ -46,6 +46,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A model's folder, for tests that do not change it."""
+    from translate.small_folder import make
+
+    return make(tmp_path_factory.mktemp("model") / "folder")
+
+
+@pytest.fixture(scope="session")
 def commands_on_path(tmp_path_factory):
     """For the environment of shell scripts: fairseq's and this project's commands that do not wait for imports."""
     commands = Commands(tmp_path_factory.mktemp("commands"))

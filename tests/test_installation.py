@@ -54,7 +54,7 @@ case "$*" in
     *"-m venv"*) mkdir -p "${@: -1}/bin" && cp "$0" "${@: -1}/bin/python" ;;
     *"-m pip --version"*) [[ $0 == */bin/python ]] ;;
     *"-m pip install"*"${FAKE_PIP_FAILS_AT:-nowhere}"*) echo "$FAKE_PIP_SAYS"; exit 1 ;;
-    *"-m pip install"*) echo "$*" >>"$FAKE_CALLS" ;;
+    *"-m pip install"*) [[ ${PIP_CONSTRAINT:-} != *" "* ]] && echo "$*" >>"$FAKE_CALLS" ;;
     *'version("torch")'*) echo "2.13.0+cpu" ;;
     *"import torch"* | *"importlib.metadata"*) false ;;
     -) script=$(cat); [[ $script == *RECORD* ]] || "$REAL_PYTHON" -c "$script" ;;

@@ -35,7 +35,7 @@ UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; 
 # What people write into a shell script; the part's name, then what it runs. Of subword-nmt's text, all but blanks at
 # line ends is compared, which it passes on.
 PLAIN = {
-    "tokenize": "for l in en de; do sacremoses -q -l $l -j $JOBS normalize -c tokenize -a < $TEXT/train.$l | "
+    "tokenize": 'for l in en de; do sacremoses -q -l $l -j $JOBS normalize -c tokenize -a < "$TEXT/train.$l" | '
     'sed "$UNESCAPE" > tokenized.$l; done',
     "learn": "cat tokenized.* > both; "
     "subword-nmt learn-bpe -s $SYMBOLS --num-workers $JOBS --input both --output codes; rm both",
@@ -45,9 +45,9 @@ PLAIN = {
     "--workers $JOBS",
 }
 OURS = {
-    "all": "python $ROOT/scripts/prepare_text.py --source-lang en --target-lang de --dash-splits --symbols $SYMBOLS "
-    "--train $TEXT/train.en $TEXT/train.de --valid $TEXT/valid.en $TEXT/valid.de --test $TEXT/test.en $TEXT/test.de "
-    "--out . --jobs $JOBS"
+    "all": 'python "$ROOT/scripts/prepare_text.py" --source-lang en --target-lang de --dash-splits --symbols $SYMBOLS '
+    '--train "$TEXT/train.en" "$TEXT/train.de" --valid "$TEXT/valid.en" "$TEXT/valid.de" '
+    '--test "$TEXT/test.en" "$TEXT/test.de" --out . --jobs $JOBS'
 }
 CHAINS = {"plain": PLAIN, "ours": OURS}
 SAME = {"codes": "bpe.codes", **{f"tokenized.{lang}": f"tokenized/train.1.{lang}" for lang in ("en", "de")}}

@@ -38,10 +38,10 @@ def main() -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(args.folder, trust_remote_code=True)
     pairs = [tokenizer(source, text_target=target) for source, target in read_parallel(args.train)]
     longest = cfg.encoder.positions, cfg.decoder.positions
-    fitting = [p for p in pairs if len(p["input_ids"]) <= longest[0] and len(p["labels"]) <= longest[1]]
+    fitting = [p for p in pairs if 1 < len(p["input_ids"]) <= longest[0] and 1 < len(p["labels"]) <= longest[1]]
     if not fitting:
-        raise UserError(f"--train {args.train[0]}: no pair that the model has positions for: give shorter sentences")
-    print(f"{len(fitting):,} of {len(pairs):,} pairs have no more tokens than the model has positions")
+        raise UserError(f"--train {args.train[0]}: no pair has words, and no more tokens than positions: give others")
+    print(f"{len(fitting):,} of {len(pairs):,} pairs have words, and no more tokens than the model has positions")
     with atomic_folder(args.out) as new:
         trainer = Seq2SeqTrainer(
             model,

@@ -49,6 +49,7 @@ for name in "${names[@]}"; do
   references+=("$work/$name.$target")
   [ -f "$work/$name.$target" ] || die "no $work/$name.$target, the official text: run scripts/prepare_wmt14.py, or copy its file beside text of your own"
 done
+[ -f "$work/tokenized/$subset.1.$target" ] || die "no $work/tokenized/$subset.1.$target: run scripts/prepare_wmt14.py again"
 [ -f "$run/checkpoint_last.pt" ] || die "no checkpoint in $run: run train.sh first"
 lenpen=${LENPEN:-0.6}
 check_number LENPEN "$lenpen"

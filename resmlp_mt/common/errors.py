@@ -20,6 +20,7 @@ class UserError(ValueError):
 @contextlib.contextmanager
 def told_in_one_line() -> Iterator[None]:
     """Let a command end in one line on stderr, with status 1, or by SIGINT after Ctrl-C, where the user decided it."""
+    sys.stderr = sys.stderr or io.StringIO()  # closed by the shell's 2>&-: print would take stdout
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
     try:

@@ -19,6 +19,10 @@ from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, open
 
 Pair = tuple[bytes, bytes]
 BEGINNING = 1 << 16  # bytes that tell whether it is text
+COMPRESSED = {  # what is done about it, and how such files begin
+    "gzip: give it a name that ends in .gz, or": b"\x1f\x8b",
+    **{"xz:": b"\xfd7zXZ", "bzip2:": b"BZh", "zstd:": b"\x28\xb5\x2f\xfd", "zip:": b"PK\3\4"},
+}
 MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
 
 
@@ -80,8 +84,10 @@ def check_text(path: Path) -> None:
             start = stream.read(BEGINNING)
         except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"{path}: cannot be read: {error}") from error
-    if start.startswith(b"\x1f\x8b"):
-        raise UserError(f"{path}: is compressed by gzip: give it a name that ends in .gz, or decompress it")
+    if kind := next((kind for kind, magic in COMPRESSED.items() if start.startswith(magic)), None):
+        raise UserError(f"{path}: is compressed by {kind} decompress it")
+    if b"\n" not in start and start.count(b"\r") > 1:
+        raise UserError(f"{path}: its lines end with CR alone: convert them, such as by tr '\\r' '\\n'")
     if (zeros := start.count(0)) > MOST_ZEROS * len(start):
         raise UserError(
             f"{path}: is no UTF-8 text ({zeros / len(start):.0%} of its bytes are zero): if it is UTF-16, convert it: "

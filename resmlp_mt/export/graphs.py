@@ -32,11 +32,7 @@ OPSET = 17
 """of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""
 
 Shapes = dict[str, list[str]]
-SOURCE: Shapes = {
-    "keys": ["L", "B", "H", "D", "S"],
-    "values": ["L", "B", "H", "S", "D"],
-    "mask": ["B", "H", "1", "S"],
-}
+SOURCE: Shapes = {"keys": ["L", "B", "H", "D", "S"], "values": ["L", "B", "H", "S", "D"], "mask": ["B", "H", "1", "S"]}
 STEP_INPUTS: Shapes = {"previous": ["R"], "past": ["L", "T", "R", "C"], **SOURCE}
 STEP_OUTPUTS: Shapes = {
     "log_probabilities": ["R", "V"],

@@ -64,7 +64,9 @@ def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None
     if 2 * sum(other.search(line) is not None for line in lines) > len(lines):
         example = next(filter(other.search, lines))
         if tokenized:
-            raise UserError(f"{what}: running text, not tokens ('{example:.60}'): give --tokenizer none")
+            raise UserError(
+                f"{what}: running text, not tokens ('{example:.60}'): tokenize, or for hypotheses give --tokenizer none"
+            )
         raise UserError(
             f"{what}: tokens, not running text ('{example:.60}'): detokenize, for hypotheses by --tokenizer moses"
         )

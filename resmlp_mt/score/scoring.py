@@ -142,6 +142,7 @@ def score(args: Namespace) -> dict[str, Any]:
         tokens = [moses.plain_tokens(line) if tokenized else moses.tokens(line) for line in words]
         if args.tokenized_reference:
             given = _read_joined(args.tokenized_reference, len(reference))
+            check_tokenization(given, True, args.tokenized_reference)
             reference_tokens = [moses.plain_tokens(line) for line in given]
         else:
             reference_tokens = [moses.tokens(line) for line in reference]

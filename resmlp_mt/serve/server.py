@@ -80,9 +80,9 @@ class Service:
             Route("/mixing", self._mixing, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             *(Route(path, self._document, methods=["GET"]) for path in ("/openapi.json", "/spec")),
-            Route("/languages", self._languages, methods=["GET"]),
+            Route("/languages", lambda _: JSONResponse(self._libretranslate.languages()), methods=["GET"]),
             Route("/detect", partial(self._in_time, self._detect), methods=["POST"]),
-            Route("/frontend/settings", self._settings, methods=["GET"]),
+            Route("/frontend/settings", lambda _: JSONResponse(self._libretranslate.settings()), methods=["GET"]),
         ]
         handlers: Any = {HTTPException: _error, UserError: _error, ValidationError: _error, Exception: _error}
         shared = Middleware(
@@ -106,14 +106,8 @@ class Service:
         path = request.url.path
         return Response(self._pages[path], media_type=f"text/{PAGE[path]}")
 
-    async def _document(self, request: HTTPRequest) -> Response:
+    def _document(self, request: HTTPRequest) -> Response:
         return JSONResponse(document(self._limits, self._access.token is not None))
-
-    async def _languages(self, request: HTTPRequest) -> Response:
-        return JSONResponse(self._libretranslate.languages())
-
-    async def _settings(self, request: HTTPRequest) -> Response:
-        return JSONResponse(self._libretranslate.settings())
 
     async def _health(self, request: HTTPRequest) -> Response:
         languages = self._translator.tokenizer.settings
@@ -125,7 +119,7 @@ class Service:
         )
         return JSONResponse(health.model_dump())
 
-    async def _mixing(self, request: HTTPRequest) -> Response:
+    def _mixing(self, request: HTTPRequest) -> Response:
         self._check_token(request)
         text = request.query_params.get("position", "")
         if not re.fullmatch("[0-9]{1,9}", text):

@@ -65,10 +65,8 @@ def difference(
 @torch.inference_mode()
 def scores(model: Any, source: Tensor, hypotheses: Sequence[Hypothesis], candidates: Tensor | None) -> Tensor:
     """Log-probabilities of R translations of as many sources, all positions at once: R."""
-    targets = [torch.tensor([*each.tokens, END]) for each in hypotheses]
-    target = pad_sequence(targets, batch_first=True, padding_value=model.cfg.pad)
-    previous = torch.cat([torch.full((len(target), 1), END), target[:, :-1]], 1)
-    previous[:, 1:] = previous[:, 1:].masked_fill(target[:, 1:] == model.cfg.pad, model.cfg.pad)
+    target = pad_sequence([torch.tensor([*each.tokens, END]) for each in hypotheses], True, model.cfg.pad)
+    previous = pad_sequence([torch.tensor([END, *each.tokens]) for each in hypotheses], True, model.cfg.pad)
     logits = model(source, previous)
     if candidates is not None:
         known = torch.zeros(len(logits), logits.size(2), dtype=torch.bool).scatter(1, candidates, True)

@@ -8,13 +8,15 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.subwords import WORD_START
 from resmlp_mt.translate.words import piece_starts
 
 ENTITY = re.compile(
-    r"""(?:https?://|ftp://|www\.)(?:[^\s<>"'()]|\([^\s()]*\))*(?:[^\s<>"'().,;:!?\]}]|\([^\s()]*\))  # addresses
+    r"""(?:https?://|ftp://|www\.)  # addresses
+      (?:[^\s<>"'(){}]|\([^\s()]*\)|\{[^\s{}]*\})*(?:[^\s<>"'(){}.,;:!?\]]|\([^\s()]*\)|\{[^\s{}]*\})
     | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+
     | \{\{[^{}\n]{1,100}\}\} | \$?\{[\w.:!-]*\}  # {{ name }}, ${name}, {name}, {0:.2f}, {}
     | \$[A-Z_][A-Z0-9_]+\b
@@ -50,12 +52,7 @@ def restored(text: str, kept: Sequence[str]) -> str:
 
 
 def placed(
-    target: Sequence[str],
-    source: Sequence[str],
-    text: str,
-    alignment: Sequence[Sequence[float]] | None,
-    subwords: str,
-    prefix: int = 0,
+    target: Sequence[str], source: Sequence[str], text: str, alignment: ArrayLike | None, subwords: str, prefix: int = 0
 ) -> list[str]:
     """The subwords of a translation, and among them the first mask of each run of the source's masks.
 
@@ -79,7 +76,7 @@ def placed(
             gap = min(possible, key=lambda gap: abs(gap * len(source) - before * len(target)))
         else:
             near = [DECAY ** (before - 1 - n) if n < before else -(DECAY ** (n - before)) for n in range(len(source))]
-            parted = [0.0, *np.cumsum(weights @ near)]  # by the gap
+            parted = [0.0, *np.cumsum(weights @ np.array(near, weights.dtype))]  # by the gap
             gap = max(reversed(possible), key=parted.__getitem__)
         runs.setdefault(gap, []).append(run[0][0])
     start = WORD_START if subwords == "sentencepiece" else ""

@@ -1,22 +1,25 @@
 """Markdown: text is translated; code, addresses, pictures, markers of lists and headings come back as they were."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.marks import Event, Parts
-from resmlp_mt.translate.markup import VOID, add_html
+from resmlp_mt.translate.marks import Event, Parts, paired
+from resmlp_mt.translate.markup import KEPT, VOID, add_html
 
 LINE_END = re.compile(r"\r\n?|\n")
-FRONT_MATTER = re.compile(r"\A---\r?\n.*?\n(---|\.\.\.)\r?\n", re.S)
+FOLD = re.compile(r"[ \t]*\n[ \t]*")
+FRONT_MATTER = re.compile(r"\A---\r?\n(?:.*?\n)??(---|\.\.\.)\r?\n", re.S)
 KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>().,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[[ xX]\](?=\s))")
 TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
+NOT_TRANSLATED = re.compile(r"""<[^>]*\s(translate=["']?no\b|class=["']?[^"'>]*\bnotranslate\b)""")
 # How what the parser finds is written, where it does not tell.
 WRITTEN = {
     "code_inline": re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S),
-    "image": re.compile(r"!\[[^\]]*\](\([^)]*\)|\[[^\]]*\])?"),
+    "image": re.compile(r"!\[(\\.|[^\[\]\\]|\[[^\[\]]*\])*\](\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?"),
+    "autolink": re.compile(r"[^<>]*"),
     "link_open": re.compile(r"[\[<]"),
     "link_close": re.compile(r">|\](\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?"),
     "softbreak": re.compile(r"\n"),
@@ -37,6 +40,7 @@ def add_markdown(document: Parts, text: str) -> None:
     document.parts.append(text[:done])
     starts = [done, *(each.end() for each in LINE_END.finditer(text, done)), len(text)]
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+    parser.core.ruler.after("block", "footnotes", _forget_footnotes)
     tokens = parser.parse(text[done:])
     for before, token in zip([None, *tokens], tokens, strict=False):
         if token.type == "html_block" and token.level == 0 and token.map:
@@ -56,6 +60,12 @@ def add_markdown(document: Parts, text: str) -> None:
     document.parts.append(text[done:])
 
 
+def _forget_footnotes(state: Any) -> None:
+    """``[^1]: http://x.org`` is a footnote, no link's address."""
+    references = state.env.get("references", {})
+    state.env["references"] = {label: found for label, found in references.items() if label[0] != "^"}
+
+
 def _escaped(text: str) -> str:
     return SPECIAL.sub(r"\\\g<0>", text)
 
@@ -67,7 +77,7 @@ def _of_paragraph(text: str) -> str:
 def _places(content: str, text: str, starts: Sequence[int], done: int) -> list[tuple[int, int]]:
     """Where each line of a paragraph, a heading or a table's cell stands; none where one is not found."""
     places: list[tuple[int, int]] = []
-    for number, line in enumerate(map(str.strip, content.split("\n"))):
+    for number, line in enumerate(FOLD.split(content)):
         first, last = max(done, starts[number]), starts[number + 1]
         find = text.find if "|" in text[first:last] else text.rfind
         spelled = line if find(line, first, last) >= 0 else line.replace("|", "\\|")
@@ -81,15 +91,16 @@ def _places(content: str, text: str, starts: Sequence[int], done: int) -> list[t
 
 def _events(paragraph: Any, text: str, places: Sequence[tuple[int, int]]) -> list[Event]:
     """The events of a paragraph: what the parser has found, as it is written in the text."""
-    content = "\n".join(map(str.strip, paragraph.content.split("\n")))
+    content = FOLD.sub("\n", paragraph.content)
     gaps = [text[end:start] for (_, end), (start, _) in pairwise(places)]
     is_cell = len(places) == 1 and text[slice(*places[0])] != content  # of a table, with \| for |
     events: list[Event] = []
     labels: list[int] = []  # where those of links begin
     at = 0
     for token in paragraph.children:
-        match = WRITTEN[token.type].match(content, at) if token.type in WRITTEN else None
-        written = match[0] if match else token.markup or token.content
+        pattern = WRITTEN.get("autolink" if token.type == "text" and content[at - 1 : at] == "<" else token.type)
+        match = pattern.match(content, at) if pattern else None
+        written = match[0] if match else FOLD.sub("\n", token.markup or token.content)
         if not content.startswith(written, at):  # it stays as it is
             return [Event("block", text[places[0][0] : places[-1][1]])]
         raw = re.sub("\n", lambda _: gaps.pop(0), written.replace("|", "\\|") if is_cell else written)
@@ -101,9 +112,10 @@ def _events(paragraph: Any, text: str, places: Sequence[tuple[int, int]]) -> lis
         at += len(written)
         name, _, kind = token.type.rpartition("_")
         if token.type == "text":
-            for number, part in enumerate(KEPT_TEXT.split(token.content)):
-                raw = part.replace("|", "\\|") if is_cell else part
-                events.append(Event("kept", raw) if number % 2 else Event("text", raw, part))
+            for number, part in enumerate(KEPT_TEXT.split(written)):
+                for piece in re.split(r"(\|)", part) if is_cell else [part]:
+                    raw = "\\|" if is_cell and piece == "|" else piece
+                    events.append(Event("kept", raw) if number % 2 else Event("text", raw, piece))
         elif token.type == "text_special":
             events.append(Event("text", raw, token.content))
         elif "break" in kind:
@@ -112,14 +124,30 @@ def _events(paragraph: Any, text: str, places: Sequence[tuple[int, int]]) -> lis
             events.append(Event(kind, raw, name=name))
         else:
             events.append(_kept_or_tag(raw))
-    return events
+    if at < len(content):
+        return [Event("block", text[places[0][0] : places[-1][1]])]
+    return list(_without_kept(events))
+
+
+def _without_kept(events: Sequence[Event]) -> Iterator[Event]:
+    """The events, an HTML element whose text is not translated as one of them."""
+    pairs, done = paired(events), 0
+    for number, event in enumerate(events):
+        if number < done:
+            continue
+        done = number + 1
+        if number in pairs and (event.name in KEPT or NOT_TRANSLATED.match(event.raw)):
+            done = pairs[number] + 1
+            event = Event("kept", "".join(each.raw for each in events[number:done]))
+        yield event
 
 
 def _kept_or_tag(raw: str) -> Event:
     """Code, a picture, a comment, or a tag of HTML."""
     tag = TAG.match(raw)
-    if tag and tag[2] == "br":
+    name = tag[2].lower() if tag else ""
+    if name == "br":
         return Event("break", raw, " ")
-    if tag and tag[2] not in VOID:
-        return Event("close" if tag[1] else "open", raw, name=tag[2])
+    if tag and name not in VOID:
+        return Event("close" if tag[1] else "open", raw, name=name)
     return Event("kept", raw)

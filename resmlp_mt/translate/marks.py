@@ -66,7 +66,8 @@ class Sentence:
         for place, raw in self.breaks:
             wanted = place / len(self.text) * len(text)
             start, end = min(spaces, key=lambda space: abs(space[0] - wanted), default=(len(text), len(text)))
-            marks.append((start, end, raw))
+            if spaces or "<" in raw:  # a line that ends behind all words would be empty
+                marks.append((start, end, raw))
             spaces = [space for space in spaces if space[0] > start]
         out, done = [], 0
         for start, end, raw in sorted(marks, key=lambda mark: mark[0]):
@@ -182,7 +183,7 @@ def _split_tags(events: Sequence[Event], places: Sequence[int], sentences: Seque
     """Give each sentence its part of the tags that begin or end in one; the numbers of the other tags' events."""
     outside: set[int] = set()
     nests: list[list[Tag]] = [[] for _ in sentences]
-    for first, last in sorted(_pairs(events).items()):
+    for first, last in sorted(paired(events).items()):
         start, end = places[first], places[last]
         since = bisect_right(sentences, start, key=lambda sentence: sentence.end)
         touched = range(since, bisect_left(sentences, end, key=lambda sentence: sentence.start))
@@ -203,7 +204,7 @@ def _split_tags(events: Sequence[Event], places: Sequence[int], sentences: Seque
     return outside
 
 
-def _pairs(events: Sequence[Event]) -> dict[int, int]:
+def paired(events: Sequence[Event]) -> dict[int, int]:
     """The numbers of tags that open, each with that of the one that closes it; those with no such tag are left out."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
@@ -225,7 +226,7 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
     """
     taken = set(re.findall(r"\{\d+\}", "".join(event.text for event in events)))
     names = (each for number in count() if (each := f"{{{number}}}") not in taken)
-    pairs = _pairs(events)
+    pairs = paired(events)
     partners = pairs | {close: open for open, close in pairs.items()}
     texts = list(accumulate((event.kind == "block" or event.text.strip() != "" for event in events), initial=0))
     done = 0

@@ -54,6 +54,9 @@ class _Reader(HTMLParser):
 
     handle_charref = handle_entityref = handle_data  # type: ignore[assignment]
 
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        return self.parse_bogus_comment(i, report)  # as browsers do; the other raises AssertionError
+
     def handle_comment(self, data: str) -> None:
         self._add("kept")
 

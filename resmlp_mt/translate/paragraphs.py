@@ -8,7 +8,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.marks import Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-BREAK = re.compile(r"([^\S\n]*\n\s*)")
+BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*)")
 NARROWEST = 40  # characters of a paragraph's longest line, where its lines may have been ended within sentences
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
 CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -250,16 +251,17 @@ class Translator:
             with_masks = placed(target, source, text.masked, alignment, subwords, prefix)
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
         final = restored(running, text.kept)
-        words, links_of_words = word_numbers(target, running), None
+        words, rows, links_of_words = word_numbers(target, running), None, None
         if options.alignment and alignment is not None:
+            rows = alignment.tolist()
             both = text.masked.split(), running.split()
-            links_of_words = links(word_alignment(alignment, word_numbers(source, text.masked), words, both))
+            links_of_words = links(word_alignment(rows, word_numbers(source, text.masked), words, both))
         return Translation(
             final,
             total / max(1, sum(lengths)) ** penalty,
             target,
             source,
-            alignment if options.alignment else None,
+            rows,
             scores,
             word_scores(final, words, scores),
             links_of_words,
@@ -282,17 +284,18 @@ class Translator:
         return rows
 
 
-def whole_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis]) -> list[list[float]] | None:
+def whole_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis]) -> np.ndarray | None:
     """That of a text, T x S+1, made of those of its parts; None where they have none."""
-    positions, start = sum(map(len, parts)), 0
-    rows: list[list[float]] = []
+    whole = np.zeros((sum(len(each.tokens) for each in found), sum(map(len, parts)) + 1), np.float32)
+    row = column = 0
     for pieces, hypothesis in zip(parts, found, strict=True):
         if hypothesis.attention is None:
             return None
-        before, behind = [0.0] * start, [0.0] * (positions - start - len(pieces))
-        rows += [[*before, *row[:-1], *behind, row[-1]] for row in hypothesis.attention[:-1].tolist()]
-        start += len(pieces)
-    return rows
+        part = hypothesis.attention[:-1].float().cpu().numpy()
+        here = whole[row : row + len(part)]
+        here[:, column : column + len(pieces)], here[:, -1] = part[:, :-1], part[:, -1]
+        row, column = row + len(part), column + len(pieces)
+    return whole
 
 
 def batches(parts: Sequence[Part], tokens: int) -> Iterator[list[int]]:

@@ -76,6 +76,8 @@ def test_items_are_not_taken_without_end(workers):
     results = ordered_map(Failing, endless, workers)
     assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert next(endless) <= 5 + IN_FLIGHT * workers.jobs
+    endless = itertools.count()  # and alone, only what is asked for
+    assert next(ordered_map(Failing, endless)) == 0 and next(endless) == 1
     results.close()
 
 

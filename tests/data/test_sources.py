@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import lzma
 import os
 import subprocess
 from pathlib import Path
@@ -76,7 +77,9 @@ CHINESE = "这是一个句子,里面有一些汉字和 Latin 字母。\n" * 40
     ("content", "message"),
     [
         (ENGLISH.encode("utf-16-le"), r"is no UTF-8 text \(\d+% of its bytes are zero\): if it is UTF-16, .*UTF-16 "),
-        (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz"),
+        (gzip.compress(ENGLISH.encode()), r"is compressed by gzip: give it a name that ends in \.gz, or decompress it"),
+        (lzma.compress(ENGLISH.encode()), "is compressed by xz: decompress it$"),
+        (ENGLISH.replace("\n", "\r").encode(), r"its lines end with CR alone: convert them, such as by tr '\\r' '\\n'"),
     ],
 )
 def test_what_is_no_text_is_told_by_its_beginning(tmp_path: Path, content: bytes, message: str) -> None:

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from translate.small_folder import TEXTS, make
+from translate.small_folder import TEXTS
 
 from scripts import SCRIPTS, loaded
 
@@ -26,8 +26,7 @@ def test_a_wrong_option_is_told_with_the_usage(path, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith(f"usage: {path.name}")
 
 
-def test_all_is_obeyed(tmp_path, monkeypatch):
-    folder = make(tmp_path / "folder")
+def test_all_is_obeyed(folder, tmp_path, monkeypatch):
     for name, texts in (("source", TEXTS), ("reference", [f"Ein Mann {text}" for text in TEXTS])):
         (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
     files = [str(tmp_path / name) for name in ("source", "reference", "results.json")]

@@ -131,6 +131,7 @@ def test_words_that_moses_does_not_find_are_not_counted(test_set, monkeypatch, c
         ("--hypotheses ref.de --target-lang de --reference short.de", "ref.de: 8 lines, but the reference has 7"),
         ("gen.out --target-lang de --reference only.tok --output ref.de/x", "ref.de is no folder that can be written"),
         ("gen.out --target-lang de --reference only.tok", "only.tok: tokens, not running text"),
+        ("gen.out --target-lang de --reference ref.de --tokenized-reference ref.de", "running text, not tokens"),
         ("gen.out --reference r", "--target-lang is needed"),
         ("gen.out --reference r --target-lang fr --split-compounds", "German alone"),
     ],

@@ -8,7 +8,6 @@ import lxml.html
 import pytest
 from serve.browser import BROWSER, dropped
 from serve.fake_server import serving
-from translate.small_folder import make
 
 from resmlp_mt import Translator
 from resmlp_mt.cli import main
@@ -16,11 +15,6 @@ from resmlp_mt.translate.documents import translate_text
 
 PARAGRAPH = '<p>A man <a href="https://example.org/?a=1&amp;b=2">is in</a> {hen} &amp; a <b>bench</b> of 25.</p>'
 TERM = "bench", "Sitzbank"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("clients") / "folder")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from serve.fake_server import POSITIONS, FakeTranslator, serving
-from translate.small_folder import make
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
@@ -279,8 +278,8 @@ def test_the_page_takes_nothing_from_another_server(client):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval", answer.text)
 
 
-def test_a_model_behind_it(tmp_path):
-    translator = Translator(make(tmp_path / "folder"))
+def test_a_model_behind_it(folder):
+    translator = Translator(folder)
     texts = ["the inner thing", "in the", ""]
     with serving(translator) as (client, _):
         answer = client.ask(body={"texts": texts, "options": {"n_best": 2, "alignment": True}})

@@ -1,11 +1,4 @@
 import pytest
-from translate.small_folder import make
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    """A model's folder, for tests that do not change it."""
-    return make(tmp_path_factory.mktemp("model") / "folder")
 
 
 @pytest.fixture(scope="module")

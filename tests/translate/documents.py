@@ -49,15 +49,15 @@ run{two blanks}
 on the grass with `ls -l` and \\*stars\\* & more.
 
 > A girl in a __red dress__ stands
-> in front of a wall. A boy ![a dog](dog.png) sleeps.
+> in front of a wall. A boy ![a [dog]](dog_(1).png) sleeps.
 
 - [x] A woman is smiling[^1].
-  The dog [runs][ref], see <https://x.org> too.
-  1. Two men play ***football*** <b>outside</b>.
+  The dog [runs][ref], see <https://x.org/%C3%BC> too.
+  1. Two men play ***football*** <b>outside</b> <i translate="no">or in</i><kbd>Ctrl</kbd>.
 
 | A dog | A *cat* |
 | --- | :-: |
-| A man \\| runs | 12 |
+| A man. It \\| runs. | 12[^2] |
 
 ```python
 A man in a hat
@@ -70,6 +70,7 @@ A boy
 A snake_case_name and one \\*open mark.
 
 [ref]: http://y.org "T"
+[^2]: http://z.org
 [^1]: A note.
 """.replace("{two blanks}", "  ")
 

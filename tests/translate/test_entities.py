@@ -9,7 +9,7 @@ from resmlp_mt import Translator
 from resmlp_mt.translate.entities import ENTITY, placed, spaced
 
 WRITTEN = """https://a.org/b_(c)?d=1&e=%20,f www.a.org j.doe+x@mail.example.com {name} {0:.2f} {}
-${HOME} $HOME_2 %s %(name)s %1$s %.2f"""
+${HOME} $HOME_2 %s %(name)s %1$s %.2f www.a.org{0}"""
 ENTITIES = [*WRITTEN.split(), "{{ x }}"]
 
 

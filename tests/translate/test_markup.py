@@ -49,6 +49,7 @@ def test_line_ends_stand_at_the_same_share_of_the_text():
     source = "one <i>two</i><br/>\n three <br>four"
     assert put(source, translation("one two three four")) == "one <i>two</i><br/>\n three<br>four"
     assert put(source, translation("one two three four", [0])) == "<i>one</i><br/>\n <br>"
+    assert put("one\ntwo", translation("one two", [0])) == "one"  # a subtitle's empty line would end it
 
 
 def test_words_apart_and_words_that_are_lost():
@@ -114,7 +115,7 @@ def test_always_well_formed(source, seed, without):
 
 
 def test_broken_html_loses_nothing():
-    for source in "a < b & c <", "A dog <b", "<p A dog", "A &unknown; dog </", "<![CDATA[x]]> dog", "<!-- open dog":
+    for source in "a < b & c <", "A dog <b", "<p A dog", "A &unknown; <![CDATA[x]]> <![b c> dog </", "<!-- open dog":
         text = same(source)
         assert [word for word in WORD.findall(source) if word.isalpha() and word not in text] == []
 

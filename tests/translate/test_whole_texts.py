@@ -53,10 +53,11 @@ A girl in a red dress stands in front of a wall.
 A boy {0} sleeps.
 {0} A woman is smiling{1}.
 The dog runs, see {2} too.
-Two men play football outside.
+Two men play football outside {0}{1}.
 A dog
 A cat
-A man | runs
+A man.
+It | runs.
 A boy
 A snake_case_name and one *open mark.
 {0} A note.
@@ -77,11 +78,12 @@ def test_sentences(kind):
 def test_other_sentences():
     assert document_of(" \n\n \t\n").sentences == document_of("").sentences == []
     assert document_of("---\na: b\n---\n", "markdown").joined([]) == "---\na: b\n---\n"
+    assert document_of("---\n---\nA man.\n\n---\n", "markdown").sentences == ["A man."]
     assert document_of("Er kommt am 3. Oktober. Gut.", language="de").sentences == ["Er kommt am 3. Oktober.", "Gut."]
 
 
 def test_markup_of_markdown_goes_with_its_words():
-    for text in "Call `f` and {0} now.", "\\- A dog.", "3\\. A dog.", "\ufeff# 3. A dog.\n":
+    for text in "Call `f` and {0} now.", "\\- A dog.", "3\\. A dog.", "\ufeff# 3. A dog.\n", 'A [x](y "a :)")':
         assert same(text, "markdown") == text
     source = "A **red** dog [runs\nto](a_b.html) `x` me."
     document = document_of(source, "markdown")

@@ -5,7 +5,6 @@ from functools import partial
 from unittest.mock import Mock
 
 import pytest
-from translate.small_folder import make
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks import real_text
@@ -67,14 +66,13 @@ def test_the_frontier_holds_what_no_engine_beats():
     assert real_text.frontier([(1, 30), (2, 29), (2, 28), (3, 25), (1.5, 25), (3, 25)]) == [(3, 25), (2, 29), (1, 30)]
 
 
-def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(tmp_path):
-    folder = str(make(tmp_path / "folder"))
+def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(folder, tmp_path):
     texts = ["A dog runs.", "", "Two dogs."]
     expected = [each.text for each in Translator(folder).translate(texts, beam=2)]
     engine = TextEngine(Source(System(f"{folder}:batch_tokens=7"), conditions=Conditions(beam=2)), str(tmp_path))
     found, seconds = engine.translate(texts)
     assert found == expected and seconds > 0 and engine.first_sentence(texts[0]) > seconds
-    assert engine.size == sum(path.stat().st_size for path in (tmp_path / "folder").rglob("*") if path.is_file())
+    assert engine.size == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     spent = engine.operations([texts, texts])
     assert spent["aten::topk"] > 0 and spent["outside of operations"] > 0
     engine.process.close()
