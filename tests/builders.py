@@ -136,9 +136,7 @@ def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra
     src = batch(sources, left_pad, extra)
     prev = batch(shifted(targets), left_pad_target, extra)
     out, _ = model(src, None, prev)
-    return [
-        row[-len(target) :] if left_pad_target else row[: len(target)] for row, target in zip(out, targets, strict=True)
-    ]
+    return [row[-len(one) :] if left_pad_target else row[: len(one)] for row, one in zip(out, targets, strict=True)]
 
 
 @torch.no_grad()

@@ -44,9 +44,7 @@ def token_mixing(p, name, x, causal, options):
     kind = kinds[int(number) if len(kinds) > 1 else 0] or options["token_mixing"]
     if kind == "none":
         return x
-    own = {"heads": options["mixing_heads"]} | {
-        each.removeprefix(f"{name}.mixing."): value for each, value in p.items()
-    }
+    own = {"heads": options["mixing_heads"]} | {key.removeprefix(f"{name}.mixing."): value for key, value in p.items()}
     mixed = EQUATIONS[kind](own, [norm(p, f"{name}.pre_affine", each) for each in x], causal)
     return [each + aff(p, f"{name}.post_affine", other) for each, other in zip(x, mixed, strict=True)]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError, told_in_one_line
-from resmlp_mt.common.files import atomic_write, read_lines, write_json
+from resmlp_mt.common.files import read_lines, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import read_recipe, row_folders
 from resmlp_mt.lab.machine import describe
@@ -130,8 +130,7 @@ def main() -> None:
         cells.append([name, *(f"{statistics.fmean(column):.1f}" for column in zip(*values, strict=True))])
     about = {"sentences": len(references), **describe(threads=1, packages=("sacrebleu",))}
     write_json(args.out / "errors.json", {"title": recipe.title, "about": about, "rows": rows, "table": cells})
-    with atomic_write(args.out / "errors.md") as stream:
-        stream.write(markdown_table(cells) + "\n")
+    write_whole(args.out / "errors.md", markdown_table(cells) + "\n")
     print(text_table(cells))
 
 

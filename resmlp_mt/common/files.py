@@ -74,10 +74,15 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
             temporary.unlink()
 
 
+def write_whole(path: PathLike, content: str | bytes) -> None:
+    """Write a file by ``atomic_write``."""
+    with atomic_write(path, "w" if isinstance(content, str) else "wb") as file:
+        file.write(content)
+
+
 def write_json(path: PathLike, values: Any) -> None:
-    """Write JSON values to a file, indented, by ``atomic_write``."""
-    with atomic_write(path) as file:
-        file.write(json.dumps(values, indent=1) + "\n")
+    """Write JSON values to a file, indented."""
+    write_whole(path, json.dumps(values, indent=1) + "\n")
 
 
 def read_object(path: PathLike, most: int) -> dict[str, Any] | None:

@@ -64,12 +64,9 @@ def ordered_map(
 
     ``make_function`` builds the function once in each process. It and the items can be pickled.
     """
-    if workers.pool is None:  # what comes slowly is not waited for
-        yield from map(make_function(), items)
-        return
     stream = iter(items)
-    first = list(islice(stream, 2))
-    if len(first) < 2:
+    first = [] if workers.pool is None else list(islice(stream, 2))  # alone, what comes slowly is not waited for
+    if workers.pool is None or len(first) < 2:
         yield from map(make_function(), chain(first, stream))
         return
     key, pickled = secrets.token_hex(8), pickle.dumps(make_function)

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import LONGEST_LINE, PathLike, atomic_folder, atomic_write, read_lines
+from resmlp_mt.common.files import LONGEST_LINE, PathLike, atomic_folder, atomic_write, read_lines, write_whole
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.chunks import Chunk, chunks
 from resmlp_mt.data.sources import PlainText
@@ -73,8 +73,7 @@ class Binarizing:
         unknown = {}
         with atomic_folder(self.folder, replace=True) as complete:
             for lang in self.langs:
-                with atomic_write(complete / f"dict.{lang}.txt", "wb") as file:
-                    file.write(self.dictionary.read_bytes())
+                write_whole(complete / f"dict.{lang}.txt", self.dictionary.read_bytes())
             for split in SPLITS:
                 unknown[split] = self._binarize(complete, split, symbols, lines[split], progress)
         return {"dictionary": len(symbols) - len(SPECIAL), "unknown": unknown}

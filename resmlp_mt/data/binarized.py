@@ -12,6 +12,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetB
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder, write_json
+from resmlp_mt.data.raw_text import NAME, RawText
 
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 
@@ -116,6 +117,8 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
                 shutil.copyfile(f"{source}{ending}", new / f"{source.name}{ending}")
         for lang in langs:
             shutil.copyfile(data / f"dict.{lang}.txt", new / f"dict.{lang}.txt")
+        for path in RawText.of(data).files if (data / NAME).exists() else ():
+            shutil.copyfile(path, new / path.name)
         write_json(new / RECORD, made_of)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_write, read_object, write_json
+from resmlp_mt.common.files import PathLike, read_object, write_json, write_whole
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import TextSettings
@@ -78,8 +78,7 @@ class RawText:
     def write(self, learned: Path) -> None:
         """Put this on record in the folder, and a copy of the learned subwords beside it."""
         content = learned.read_bytes()
-        with atomic_write(self.folder / self.learned, "wb") as file:
-            file.write(content)
+        write_whole(self.folder / self.learned, content)
         write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest()).values)
 
     @property

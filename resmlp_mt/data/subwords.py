@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_write, read_lines
+from resmlp_mt.common.files import PathLike, atomic_write, read_lines, write_whole
 from resmlp_mt.common.options import Checked, option
 from resmlp_mt.common.progress import Progress
 from resmlp_mt.common.workers import end_with_parent
@@ -158,8 +158,7 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
     except RuntimeError as error:  # "INTERNAL: FILE(LINE) [CHECK] Vocabulary size too high (9). Please ..."
         why = str(error).splitlines()[-1].split("] ")[-1] or "no line is of a length that it learns from"
         raise UserError(f"--symbols {subwords.symbols}: sentencepiece learned nothing: {why}") from error
-    with atomic_write(path, "wb") as file:
-        file.write(model.getvalue())
+    write_whole(path, model.getvalue())
     return SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from fairseq.tasks import TASK_REGISTRY
 
+from resmlp_mt.common.files import atomic_write
 from resmlp_mt.fairseq_plugin import command_line, loading_and_saving, raw_text, uncaught
 from resmlp_mt.fairseq_plugin.checkpoints import EVALUATED, evaluate
 from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
@@ -42,7 +43,7 @@ CHANGES: dict[str, Any] = {
     # options that are evaluated as Python are read as data; without: a checkpoint can run commands
     **{f"{module}.eval": evaluate for module in EVALUATED},
     # results appear whole in --results-path; without: half a file
-    "fairseq_cli.generate.open": uncaught.open_whole,
+    "fairseq_cli.generate.open": lambda path, mode, **_: atomic_write(path, mode),
     # all lines are numbered, and the others translated where one is bad;
     # without: a lone CR breaks a line, one that is skipped is missing, one that is too long ends all
     "fairseq_cli.interactive.buffered_read": raw_text.lines.read,

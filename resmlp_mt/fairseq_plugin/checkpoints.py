@@ -285,7 +285,7 @@ def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], str
         verb, other = ("lacks", "has") if others[0] in model else ("has", "lacks")
         problem = f"it {verb} the parameter {others[0]:.200}, which the model {other}"
         raise DoesNotFit(one_line(f"{problem}: give the options of its training"))
-    for name in common:
+    for name in common if strict else ():  # a copy (--store-ema) would have a GPU waited for
         if not torch.isfinite(parameters[name]).all():
             raise DoesNotFit(
                 f"{name} is not finite (NaN or infinity): the training diverged; give an earlier checkpoint"

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -83,6 +84,8 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
         for name in ("lm_path", "prefix_size", "score_reference") if interactive else ("constraints",):
             if get(name):
                 yield f"--{name.replace('_', '-')}: this command takes no notice of it: use {other}"
+        if given.print_alignment == "soft" and (interactive or get("score_reference")):
+            yield "--print-alignment soft: this command prints hard ones alone: give hard"
         if given.num_shards != 1:
             yield f"--num-shards {given.num_shards}: fairseq would translate all: leave it out"
     elif "arch" in given:
@@ -96,3 +99,10 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--lr-scheduler polynomial_decay: give --total-num-update"
         if given.best_checkpoint_metric == "bleu" and not get("eval_bleu"):
             yield "--best-checkpoint-metric bleu: give --eval-bleu too"
+        if given.best_checkpoint_metric in ("bleu", "accuracy") and not given.maximize_best_checkpoint_metric:
+            yield f"--best-checkpoint-metric {given.best_checkpoint_metric}: give --maximize-best-checkpoint-metric too"
+        if get("quant_noise_pq") and (not given.fp16 or given.memory_efficient_fp16 or max(given.update_freq) > 1):
+            yield "--quant-noise-pq: fairseq would zero the weights for good: give --fp16, and no --update-freq"
+        single = given.distributed_world_size == 1 and not given.distributed_init_method
+        if single and int(os.environ.get("WORLD_SIZE") or 1) > 1:
+            yield "torchrun: each process would train a model of its own: give --distributed-world-size $WORLD_SIZE"

@@ -83,9 +83,8 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
         x = self.embed(tokens, embeddings=token_embeddings)
         if self.quant_noise is not None:
             x = self.quant_noise(x)
-        states = self.encode(x, padding if padding.any() else None)
+        states = self.encode(x, padding if padding.any() else None)[0 if return_all_hiddens else -1 :]
         if shift is not None:
-            states = states if return_all_hiddens else states[-1:]
             # contiguous: each layer's keys and values would else be made from a copy of its own
             moved = (restore_padding(state.transpose(0, 1), shift, length) for state in states)
             states = [state.transpose(0, 1).contiguous() for state in moved]
@@ -94,7 +93,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
             "encoder_out": states[-1:],
             "encoder_padding_mask": [padding],
             "encoder_embedding": [],
-            "encoder_states": states[:-1] if return_all_hiddens else [],
+            "encoder_states": states[:-1],
             "src_tokens": [],
             "src_lengths": [src_tokens.ne(self.pad).sum(1, dtype=torch.int32, keepdim=True)],
         }
@@ -180,8 +179,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
             encoded, padding = encoded_in(encoder_out)
             (*inner, x), attentions = self.decode(self.embed(tokens), encoded, padding, (number,))
             x = restore_padding(x, shift, length)
-            if shift is not None:
-                inner = [restore_padding(each.transpose(0, 1), shift, length).transpose(0, 1) for each in inner]
+            inner = [restore_padding(each.transpose(0, 1), shift, length).transpose(0, 1) for each in inner]
         else:  # never padded: fairseq's search starts every sentence in the first column
             self.check_positions(length)
             shift = None

@@ -35,7 +35,6 @@ class ModelOptions:
     encoder_layers: int = option(6, "", **SIZE)
     decoder_embed_dim: int = option(512, "", follows="encoder_embed_dim", **SIZE)
     decoder_ffn_embed_dim: int = option(2048, "", follows="encoder_ffn_embed_dim", **SIZE)
-    decoder_input_dim: int = option(512, "", follows="decoder_embed_dim", **SIZE)
     decoder_output_dim: int = option(512, "", follows="decoder_embed_dim", **SIZE)
     decoder_layers: int = option(6, "", **SIZE)
     decoder_attention_heads: int = option(8, "", **SIZE)
@@ -159,7 +158,9 @@ class EncoderOptions(_WithoutMeaningless, EncDecBaseConfig):
 
 @dataclass
 class DecoderOptions(_WithoutMeaningless, DecoderConfig):
-    """``--decoder-...``"""
+    """``--decoder-...``; no input dim: embeddings have the layers' width."""
+
+    meaningless = MEANINGLESS | {"input_dim"}
 
 
 def _for_fairseq(name: str, each: Field) -> tuple[str, Any, Any]:
@@ -258,6 +259,8 @@ def check_options(args: Any, target_symbols: int) -> None:
     rises = whole and cutoff == sorted(set(cutoff)) and cutoff[0] > 0 and cutoff[-1] < target_symbols
     wanted = f"give whole numbers that rise and end below {target_symbols}, the target dictionary"
     require(rises, f"--adaptive-softmax-cutoff is {cutoff!r}: {wanted}")
+    shared = getattr(args, "share_decoder_input_output_embed", False)
+    require(not shared, "--share-decoder-input-output-embed: an adaptive softmax shares nothing: leave it out")
     require(criterion == "adaptive_loss", f"--adaptive-softmax-cutoff needs --criterion adaptive_loss, not {criterion}")
 
 

@@ -130,7 +130,7 @@ class Lines:
 
     def _decoded(self, number: int, line: bytes) -> str:
         try:
-            return line.decode().strip()
+            return line.decode().lstrip("\ufeff").strip()
         except UnicodeDecodeError as error:
             self._refuse(number, f"not UTF-8 ({error.reason}): convert it, for example with iconv")
             return ""

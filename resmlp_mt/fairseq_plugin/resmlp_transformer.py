@@ -1,6 +1,7 @@
 """``--arch resmlp_transformer``: fairseq's Transformer without self-attention."""
 
 import os
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -159,8 +160,11 @@ class ResMLPTransformerModel(TransformerModelBase):
         if all(parameter.is_cpu for parameter in self.parameters()):
             keep_freed_memory()
 
-    def retain_dropout_(self, classes: list[str] | None) -> None:
+    def retain_dropout_(self, classes: list[str] | str | None) -> None:
         """``--retain-dropout``: drop in inference too, in the whole model or within modules of these classes."""
+        classes = re.findall(r"\w+", classes) if isinstance(classes, str) else classes  # as the command line gives them
+        if missing := sorted({*(classes or ())} - {type(each).__name__ for each in self.modules()}):
+            raise UserError(f"--retain-dropout-modules: this model has no {missing[0]}: give EncoderLayer or another")
         for owner in self.modules():
             if classes is None or type(owner).__name__ in classes:
                 for module in owner.modules():

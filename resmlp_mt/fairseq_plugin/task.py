@@ -73,6 +73,9 @@ class Task(TranslationTask):
                 f"the model was trained to translate from {trained[0]} to {trained[1]}, not from {trained[1]} to "
                 f"{trained[0]}: give --source-lang and --target-lang as its training had them"
             )
+        for name in ("max_source_positions", "max_target_positions") if from_checkpoint else ():
+            if getattr(self.cfg, name) == 1024:  # fairseq's default, by which longer models would take no more
+                setattr(self.cfg, name, max(1024, getattr(cfg, name, None) or 0))
         return super().build_model(cfg, from_checkpoint)
 
     def train_step(self, sample: Any, model: Any, criterion: Any, *args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 from omegaconf.errors import MissingMandatoryValue
 
 from resmlp_mt.common.errors import UserError, interrupted, reader_gone
-from resmlp_mt.common.files import atomic_write
 
 NO_MEMORY = "not enough memory: lower --max-tokens, --batch-size or --beam, or make the model smaller"
 NO_TRANSLATION = (
@@ -60,11 +59,6 @@ def loaded(name: str) -> list[Any]:
     """The modules of a command that are there: under its name, or as ``__main__``."""
     specs = ((module, getattr(module, "__spec__", None)) for module in list(sys.modules.values()))
     return [module for module, spec in specs if getattr(spec, "name", None) == name]
-
-
-def open_whole(path: str, mode: str, **_: Any) -> Any:
-    """``open`` for a file that appears whole or not at all."""
-    return atomic_write(path, mode)
 
 
 def install() -> None:

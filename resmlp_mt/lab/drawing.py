@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_write, check_can_be_written, check_outputs
+from resmlp_mt.common.files import PathLike, check_can_be_written, check_outputs, write_whole
 
 RESMLP = "#0072B2"
 TRANSFORMER = "#4D4D4D"
@@ -81,5 +81,4 @@ def png(figure: Any, dpi: int = 110) -> bytes:
 
 
 def save(figure: Any, path: PathLike) -> None:
-    with atomic_write(path, "wb") as stream:
-        stream.write(png(figure))
+    write_whole(path, png(figure))

@@ -75,7 +75,7 @@ class LayerConfig:
     mixing_relative: bool = option(False, "add to A a learned term that depends on the distance alone", mixings=OF_A)
     mixing_dropout: float = option(
         0.0,
-        "probability that an entry of A, or a band's weight, is left out in a training step",
+        "probability that an entry of A, a band's weight, or one of the attention mixing is left out in training",
         mixings=OF_HEADS,
         **PROBABILITY,
     )
@@ -105,10 +105,8 @@ class LayerConfig:
         """Those of one layer of a stack, counted from 0: DynamicConv's kernels are 3, 7, 15, 31, 31, ... wide."""
         kinds = (self.mixing_of_decoder_layers if self.causal else self.mixing_of_encoder_layers).split(",")
         kind = kinds[number % len(kinds)] or self.token_mixing
-        if kind != "dynamic":
-            return replace(self, token_mixing=kind)
         widened = min((self.mixing_kernel + 1) * 2**number - 1, max(WIDEST, self.mixing_kernel))
-        return replace(self, token_mixing=kind, mixing_kernel=widened)
+        return replace(self, token_mixing=kind, mixing_kernel=widened if kind == "dynamic" else self.mixing_kernel)
 
 
 # The fields that a user sets, by their names on the command line.

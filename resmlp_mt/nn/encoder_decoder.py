@@ -27,12 +27,12 @@ class CandidateScorer(NamedTuple):
     """
 
     numbers: Tensor  # B x L, with padding at the end
-    weights: Tensor  # rows of the output projection, B' x L x C, B of them in use
+    weights: Tensor  # rows of the output projection, B' x L x C', B of them in use
     mask: Tensor  # added to scores, B' x 1 x L: 0, at padding minus infinity
     used: Tensor  # B, which of the B' are in use
 
     def scores(self, x: Tensor) -> Tensor:
-        """``BK x T x C -> BK x T x L``, the K rows of a sentence one after another."""
+        """``BK x T x C' -> BK x T x L``, the K rows of a sentence one after another."""
         used, sentences = self.used.size(0), self.weights.size(0)
         rows = x.reshape(used, -1, x.size(2))
         all_used = used == sentences
@@ -208,7 +208,7 @@ class Decoder(Stack):
         return [*states, self.before_projection(x)], attentions
 
     def decode_step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
-        """``step`` up to the projection to the vocabulary: BK x T x C."""
+        """``step`` up to the projection to the vocabulary: BK x T x C'."""
         x, attentions = self.embed(tokens, state.length), []
         for number, (layer, source, memory) in enumerate(zip(self.layers, state.sources, state.memories, strict=True)):
             x, weights = layer.step(x, source, memory, number in attend)

@@ -89,8 +89,7 @@ class GatedAverages(GatedTokenMixing):
     def __init__(self, dim: int, max_positions: int, band: int, averages: int, **matrix: Any):
         super().__init__(dim, max_positions, band, **matrix)
         sizes = (1 if self.causal else 2, *self.weight.shape[:-2], averages)
-        del self.weight
-        self.register_parameter("weight", None)  # there is a matrix when it is folded
+        self.weight = None  # type: ignore[assignment]  # there is a matrix when it is folded
         self.decay = nn.Parameter(torch.empty(sizes).uniform_(-2, 4))  # a reach of 1 to 50 positions at first
         self.share = nn.Parameter(torch.randn(sizes) * averages**-0.5)
 

@@ -50,7 +50,7 @@ def difference(
     for sizes in compared:
         source, candidates = random_sentences(model.cfg, sizes, shortlist)
         options = Options(beam=sizes.beam, length_penalty=0.0, max_len_b=sizes.steps)
-        hypotheses = search(engine, source, END, options, candidates)
+        hypotheses = search(engine, source, options, candidates)
         owners = torch.tensor([row for row, each in enumerate(hypotheses) for _ in each])
         every = [one for each in hypotheses for one in each]
         if not every:  # no score was a number

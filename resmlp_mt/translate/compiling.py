@@ -77,7 +77,7 @@ def call_all(model: Any, sizes: Sizes, shortlist: bool) -> None:
     state = model.decoder.start(*model.encoder(source), candidates)
     tokens, scores, left = torch.full((batch, 1), END), torch.zeros(batch, 1), torch.arange(batch - 1)
     for step in range(min(sizes.steps, cfg.decoder.positions)):
-        following(model.decoder)(tokens, state, scores, StepOptions(beam, cfg.pad, END))
+        following(model.decoder)(tokens, state, scores, StepOptions(beam, cfg.pad))
         rows = left.repeat_interleave(beam) * (1 if step == 0 else beam)
         state.reorder(rows, left if step == 0 else None)
         tokens = torch.cat([tokens[rows], torch.full((len(rows), 1), END)], 1)
@@ -95,7 +95,7 @@ class StepGraph(nn.Module):
     def __init__(self, model: EncoderDecoder, shortlist: bool, first: bool):
         super().__init__()
         self.decoder, self.shortlist, self.first = model.decoder, shortlist, first
-        self.wanted = StepOptions(0, model.cfg.pad, END)
+        self.wanted = StepOptions(0, model.cfg.pad)
         places = torch.arange(model.cfg.target_symbols)
         self.register_buffer("barred", barred_places(places, self.wanted, False, first))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_can_be_written, check_new, check_outputs, decoded, opened
+from resmlp_mt.common.files import check_can_be_written, check_new, check_outputs, decoded, opened, write_whole
 from resmlp_mt.translate.markdown import add_markdown
 from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.markup import add_html
@@ -87,8 +87,7 @@ def translate_document(
         found = translations_of(translator, document, options, progress)
     except UserError as error:
         raise UserError(f"{source}: {error}") from error
-    with atomic_write(target) as file:
-        file.write(document.joined(found))
+    write_whole(target, document.joined(found))
     pairs = zip(document.sentences, found, strict=True)
     # looked for only if somebody reads them
     return (line for text, best in pairs for line in number_problems(f"{source}: {text[:40]!r}", text, best.text))

@@ -30,7 +30,6 @@ class Hypothesis:
 def search(
     model: Any,
     source: Tensor,
-    eos: int,
     options: Options,
     candidates: Tensor | None = None,
     constraints: Constraints | None = None,
@@ -58,18 +57,18 @@ def search(
     sentences = torch.arange(source.size(0), device=source.device)  # that are not finished
     found = torch.zeros_like(sentences)  # hypotheses of each of these
     scores = torch.zeros(source.size(0), 1, device=source.device)  # of their beams; one beam before the first step
-    tokens = sentences.new_full((source.size(0), 1), eos)  # a row a beam
+    tokens = sentences.new_full((source.size(0), 1), END)  # a row a beam
     totals = scores  # of the same rows, after each token: BK x T
     attention: Tensor | None = None  # the same rows, x T x S
     known = lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in known]
-    wanted = StepOptions(beam, model.cfg.pad, eos, options.alignment, constraints)
+    wanted = StepOptions(beam, model.cfg.pad, options.alignment, constraints)
     follow = following(decoder)
     shortest = int(longest.min())
     for step in range(int(longest.max()) + 1):
         best, weights = follow(tokens, state, scores, wanted)
         if step >= shortest:
-            best = at_end(best, longest == step, eos)
+            best = at_end(best, longest == step)
         if weights is not None:
             mean = weights.mean(0)
             attention = mean if attention is None else torch.cat([attention, mean], 1)
@@ -130,7 +129,6 @@ class StepOptions(NamedTuple):
 
     beam: int  # K, from this step on
     pad: int
-    eos: int
     attention: bool = False  # keep the cross-attention
     constraints: Constraints | None = None
 
@@ -189,7 +187,7 @@ def ranked(
     """
     sentences, beams = scores.shape
     width = logits.size(1)
-    end = wanted.eos if numbers is None else 0
+    end = END if numbers is None else 0
     totals, which, if_ended = best(logits, scores, barred, 2 * wanted.beam, end)
     first_rows = torch.arange(sentences, device=logits.device).unsqueeze(1) * beams
     rows, places = which // width + first_rows, which % width
@@ -225,18 +223,18 @@ def barred_places(places: Tensor, wanted: StepOptions, candidates: bool, first: 
     """
     wrong = torch.zeros_like(places, dtype=torch.bool) if candidates else places == wanted.pad
     if first:
-        wrong = wrong | (places == (0 if candidates else wanted.eos))
+        wrong = wrong | (places == (0 if candidates else END))
     return torch.where(wrong, -torch.inf, 0.0)
 
 
-def at_end(best: Continuations, sentences: Tensor, eos: int) -> Continuations:
+def at_end(best: Continuations, sentences: Tensor) -> Continuations:
     """The continuations where some sentences (B, true or false) have no room for any but ``</s>``."""
     totals, order = best.if_ended.sort(dim=1, descending=True)
     more = best.totals.size(1) - totals.size(1)
     totals = F.pad(totals, [0, more], value=-torch.inf)
     rows = F.pad(order + torch.arange(len(order), device=order.device).unsqueeze(1) * order.size(1), [0, more])
     ends = totals.isfinite()
-    only = totals, rows, torch.full_like(rows, eos), ends, best.kept, best.if_ended
+    only = totals, rows, torch.full_like(rows, END), ends, best.kept, best.if_ended
     return Continuations(
         *(torch.where(sentences.unsqueeze(1), one, other) for one, other in zip(only, best, strict=True))
     )

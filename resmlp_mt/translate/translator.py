@@ -19,7 +19,6 @@ from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.subwords import WORD_START
-from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.compiled import compiled_model
 from resmlp_mt.translate.constraints import Constraints, Demand, Rules, rules_of
@@ -217,7 +216,7 @@ class Translator:
             constraints = Constraints(demands, rules.words) if demands else None
             candidates = None if shortlist is None else shortlist.candidates(source, [each.tokens for each in demands])
             how = replace(options, alignment=some[0].aligned)
-            return search(self._searched, source, END, how, candidates, constraints)
+            return search(self._searched, source, how, candidates, constraints)
 
         chosen = list(batches(parts, options.batch_tokens))
         for batch, hypotheses in zip(chosen, self._map(search_batch, chosen), strict=True):

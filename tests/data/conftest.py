@@ -52,10 +52,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     folder = tmp_path_factory.mktemp("corpus")
     files = {}
     for split, lines in (("train", 300), ("valid", 40), ("test", 43)):
-        files[split] = (
-            write_side(folder / f"{split}.en", ENGLISH, lines, 1),
-            write_side(folder / f"{split}.de", GERMAN, lines, 1),
-        )
+        sides = ("en", ENGLISH), ("de", GERMAN)
+        files[split] = tuple(write_side(folder / f"{split}.{lang}", words, lines, 1) for lang, words in sides)
     source = files["train"][0].read_bytes().split(b"\n")
     source[4:7] = [b" \t\x00 ", b"Wort " * 300, b"Wort"]
     files["train"][0].write_bytes(b"\n".join(source))

@@ -111,10 +111,8 @@ def archives() -> dict[str, bytes]:
     noise = {"training/europarl-v7.cs-en.cs": b"Ahoj\n", "training/europarl-v7.cs-en.en": b"Hello\n"}
     crawl = _both("commoncrawl", "commoncrawl.{pair}.{lang}")
     crawl |= {f"commoncrawl.{pair}-en.annotation": b"http://example.org\t1\n" for pair in ("de", "fr")}
-    giga = {
-        f"giga-fren.release2.fixed.{lang}.gz": gzip.compress(corpus_text("giga-fren", lang), mtime=0)
-        for lang in ("en", "fr")
-    }
+    sides = {lang: gzip.compress(corpus_text("giga-fren", lang), mtime=0) for lang in ("en", "fr")}
+    giga = {f"giga-fren.release2.fixed.{lang}.gz": side for lang, side in sides.items()}
     news = {name: {} for name in SETS}
     for lang in LANGS:
         for name in ("newstest2012", "newstest2013"):

@@ -6,6 +6,9 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import made_up_dictionary, read_dictionary, sample
+from resmlp_mt.data.raw_text import RawText
+from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.text.words import Words
 
 
 @pytest.mark.parametrize("entries", [4, 5, 100])
@@ -57,6 +60,8 @@ def pairs(folder, subset):
 
 
 def test_a_sample_holds_the_smaller_ones_pair_by_pair_and_the_same_validation_set(data, tmp_path):
+    (tmp_path / "codes").write_text("#version: 0.2\n")
+    RawText(data, LANGS, Words(), Subwords("bpe"), "bpe.codes").write(tmp_path / "codes")
     for count in 5, 12:
         sample(data, tmp_path / str(count), LANGS, count, seed=1, made_of={})
     sample(data, tmp_path / "other", LANGS, 12, seed=2, made_of={})
@@ -68,6 +73,7 @@ def test_a_sample_holds_the_smaller_ones_pair_by_pair_and_the_same_validation_se
     assert large != pairs(data, "train")[:12]
     assert set(large) != set(other)
     assert pairs(tmp_path / "5", "valid") == pairs(data, "valid")
+    assert [path.name for path in RawText.of(tmp_path / "5").files if path.exists()] == ["bpe.codes", "text.json"]
     assert (tmp_path / "5" / "dict.de.txt").read_bytes() == (data / "dict.de.txt").read_bytes()
 
 

@@ -57,9 +57,7 @@ def test_text_is_sacrebleus(tmp_path, monkeypatch, official, pair):
     sentences = replicas.sentences(official.name, replicas.SETS[official.name])
     for side, lang in enumerate(pair.split("-")):
         running = [lines[side].decode() for lines in OfficialText(*ours).pairs()]
-        assert running == [
-            sentence[lang] + (" <b> Q&A" if number in (1, 2) else "") for number, sentence in enumerate(sentences)
-        ]
+        assert running == [one[lang] + (" <b> Q&A" if number in (1, 2) else "") for number, one in enumerate(sentences)]
         assert "&amp;" in ours[side].read_text()
 
 

@@ -63,14 +63,11 @@ def test_a_precision_is_chosen_when_generating(generate, baseline, precision):
     assert 0 < statistics.mean(gaps) < 0.1  # of the best one's score: it did change, and not by much
 
 
-def test_the_score_of_a_reference_is_that_of_teacher_forcing_and_an_ensemble_averages(
-    generate, train, trained, tmp_path
-):
+def test_a_reference_s_score_is_that_of_teacher_forcing_and_an_ensemble_averages(generate, train, trained, tmp_path):
     assert train(tmp_path, "--max-update", 2, "--share-all-embeddings").status == 0
     paths = [trained[0] / "checkpoint_best.pt", tmp_path / "checkpoint_last.pt"]
-    one, other, both = (
-        token_scores(generate("--score-reference", path=path)) for path in (*paths, f"{paths[0]}:{paths[1]}")
-    )
+    models = [*paths, f"{paths[0]}:{paths[1]}"]
+    one, other, both = (token_scores(generate("--score-reference", path=model)) for model in models)
 
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(paths[0])])
     task.load_dataset("valid")

@@ -44,9 +44,7 @@ def test_parameters_are_as_many_as_in_the_papers(images):
     sizes = {"resmlp-s12": 15.4, "resmlp-b24": 115.7, "resmlp-b24/8": 129.1, "resmlp-s12-class-mlp": 17.7}
     whole = {"mixer-s/32": 19, "mixer-b/16": 59, "b-mlp-12/1024": 124}  # millions, cut off and not rounded
     with torch.device("meta"):
-        counts = {
-            name: images.models.count(images.models.ImageModel(cfg)) for name, cfg in images.models.MODELS.items()
-        }
+        counts = {name: images.models.count(images.models.ImageModel(of)) for name, of in images.models.MODELS.items()}
     assert {name: round(counts[name] / 1e6, 1) for name in sizes} == sizes
     assert {name: counts[name] // 10**6 for name in whole} == whole
     inner = 5 * (1024 * 1024 + 1024 + 2 * 1024)  # an S-MLP is linear layers with norms between

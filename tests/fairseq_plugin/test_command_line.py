@@ -65,17 +65,23 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("generation", ["--path", ""], "--path is missing: give a checkpoint"),
         ("generation", ["--constraints"], "--constraints: this command takes no notice of it: use fairseq-interactive"),
         ("generation", ["--num-shards", 2], "--num-shards 2: fairseq would translate all"),
-        (
-            "training",
-            ["--distributed-init-method", "tcp://x"],
-            "--distributed-init-method without a GPU would start no",
-        ),
+        ("training", ["--distributed-init-method", "tcp://x"], "-init-method without a GPU would start no process"),
+        ("training", ["--quant-noise-pq", 0.1], "--quant-noise-pq: fairseq would zero the weights for good"),
+        ("training", ["--eval-bleu", "--best-checkpoint-metric", "bleu"], "give --maximize-best-checkpoint-metric too"),
+        ("interactive_generation", ["--print-alignment", "soft"], "this command prints hard ones alone: give hard"),
         ("training", ["-s", "xx"], "--source-lang xx: .* is data of de and en"),
     ],
 )
 def test_what_fairseq_would_not_do_is_refused(parse, data, command, given, message):
     with pytest.raises(UserError, match=message):
         parse(command, data, *given)
+
+
+def test_processes_that_would_each_train_a_model_are_told(parse, small, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="torchrun: each process would train a model of its own"):
+        parse("training", small / "bin")
+    parse("training", small / "bin", "--distributed-world-size", 2)
 
 
 def test_an_architecture_is_asked_for_but_no_task(monkeypatch, small, generate):

@@ -53,6 +53,11 @@ def fold_copy(model):
     return copy
 
 
+def test_dropout_is_retained_in_modules_that_are_there_alone(tiny):
+    with pytest.raises(UserError, match="--retain-dropout-modules: this model has no TransformerEncoder: give "):
+        deepcopy(tiny).make_generation_fast_(retain_dropout=True, retain_dropout_modules="['TransformerEncoder']")
+
+
 def gradients(parameters, rows, weights):
     """The gradients of parameters, by name, of the rows' logits weighted and summed."""
     for parameter in parameters.values():

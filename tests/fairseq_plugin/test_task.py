@@ -4,9 +4,12 @@ import shutil
 
 import fairseq_cli.validate
 import pytest
+from fairseq.checkpoint_utils import load_model_ensemble
+from fairseq.tasks.translation import TranslationConfig
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import check_binarized
+from resmlp_mt.fairseq_plugin.task import Task
 
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 
@@ -55,3 +58,10 @@ def test_sentences_that_are_too_long_are_told_with_the_option(train, generate, t
         train(tmp_path, "--max-source-positions", 2)
     with pytest.raises(UserError, match=r"^sentence \d+ has 4 and 4 .*\(3, 64\): raise --max-source-positions"):
         generate("--max-source-positions", 3)
+
+
+def test_a_model_translates_as_many_positions_as_it_has(train, small, tmp_path):
+    train(tmp_path, "--max-source-positions", 1500)
+    task = Task.setup_task(TranslationConfig(data=str(small / "bin")))  # of 1024, fairseq's default
+    load_model_ensemble([str(tmp_path / "checkpoint_last.pt")], task=task)
+    assert task.max_positions() == (1500, 1024)

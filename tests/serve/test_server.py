@@ -168,10 +168,8 @@ def test_a_token():
                 answer = client.ask(**arguments, Authorization=header)
                 assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
         assert client.ask(body={"texts": ["a b"]}, Authorization=f"bearer {TOKEN}").status == 200
-        for arguments in (
-            {"path": "/mixing?position=0"},
-            {"body": {"q": "a", "source": "en", "target": "de", "api_key": ""}},
-        ):
+        asked = {"q": "a", "source": "en", "target": "de", "api_key": ""}
+        for arguments in {"path": "/mixing?position=0"}, {"body": asked}:
             assert client.ask(**arguments, Authorization=f"Bearer {TOKEN}").status == 200
         for path in "/", "/page.js", "/health", "/openapi.json":  # the page asks for the token
             assert client.ask(path).status == 200

@@ -28,10 +28,7 @@ KINDS = [
     {"decoder_positions": "learned"},
     GATED,
     {**GATED, "mixing_of_encoder_layers": "gated,attention", "mixing_of_decoder_layers": "ssru,gated"},
-    *(
-        {"token_mixing": kind, "layerscale_init": 0.5}
-        for kind in ("ema", "dynamic", "ssru", "synthesizer", "attention")
-    ),
+    *({"token_mixing": it, "layerscale_init": 0.5} for it in ("ema", "dynamic", "ssru", "synthesizer", "attention")),
     *({"token_mixing": kind, "mixing_heads": 1} for kind in ("none", "mlp", "conv", "depthwise", "separable")),
 ]
 

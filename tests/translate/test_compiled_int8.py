@@ -30,8 +30,8 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache
     for row, length in enumerate(lengths):
         source[row, length - 1], source[row, length:] = END, model.cfg.pad
     alone = [
-        search(both, source[row : row + 1, :length], END, Options(), candidates[row : row + 1])[0]
+        search(both, source[row : row + 1, :length], Options(), candidates[row : row + 1])[0]
         for row, length in enumerate(lengths)
     ]
-    assert_equal(search(both, source, END, Options(), candidates), alone, 1e-4)
-    assert len(search(both, source[:1], END, Options(beam=300), candidates[:1])[0]) == 300  # 20 after the first step
+    assert_equal(search(both, source, Options(), candidates), alone, 1e-4)
+    assert len(search(both, source[:1], Options(beam=300), candidates[:1])[0]) == 300  # 20 after the first step

@@ -46,9 +46,7 @@ def trained():
 
 
 @pytest.mark.parametrize(("symbols", "subwords", "forced", "avoid", "prefix", "wanted", "wrong"), CASES)
-def test_all_translations_that_obey_are_found_and_no_other(
-    trained, symbols, subwords, forced, avoid, prefix, wanted, wrong
-):
+def test_all_that_obey_are_found_and_no_other(trained, symbols, subwords, forced, avoid, prefix, wanted, wrong):
     words = TargetWords([*symbols, *(f"<{n}>" for n in range(40 - len(symbols) + 4))], subwords, avoid)
 
     def text(tokens):
@@ -57,7 +55,7 @@ def test_all_translations_that_obey_are_found_and_no_other(
 
     constraints, few = Constraints([Demand(prefix, forced)], words), [A, B, C, D]
     options, candidates = Options(beam=1000, max_len_b=LONGEST), torch.tensor([[EOS, *few]])
-    found = search(trained[1], batch(pairs((5, 1))[0]), EOS, options, candidates, constraints)[0]
+    found = search(trained[1], batch(pairs((5, 1))[0]), options, candidates, constraints)[0]
     everything = (tokens for length in range(1, LONGEST + 1) for tokens in product(few, repeat=length))
     whole = [each for each in everything if not symbols[each[-1]].endswith("@@") and [*each][: len(prefix)] == prefix]
     # a forced word comes in the subwords of the tokenizer: here "ab" in two
@@ -80,7 +78,7 @@ def test_terms_are_forced_as_well_as_by_fairseq(trained):
         asked = pack_constraints([[torch.tensor(each) for each in term]])
         theirs = generator.generate([model], sample, constraints=asked)[0][0]
         constraints = Constraints([Demand((), [[each] for each in term])], words)
-        found = search(ours, tokens, EOS, Options(max_len_b=20, length_penalty=0), None, constraints)[0][0]
+        found = search(ours, tokens, Options(max_len_b=20, length_penalty=0), None, constraints)[0][0]
         for said in found.tokens, theirs["tokens"].tolist():
             assert all(str(each)[1:-1] in str(said) for each in term)
         gained.append(found.score - float(theirs["score"]))
@@ -110,9 +108,8 @@ def test_terms_are_among_the_candidates_of_a_shortlist(folder, tmp_path):
     place = shutil.copytree(folder, tmp_path / "folder")
     (place / "shortlist.txt").write_text("\tthe in\nA\tA\n")
     found = Translator(place).translate(TEXTS, glossary={"man": "Wow", "the": "Ton"}, prefix="äöü", beam=2)
-    assert [("Wow" in each.text, "Ton" in each.text) for each in found] == [
-        ("man" in text, "the" in text) for text in TEXTS
-    ]
+    texts = [each.text for each in found]
+    assert [("Wow" in one, "Ton" in one) for one in texts] == [("man" in text, "the" in text) for text in TEXTS]
     assert all(each.text.startswith("äöü") for each in found if each.source_tokens)
 
 

@@ -33,9 +33,7 @@ def test_a_text_takes_no_time():
 def test_they_come_out_exactly_and_once(folder, precision):
     translator = Translator(folder, precision=precision)
     plain = translator.translate(TEXTS)
-    texts = [
-        f"{ENTITIES[n]} {text.replace(' ', f' {ENTITIES[n + 1]} ', 1)}{ENTITIES[-1]}" for n, text in enumerate(TEXTS)
-    ]
+    texts = [f"{ENTITIES[n]} {it.replace(' ', f' {ENTITIES[n + 1]} ', 1)}{ENTITIES[-1]}" for n, it in enumerate(TEXTS)]
     for number, (text, found) in enumerate(zip(texts, translator.translate(texts, alignment=True), strict=True)):
         assert sorted(ENTITY.findall(found.text)) == sorted(ENTITY.findall(text))
         assert (found.tokens, found.score) == (plain[number].tokens, pytest.approx(plain[number].score, abs=1e-4))

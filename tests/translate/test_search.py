@@ -63,17 +63,17 @@ def test_same_hypotheses_and_scores(variant, options):
     # one at a time where fairseq's longest translation depends on the longest sentence of the batch
     batches = [[source] for source in sources] if options.max_len_a else [sources]
     expected = [found for each in batches for found in by_fairseq(model, each, options, words)]
-    assert_equal(search(ours, batch(sources), EOS, options), expected)
+    assert_equal(search(ours, batch(sources), options), expected)
     assert all(len(each) == (options.beam or 4) for each in expected)
 
 
 def test_sentences_end_at_different_steps_and_too_long_ones_are_errors(trained):
     """What the comparisons rest on: some hypotheses end by themselves, at different lengths, others at the limit."""
-    found = search(trained[1], batch(SOURCES), EOS, Options(max_len_b=30))
+    found = search(trained[1], batch(SOURCES), Options(max_len_b=30))
     lengths = {len(one.tokens) for each in found for one in each}
     assert len(lengths) > 5 and min(lengths) < 5 and max(lengths) == 30
     with pytest.raises(ValueError, match="65 positions, but the model has 64"):
-        search(trained[1], batch(pairs((65, 1))[0]), EOS, Options())
+        search(trained[1], batch(pairs((65, 1))[0]), Options())
 
 
 @pytest.mark.parametrize("words", [40, 600])
@@ -81,21 +81,21 @@ def test_sentences_end_at_different_steps_and_too_long_ones_are_errors(trained):
 def test_a_sentence_is_alone(left_pad, words):
     _, ours = ready(words=words)
     options = Options(max_len_a=0.7, max_len_b=2)
-    alone = [search(ours, batch([source]), EOS, options)[0] for source in SOURCES]
-    assert_equal(search(ours, batch(SOURCES, left_pad, extra=3), EOS, options), alone, 1e-6)
+    alone = [search(ours, batch([source]), options)[0] for source in SOURCES]
+    assert_equal(search(ours, batch(SOURCES, left_pad, extra=3), options), alone, 1e-6)
 
 
 def test_attention_is_fairseqs(trained):
     model, ours = trained
     options = Options(alignment=True, max_len_b=20)
     expected = by_fairseq(model, SOURCES, options)
-    found = search(ours, batch(SOURCES), EOS, options)
+    found = search(ours, batch(SOURCES), options)
     for source, one, other in zip(SOURCES, found, expected, strict=True):
         for hypothesis, theirs in zip(one, other, strict=True):
             own = theirs.attention[-len(source) :].t()  # fairseq's is padded on the left
             torch.testing.assert_close(hypothesis.attention, own.to(hypothesis.attention.dtype), atol=1e-5, rtol=0)
     _, ours = ready(no_cross_attention=True)
-    found = search(ours, batch(SOURCES), EOS, Options(alignment=True, max_len_b=3))
+    found = search(ours, batch(SOURCES), Options(alignment=True, max_len_b=3))
     assert all(one.attention is None for each in found for one in each)
 
 
@@ -103,6 +103,6 @@ def test_nothing_follows_the_end_in_a_beam_wider_than_the_words(trained):
     """All translations of up to two tokens, of three words: fewer than the beam."""
     _, ours = trained
     source, words = batch(pairs((5, 1))[0]), [7, 8, 9]
-    found = search(ours, source, EOS, Options(beam=60, max_len_b=2), torch.tensor([[EOS, *words]]))[0]
+    found = search(ours, source, Options(beam=60, max_len_b=2), torch.tensor([[EOS, *words]]))[0]
     expected = [[word, *then] for word in words for then in ([], *([other] for other in words))]
     assert sorted(one.tokens for one in found) == sorted(expected)

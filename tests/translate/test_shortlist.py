@@ -43,9 +43,9 @@ def test_all_else_is_impossible_and_the_batch_never_changes_a_sentence(options):
         limited.decoder.output_projection.register_forward_hook(
             lambda module, inputs, scores, impossible=impossible: scores.masked_fill(impossible, -torch.inf)
         )
-        expected += search(limited, batch([source]), EOS, options)
-        alone += search(model, batch([source]), EOS, options, row[row != PAD].unsqueeze(0))
-    found = search(model, batch(SOURCES), EOS, options, candidates)
+        expected += search(limited, batch([source]), options)
+        alone += search(model, batch([source]), options, row[row != PAD].unsqueeze(0))
+    found = search(model, batch(SOURCES), options, candidates)
     assert_equal(found, expected, 1e-5)
     assert_equal(found, alone, 1e-6)
     if options == OPTIONS:

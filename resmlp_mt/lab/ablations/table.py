@@ -13,7 +13,7 @@ from typing import Any
 from scipy import stats
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_outputs, check_replaced, read_lines, write_json
+from resmlp_mt.common.files import check_outputs, check_replaced, read_lines, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations import tuning
@@ -237,7 +237,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
     language = recipe.langs[1]
     expected = list(read_lines(reference))
     check_tokenization(expected, False, str(reference))
-    texts = {(row.name, row.seed): row.translation.running_text(len(expected)) for row in finished}
+    texts = {(row.name, row.seed): row.translation.running_text(expected) for row in finished}
     figures = []
     for row in finished:
         log = read_log(row.log)
@@ -252,11 +252,6 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
     budget, scored = f"{recipe.budget}, {seeds}", f"{recipe.subset}, {reference.name}"
     names = recipe.title, recipe.baseline, budget, scored
     return Table(*names, dict(about), figures, list(recipe.rows), tuple(recipe.seeds))
-
-
-def draw(table: Table, path: Path) -> None:
-    """Draw score, perplexity and speed of every row, with a line at the row that all are compared with."""
-    drawing.save(figure_of(table), path)
 
 
 def figure_of(table: Table) -> Any:
@@ -325,11 +320,10 @@ def save(table: Table, rows: list[RowFolder], out: Path) -> None:
     markdown, as_json, *pictures = rows[0].recipe.table_files
     pictures = pictures if drawing.wants_pictures() else []
     if pictures:
-        draw(table, out / pictures[0])
+        drawing.save(figure_of(table), out / pictures[0])
         draw_curves({row.label: read_log(row.log) for row in rows if row.finished}, out / pictures[1], table.title)
     write_json(out / as_json, table.as_json())
-    with atomic_write(out / markdown) as stream:
-        stream.write(table.as_markdown(pictures))
+    write_whole(out / markdown, table.as_markdown(pictures))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -341,8 +335,7 @@ def run(args: argparse.Namespace) -> None:
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_reference(reference)
-    command = shlex.join(["resmlp-mt", "ablate", *sys.argv[1:]])
-    about = {"Made by": f"`{command}`"}
+    about = {"Made by": f"`{shlex.join(['resmlp-mt', 'ablate', *sys.argv[1:]])}`"}
     if recipe.tune is not None:
         found = tuning.tune(recipe, out, data, args.jobs, only, retrain, not args.table)
         print(tuning.save(recipe, found, out, about))

@@ -5,15 +5,15 @@ round's epochs, with the learning rate at zero at their end; the best by validat
 and the row as it stands with them.
 """
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from threading import Event
-from typing import IO, Any
+from typing import Any, ClassVar
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, write_json
+from resmlp_mt.common.files import write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder
 from resmlp_mt.lab.machine import facts
@@ -23,7 +23,9 @@ from resmlp_mt.lab.trainings.log import read_log
 
 @dataclass(frozen=True)
 class Trial(RowFolder):
-    """The folder of a trial in one round, which is not translated."""
+    """The folder of a trial in one round, which is not translated; one that diverges is the worst."""
+
+    may_diverge: ClassVar[bool] = True
 
     @property
     def retrain_name(self) -> str:
@@ -33,9 +35,6 @@ class Trial(RowFolder):
     def finished(self) -> bool:
         return self.is_trained
 
-    def after(self, held: IO[str], stop: Event) -> None:
-        pass
-
 
 @dataclass(frozen=True)
 class Result:
@@ -43,7 +42,7 @@ class Result:
     trial: int  # 1: the row's options as they stand
     options: str  # what was chosen for it, beside the row's own
     epochs: int
-    perplexity: float  # on the validation set, after the last epoch
+    perplexity: float | None  # on the validation set, after the last epoch; None: it diverged
     processor_seconds: float
     trained: dict[str, str]  # date and circumstances
 
@@ -78,27 +77,29 @@ def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
     for each in trials:
         if each.finished:
             row, _, number = each.name.rpartition(".")
-            epochs = each.recipe.epochs_of(each.name)
-            log = read_log(each.log)
-            log.check_updates(recipe.updates_per_epoch)
-            perplexity, options = log.figures(epochs).perplexity, choices(recipe, row)[int(number) - 1]
+            epochs, options = each.recipe.epochs_of(each.name), choices(recipe, row)[int(number) - 1]
+            perplexity = None
+            if not each.has_diverged():
+                log = read_log(each.log)
+                log.check_updates(recipe.updates_per_epoch)
+                perplexity = log.figures(epochs).perplexity
             found.append(Result(row, int(number), options, epochs, perplexity, each.processor_seconds, each.trained))
-    return sorted(found, key=lambda result: (list(recipe.rows).index(result.row), result.perplexity, result.trial))
+    return sorted(found, key=lambda each: (list(recipe.rows).index(each.row), each.perplexity or math.inf, each.trial))
 
 
 def tune(
     recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str], retrain: frozenset[str], train: bool
 ) -> list[Result]:
-    """Train round after round, those of the rows ``only``; returns what is finished of all, the last round first."""
+    """Train round after round, the rows ``only``; returns what is finished of all rows, the last round first."""
     sums = queue.digests(data)
-    trials = {row: list(range(1, recipe.tune.trials + 1)) for row in recipe.rows if row in only}
+    trials = {row: list(range(1, recipe.tune.trials + 1)) for row in recipe.rows}
     found: list[Result] = []
     for epochs in recipe.tune.rounds:
         this = round_of(recipe, trials, epochs)
         folder = out / f"{epochs}-epochs"
         folders = [Trial(name, recipe.seed, data, sums, folder / name, this) for name in this.rows]
         again = frozenset(each.name for each in folders if each.retrain_name in retrain)
-        failed = queue.train_all(folders, jobs, again) if train else []
+        failed = queue.train_all([each for each in folders if each.retrain_name in only], jobs, again) if train else []
         done = results(recipe, folders)
         found = done + found
         if failed:
@@ -118,10 +119,10 @@ def save(recipe: Recipe, found: Sequence[Result], out: Path, about: Mapping[str,
     write_json(out / "tuning.json", {**values, "rows": recipe.rows, "trials": [asdict(each) for each in found]})
     cells = [["row", "trial", "epochs", "valid. perplexity", "processor time", "options beside the row's own"]]
     for each in found:
-        figures = f"{each.perplexity:.2f}", queue.duration(each.processor_seconds)
+        perplexity = "diverged" if each.perplexity is None else f"{each.perplexity:.2f}"
+        figures = perplexity, queue.duration(each.processor_seconds)
         cells.append([each.row, str(each.trial), str(each.epochs), *figures, each.options or "(as it stands)"])
     circumstances = sorted({f"Trained: {facts(each.trained)}." for each in found})
     parts = [f"# {recipe.title}", markdown_table(cells), *circumstances, f"{facts(about)}."]
-    with atomic_write(out / "tuning.md") as stream:
-        stream.write("\n\n".join(parts) + "\n")
+    write_whole(out / "tuning.md", "\n\n".join(parts) + "\n")
     return f"{recipe.title}\n\n{text_table(cells)}"

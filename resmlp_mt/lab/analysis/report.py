@@ -12,7 +12,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib.figure import Figure
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_outputs, check_replaced
+from resmlp_mt.common.files import check_outputs, check_replaced, write_whole
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint
@@ -203,8 +203,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"{side}: positions 1 to {length}" if length else f"{side}: {what}")
     print(f"({used.how})")
     for name, content in files.items():
-        with atomic_write(out / name, "wb") as stream:
-            stream.write(content)
+        write_whole(out / name, content)
     print(f"wrote {out / 'index.html'}")
     for share, file in pruned_files.items():
         checkpoint = load_checkpoint(last)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from resmlp_mt.common import matmul
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, write_json
+from resmlp_mt.common.files import write_json, write_whole
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import quiet
@@ -126,8 +126,8 @@ def save(run: report.Run, args: argparse.Namespace) -> None:
     if args.json:
         write_json(args.json, asdict(run))
     if args.markdown:
-        with atomic_write(args.markdown) as stream:
-            stream.write(report.as_markdown(run, [os.path.relpath(each, Path(args.markdown).parent) for each in paths]))
+        pictures = [os.path.relpath(each, Path(args.markdown).parent) for each in paths]
+        write_whole(args.markdown, report.as_markdown(run, pictures))
 
 
 def run(args: argparse.Namespace) -> None:

@@ -18,6 +18,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from resmlp_mt.common.workers import end_with_parent
+
 PRELOADED = ["resmlp_mt.lab.benchmarks.workloads"]  # in a forkserver's process
 OUTSIDE = "outside of operations"
 
@@ -122,6 +124,7 @@ def quiet() -> None:
 
 
 def _quiet_process() -> None:
+    end_with_parent()
     quiet()
     logging.disable(logging.WARNING)  # other packages' too, which fairseq lets tell all
 

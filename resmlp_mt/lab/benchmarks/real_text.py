@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, read_parallel, write_json
+from resmlp_mt.common.files import read_parallel, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
@@ -318,9 +318,8 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         write_json(args.json, {**about, "rows": [asdict(row) for row in rows]})
     if args.markdown:
-        with atomic_write(args.markdown) as stream:
-            shown = "\n\n".join(map(markdown_table, tables))
-            made = f"Made on {about['date']} by\n\n    {about['command']}\n\n{facts(about['machine'])}."
-            stream.write("\n\n".join([made, shown, *notes]) + "\n")
+        shown = "\n\n".join(map(markdown_table, tables))
+        made = f"Made on {about['date']} by\n\n    {about['command']}\n\n{facts(about['machine'])}."
+        write_whole(args.markdown, "\n\n".join([made, shown, *notes]) + "\n")
     if args.plot:
         draw(rows, args.plot)

@@ -24,6 +24,7 @@ from resmlp_mt.lab.benchmarks.engines import EngineProcess, operations, peak, st
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Workload, compare, timed
 from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
 from resmlp_mt.lab.models import build_model
+from resmlp_mt.translate.precision import keep_freed_memory
 
 BATCH = 64  # sentences that fairseq translates at a time
 
@@ -103,6 +104,7 @@ class FairseqEngine:
             model.half()
         model.to(self._device)
         model.prepare_for_inference_(config)
+        keep_freed_memory()  # as our models have it
         for module in model.modules():
             if hasattr(module, "can_use_fastpath"):  # fairseq 0.12.2 calls a fused layer as PyTorch 1 had it
                 module.can_use_fastpath = False

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from threading import Event
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from fairseq.data import Dictionary, data_utils
@@ -20,7 +20,7 @@ from omegaconf import MISSING
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, read_lines
+from resmlp_mt.common.files import JsonFile
 from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sample
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings import queue
@@ -35,9 +35,6 @@ SECONDS_AN_UPDATE = 0.023  # of a core, beside the products
 SECONDS_AT_THE_START = 8.0  # of a core, until the first update
 
 _EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
-
-NOT_FINITE = "the training has diverged", "FloatingPointError"
-"""What is in the log of a training whose numbers are no longer finite: of our models, and of fairseq's."""
 
 
 @dataclass
@@ -267,6 +264,7 @@ class CellFolder(queue.TrainingFolder):
 
     recipe: ScalingRecipe
     plan: Plan
+    may_diverge: ClassVar[bool] = True
 
     @property
     def options(self) -> list[str]:
@@ -275,10 +273,6 @@ class CellFolder(queue.TrainingFolder):
     @property
     def finished(self) -> bool:
         return self.is_trained and not self._checkpoints
-
-    def ended_by_itself(self) -> bool:
-        """Whether the training has ended because its numbers were no longer finite."""
-        return any(mark in line for line in read_lines(self.log) for mark in NOT_FINITE)
 
     @property
     def translation(self) -> Translation:
@@ -293,7 +287,7 @@ class CellFolder(queue.TrainingFolder):
 
     @property
     def _checkpoints(self) -> list[Path]:
-        return list(self.folder.glob("checkpoint*.pt"))
+        return list(self.folder.glob("*.pt"))
 
 
 def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: Path) -> list[CellFolder]:
@@ -335,14 +329,14 @@ class Run:
         return self.updates[self.losses.index(self.best)] / self.updates[-1]
 
 
-def read_run(cell: CellFolder, vocabulary: int, references: Sequence[str]) -> Run:
+def read_run(cell: CellFolder, vocabulary: int, references: list[str]) -> Run:
     """Read a finished cell; one that is no better than guessing has diverged."""
     bits = {at: entry.get("nll_loss", entry.get("loss")) for at, entry in read_log(cell.log).validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
-    diverged = cell.ended_by_itself() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
+    diverged = cell.has_diverged() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
     plan, bleu = cell.plan, None
     if cell.translation.is_there:
-        text = cell.translation.running_text(len(references))
+        text = cell.translation.running_text(references)
         bleu = sacre_bleu(cell.recipe.langs[1]).corpus_score(text, [references]).score
     curve = list(losses), list(losses.values())
     return Run(plan.cell, plan.parameters, plan.tokens, *curve, cell.processor_seconds, diverged, bleu)

@@ -107,7 +107,7 @@ class FamilyFit:
 
 
 def lacks(runs: Sequence[Run]) -> str:
-    sizes, amounts = {run.cell.size for run in runs}, {run.cell.pairs for run in runs}
+    sizes, amounts = {run.parameters.non_embedding for run in runs}, {run.cell.pairs for run in runs}
     if len(runs) >= FEWEST_RUNS and len(sizes) >= FEWEST_SIZES and len(amounts) >= FEWEST_AMOUNTS:
         return ""
     return (

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, write_json
+from resmlp_mt.common.files import check_outputs, read_lines, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import lengths, read_dictionary
 from resmlp_mt.lab import drawing
-from resmlp_mt.lab.machine import commit, describe, facts
+from resmlp_mt.lab.machine import commit, facts
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
 from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
@@ -172,10 +172,8 @@ def save(study: Study, out: Path) -> None:
     """Write the picture (with matplotlib), the Markdown and the JSON."""
     picture, markdown, as_json = (out / name for name in FILES)
     if drawing.wants_pictures():
-        with atomic_write(picture, "wb") as stream:
-            stream.write(drawn(study))
-    with atomic_write(markdown) as stream:
-        stream.write(study.as_markdown())
+        write_whole(picture, drawn(study))
+    write_whole(markdown, study.as_markdown())
     write_json(as_json, study.as_json())
 
 
@@ -265,7 +263,6 @@ def run(args: argparse.Namespace) -> None:
         "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
         "commit": commit(),
         "date": datetime.date.today().isoformat(),
-        "machine": describe(threads=1)["processor"],
         "trained": "; ".join(f"{count}: {each}" for each, count in trained.most_common()),
     }
     study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import IO, Any, TypeVar
+from typing import IO, Any, ClassVar, TypeVar
 
 import psutil
 import torch
@@ -32,7 +32,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, checksum
+from resmlp_mt.common.files import JsonFile, PathLike, checksum, read_lines
+from resmlp_mt.common.workers import end_with_parent
 from resmlp_mt.data.languages import check_code
 from resmlp_mt.data.steps import lock_folder
 from resmlp_mt.lab.machine import describe
@@ -40,6 +41,7 @@ from resmlp_mt.lab.machine import describe
 USER_DIR = Path(resmlp_mt.__file__).parent
 PAUSE = 3.0  # seconds after which a command's processor time is told again
 BEAT = 0.2  # seconds between two looks at a command
+NOT_FINITE = "the training has diverged", "FloatingPointError"  # in the log, of our models and of fairseq's
 MOST = 10**9  # the largest number that a file of settings may have
 
 _SHARED = """
@@ -98,6 +100,8 @@ def checked(path: Path, kind: type[Checked], given: Any, part: str = "") -> Chec
     with reading(path, part):
         values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(kind), given), throw_on_missing=True)
     for name, value in values.items():
+        if value in ([], {}) and name in ("families", "pairs", "rounds", "sizes"):
+            raise UserError(f"{path}: {part}{name}: is empty")
         numbers = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
         for number in numbers:
             if type(number) is int and not 1 <= number <= MOST:
@@ -149,7 +153,7 @@ class Stopped(Exception):
 
 
 def locked(folder: Path) -> IO[str]:
-    """Open a folder for one run at a time: also a command that has outlived its killed parent keeps the lock."""
+    """Open a folder for one run at a time; its command keeps the lock until it has ended, too."""
     return lock_folder(folder, f"{folder}: another run, or a training left over from one, works here: let it end")
 
 
@@ -170,6 +174,7 @@ def run(
             [sys.executable, "-m", *map(str, command)],
             stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             env={**os.environ, "OMP_NUM_THREADS": "1"}, pass_fds=[held.fileno()],
+            preexec_fn=end_with_parent,  # its processor time would not be counted
         )  # fmt: skip
     try:
         last = time.monotonic()
@@ -221,6 +226,7 @@ class TrainingFolder:
     data: Path
     sums: dict[str, str] = field(repr=False)  # checksums of the data
     folder: Path
+    may_diverge: ClassVar[bool] = False  # and counts as finished then
 
     @property
     def label(self) -> str:
@@ -335,15 +341,15 @@ class TrainingFolder:
         try:
             run([*command, *self.options], self.log, self.log, held, stop, tell)
         except UserError:
-            if not self.ended_by_itself():
+            if not (self.may_diverge and self.has_diverged()):
                 raise
         today = datetime.date.today().isoformat()
         state.values["trained"] = {"on": today, "the models' code": " ".join(codes), **about}
         state.save()
 
-    def ended_by_itself(self) -> bool:
-        """Whether a training that fairseq-train has broken off is one that cannot go on, and counts as finished."""
-        return False
+    def has_diverged(self) -> bool:
+        """Whether the training has ended because its numbers were no longer finite."""
+        return any(mark in line for line in read_lines(self.log) for mark in NOT_FINITE)
 
 
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:

@@ -10,8 +10,9 @@ from typing import IO
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.data import raw_text
 from resmlp_mt.lab.trainings import queue
-from resmlp_mt.score.detokenize import Moses, check_tokenization, undo_subwords
+from resmlp_mt.score.detokenize import Moses
 from resmlp_mt.score.generate_output import in_order, read_generate_output
+from resmlp_mt.score.scoring import words_of
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,10 @@ class Translation:
         state.values["search"] = state.values.get("search", {}) | {self.subset: self.options}
         state.save()
 
-    def running_text(self, count: int) -> list[str]:
-        """The ``count`` translations as running text, in the order of the subset."""
-        lines, data = in_order(read_generate_output([self.path]), count), self.training.data
+    def running_text(self, references: list[str]) -> list[str]:
+        """The translations as running text, in the order of the subset, which has these ``references``."""
+        lines, data = in_order(read_generate_output([self.path]), len(references)), self.training.data
         if (data / raw_text.NAME).exists():
             return [*map(raw_text.RawText.of(data).running_text(self.langs[1]), lines)]
-        words = undo_subwords(lines, "subword_nmt", str(self.path))
-        check_tokenization(words, True, str(self.path))
+        words = words_of(self.langs[1], lines, "subword_nmt", True, references, str(self.path))
         return [*map(Moses(self.langs[1]).text, words)]

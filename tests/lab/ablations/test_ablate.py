@@ -82,9 +82,7 @@ def test_a_killed_run_goes_on_to_the_weights_of_an_unbroken_training(finished, w
         tmp_path / "log", "train", work / "data-bin", "--user-dir", USER_DIR, "--save-dir", tmp_path / "run", *options
     ).finish()
     assert done.status == 0, done.output
-    found, expected = (
-        load_checkpoint(each / "checkpoint_last.pt")["model"] for each in (out / "paper", tmp_path / "run")
-    )
+    found, expected = (load_checkpoint(at / "checkpoint_last.pt")["model"] for at in (out / "paper", tmp_path / "run"))
     assert found.keys() == expected.keys()
     assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
 

@@ -77,7 +77,7 @@ def commands(monkeypatch):
 
 @pytest.fixture
 def ablate(work, commands, monkeypatch, capsys, tmp_path):
-    for picture in "draw", "draw_curves":  # most of the time, and tested elsewhere
+    for picture in "drawing.save", "draw_curves":  # most of the time, and tested elsewhere
         monkeypatch.setattr(f"resmlp_mt.lab.ablations.table.{picture}", lambda *arguments: None)
     monkeypatch.setattr("resmlp_mt.score.scoring.PairedTest", partial(PairedTest, n_samples=50))  # not 1,000
     run = printed("ablate", monkeypatch, capsys)

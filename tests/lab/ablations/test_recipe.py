@@ -45,6 +45,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("title: A table", "titel: A table", "not read: Key 'titel' not in 'Recipe'"),
         ("seed: 1", "seed: 9999999999", "seed: 9999999999: give a whole number from 1 to 1,000,000,000"),
         ("title: A table", "title: !!python/object/apply:os.getcwd []", "not read: "),
+        ("seed: 1", "tune: {}\nseeds: [1, 2]", "tune: has one seed: give seeds: [] and seed: NUMBER"),
         ("seed: 1", "subset: ../../victim", "subset: '../../victim': is also a folder"),
         ("baseline: paper", "baseline: nobody", "nobody: no such row; there are: paper, relu, broken"),
         ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: one for all rows"),

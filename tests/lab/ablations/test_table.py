@@ -12,10 +12,8 @@ from resmlp_mt.lab.trainings.log import TrainingFigures
 
 
 def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.0, seed=1):
-    scores = {
-        "sacrebleu": {"score": bleu, "signature": "nrefs:1|tok:13a"},
-        "chrf2": {"score": 60.0, "signature": "nrefs:1|nc:6"},
-    }
+    found = {"sacrebleu": (bleu, "nrefs:1|tok:13a"), "chrf2": (60.0, "nrefs:1|nc:6")}
+    scores = {metric: {"score": score, "signature": how} for metric, (score, how) in found.items()}
     bootstrap = None
     if p_value is not None:
         bootstrap = {

@@ -13,7 +13,7 @@ from scripts import in_process
 TUNE = """
 epochs: {relu: 36}
 tune:
-  trials: 3
+  trials: 4
   rounds: [2, 4]
   space:
     all: {rate: ["--lr 1e-9", "--lr 0.01"], clip: ["", "--clip-norm 1", "--clip-norm 2"]}
@@ -32,7 +32,7 @@ def test_every_row_has_as_many_trials_all_different_and_its_share_of_a_round(rec
     read = read_recipe(recipe)
     for row in read.rows:
         first, *others = chosen = choices(read, row)
-        assert first == "" and len(set(chosen)) == 3 and chosen == choices(read, row)
+        assert first == "" and len(set(chosen)) == 4 and chosen == choices(read, row)
         assert all("--lr" in each and ("--norm layernorm" in each) == (row == "relu") for each in others)
     assert set(choices(read, "paper")) != set(choices(read, "broken"))  # each row's are its own draws
     this = round_of(read, {"paper": [2], "relu": [1, 3]}, 4)
@@ -43,30 +43,36 @@ def test_every_row_has_as_many_trials_all_different_and_its_share_of_a_round(rec
 def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe, work, tmp_path, monkeypatch, capsys):
     commands = []
 
-    def train(command, *others):
+    def train(command, output, log, *others):
         commands.append(command)
-        run_forked(command, *others)
+        if log.parent.name == "paper.4":
+            log.write_text("FloatingPointError: gradients are Nan/Inf\n")
+            raise UserError("fairseq-train failed")
+        run_forked(command, output, log, *others)
 
     monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", train)
     arguments = (recipe, "--work", work, "--out", tmp_path / "out", "--jobs", 2, "--rows", "paper")
     for _ in range(2):
         in_process("ablate", monkeypatch)(*arguments)
-        assert [command[0] for command in commands] == 5 * ["fairseq_cli.train"]
+        assert [command[0] for command in commands] == 6 * ["fairseq_cli.train"]
+    in_process("ablate", monkeypatch)(*arguments[:-1], "relu", "--table")  # keeps what is there of the others
     trials = json.loads((tmp_path / "out" / "tuning.json").read_text())["trials"]
-    assert [each["epochs"] for each in trials] == [4, 4, 2, 2, 2]
-    second, first = trials[:2], trials[2:]
+    assert [each["epochs"] for each in trials] == [4, 4, 2, 2, 2, 2]
+    *others, diverged = trials
+    second, first = others[:2], others[2:]
     assert [each["perplexity"] for each in second] == sorted(each["perplexity"] for each in second)
+    assert (diverged["trial"], diverged["perplexity"]) == (4, None)
     best = next(each["trial"] for each in first if each["trial"] != 1)
     assert {each["trial"] for each in second} == {1, best}
     assert first[-1]["trial"] not in (1, best) and "--lr 1e-9" in first[-1]["options"]  # with which nothing is learned
     table = (tmp_path / "out" / "tuning.md").read_text()
-    assert all(f"| paper | {each['trial']} | {each['epochs']} | {each['perplexity']:.2f} |" in table for each in trials)
+    assert all(f"| paper | {each['trial']} | {each['epochs']} | {each['perplexity']:.2f} |" in table for each in others)
     assert "valid. perplexity" in capsys.readouterr().out
     in_process("ablate", monkeypatch)(*arguments, "--retrain", "paper")
-    assert len(commands) == 10
+    assert len(commands) == 12
 
 
 def test_too_few_different_trials_are_told(recipe):
-    recipe.write_text(recipe.read_text().replace("trials: 3", "trials: 99"))
+    recipe.write_text(recipe.read_text().replace("trials: 4", "trials: 99"))
     with pytest.raises(UserError, match="paper has fewer than 99 different trials"):
         choices(read_recipe(recipe), "paper")

@@ -13,15 +13,13 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import training_args
+from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from scripts import SCRIPTS, printed
 
 VOCABULARY = 52
 SIZES = ("--encoder-embed-dim", "24", "--encoder-ffn-embed-dim", "40", "--decoder-attention-heads", "2")
 RESMLP = ("resmlp_transformer_12_wmt_en_de", *SIZES, "--encoder-layers", "3", "--decoder-layers", "2")
-MIXINGS = (
-    *("gated", "ema", "dynamic", "ssru", "synthesizer", "attention", "none"),
-    *("mlp", "conv", "depthwise", "separable"),
-)
+MIXINGS = [name for name in TOKEN_MIXINGS if name != "linear"]
 MODELS = {
     "resmlp": RESMLP,
     **{mixing: (*RESMLP, "--token-mixing", mixing) for mixing in MIXINGS},

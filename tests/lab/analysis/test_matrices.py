@@ -198,10 +198,7 @@ def test_means_and_spreads_are_over_all_positions_of_the_text():
     assert [each.name for each in found] == ["encoder 1", "encoder 2", "decoder 1", "decoder 2"]
     encoder, decoder = found[0], found[2]
     assert (encoder.offsets, decoder.offsets) == ([-2, -1, 0, 1, 2], [-2, -1, 0])
-    read = {
-        "encoder": [source.tolist() for source, _ in TEXT],
-        "decoder": [[2, *target[:-1].tolist()] for _, target in TEXT],
-    }
+    read = {"encoder": [one.tolist() for one, _ in TEXT], "decoder": [[2, *one[:-1].tolist()] for _, one in TEXT]}
     for each in encoder, decoder:
         weights = [predicted(model, each.side, tokens) for tokens in read[each.side]]
         torch.testing.assert_close(each.sentence, weights[1])

@@ -56,6 +56,7 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
     ("old", "new", "message"),
     [
         ("pairs: [5, 10, 20]", "pairs: [5, 20, 10]", "pairs: [5, 20, 10]: must rise from each to the next"),
+        ("pairs: [5, 10, 20]", "pairs: []", "pairs: is empty"),
         ("--token-mixing none", "--dropout {width.x}", "none-s-5-seed1: not read: 'int' object has no attribute 'x'"),
         ("--token-mixing none", "--dropout {wdth}", "none-s-5-seed1: not read: unknown name 'wdth'"),
         ("updates: {5: 20, ", "updates: {", "not read: updates has no value for 5 and none for transformer"),

@@ -54,12 +54,18 @@ def test_a_command_ends_when_it_is_told_to(command):
         command("import time\ntime.sleep(10_000)", stop)  # longer than a test may take
 
 
+def test_a_command_ends_with_the_process_that_started_it(command, tmp_path):
+    ask = "import ctypes\nfound = ctypes.c_int()\nctypes.CDLL(None).prctl(2, ctypes.byref(found))\nprint(found.value)"
+    command(ask)  # PR_GET_PDEATHSIG
+    assert (tmp_path / "out").read_text() == "9\n"
+
+
 def test_a_folder_is_locked_as_long_as_a_command_runs_there(tmp_path):
     with locked(tmp_path) as lock:
         with pytest.raises(UserError, match="another run, or a training left over from one, works here"):
             locked(tmp_path)
         process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"], pass_fds=[lock.fileno()])
-    with pytest.raises(UserError, match="another run"):  # the command has outlived its parent's hold
+    with pytest.raises(UserError, match="another run"):
         locked(tmp_path)
     process.kill()
     process.wait()
