@@ -96,9 +96,9 @@ def _events(paragraph: Any, text: str, places: Sequence[tuple[int, int]]) -> lis
     is_cell = len(places) == 1 and text[slice(*places[0])] != content  # of a table, with \| for |
     events: list[Event] = []
     labels: list[int] = []  # where those of links begin
-    at = 0
+    at, written = 0, ""
     for token in paragraph.children:
-        pattern = WRITTEN.get("autolink" if token.type == "text" and content[at - 1 : at] == "<" else token.type)
+        pattern = WRITTEN.get("autolink" if token.type == "text" and written == "<" else token.type)
         match = pattern.match(content, at) if pattern else None
         written = match[0] if match else FOLD.sub("\n", token.markup or token.content)
         if not content.startswith(written, at):  # it stays as it is

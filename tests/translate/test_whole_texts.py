@@ -83,7 +83,7 @@ def test_other_sentences():
 
 
 def test_markup_of_markdown_goes_with_its_words():
-    for text in "Call `f` and {0} now.", "\\- A dog.", "3\\. A dog.", "\ufeff# 3. A dog.\n", 'A [x](y "a :)")':
+    for text in "Call `f` and {0} now.", "\\- A dog.", "3\\. \\<A dog *x*.", "\ufeff# 3. A dog.\n", 'A [x](y "a :)")':
         assert same(text, "markdown") == text
     source = "A **red** dog [runs\nto](a_b.html) `x` me."
     document = document_of(source, "markdown")

@@ -20,7 +20,7 @@ from resmlp_mt.common.files import check_outputs, read_lines, write_json, write_
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import lengths, read_dictionary
 from resmlp_mt.lab import drawing
-from resmlp_mt.lab.machine import commit, facts
+from resmlp_mt.lab.machine import commit, describe, facts
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
 from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
@@ -263,6 +263,7 @@ def run(args: argparse.Namespace) -> None:
         "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
         "commit": commit(),
         "date": datetime.date.today().isoformat(),
+        "machine": describe(threads=1)["processor"],
         "trained": "; ".join(f"{count}: {each}" for each, count in trained.most_common()),
     }
     study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)
