@@ -12,7 +12,6 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetB
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder, write_json
-from resmlp_mt.data.raw_text import NAME, RawText
 
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 
@@ -104,6 +103,7 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
 
     A sample holds all that are smaller (``drawn``); ``made_of`` is kept with it, in RECORD.
     """
+    from resmlp_mt.data.raw_text import NAME, RawText  # not for trainings, which import this module
     chosen = drawn(data, langs, pairs, seed)
     with atomic_folder(folder) as new:
         for source in _prefixes(data, "train", langs):

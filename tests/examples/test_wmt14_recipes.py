@@ -106,7 +106,7 @@ def work(tmp_path_factory):
         (folder / "tokenized").mkdir()
         for split in "valid", "test":
             reference = (folder / f"{sets[split][0]}.{PAIRS[pair]}").read_text()
-            (folder / "tokenized" / f"{split}.1.{PAIRS[pair]}").write_text(reference)
+            (folder / "tokenized" / f"{split}.1.{PAIRS[pair]}").write_text(reference.replace(".", " ."))
     return folders
 
 

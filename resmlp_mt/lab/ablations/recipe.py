@@ -102,9 +102,9 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def _search(path: Path, recipe: Recipe) -> Search:
-    search = queue.checked(path, Search, recipe.tune, "tune: ")
     if recipe.seeds:
         raise UserError(f"{path}: tune: has one seed: give seeds: [] and seed: NUMBER")
+    search = queue.checked(path, Search, recipe.tune, "tune: ")
     for row, choices in search.space.items():
         if row not in ("all", *recipe.rows):
             raise UserError(f"{path}: tune: space: {row}: no such row; there are: all, {', '.join(recipe.rows)}")
