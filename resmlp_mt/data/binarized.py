@@ -104,6 +104,7 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
     A sample holds all that are smaller (``drawn``); ``made_of`` is kept with it, in RECORD.
     """
     from resmlp_mt.data.raw_text import NAME, RawText  # not for trainings, which import this module
+
     chosen = drawn(data, langs, pairs, seed)
     with atomic_folder(folder) as new:
         for source in _prefixes(data, "train", langs):
@@ -112,12 +113,10 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
             for number in chosen:
                 builder.add_item(whole[number])
             builder.finalize(str(new / f"{source.name}.idx"))
-        for source in _prefixes(data, "valid", langs):
-            for ending in ".bin", ".idx":
-                shutil.copyfile(f"{source}{ending}", new / f"{source.name}{ending}")
-        for lang in langs:
-            shutil.copyfile(data / f"dict.{lang}.txt", new / f"dict.{lang}.txt")
-        for path in RawText.of(data).files if (data / NAME).exists() else ():
+        same = [Path(f"{source}{end}") for source in _prefixes(data, "valid", langs) for end in (".bin", ".idx")]
+        same += [data / f"dict.{lang}.txt" for lang in langs]
+        same += RawText.of(data).files if (data / NAME).exists() else []
+        for path in same:
             shutil.copyfile(path, new / path.name)
         write_json(new / RECORD, made_of)
 
