@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 
 from resmlp_mt.cli.arguments import nonempty_path
 from resmlp_mt.common.errors import UserError, told_in_one_line
-from resmlp_mt.common.files import atomic_write, read_lines, read_parallel
+from resmlp_mt.common.files import read_lines, read_parallel, write_whole
 
 HELD_OUT_SHARE = 0.08  # of the pairs of a verb or adjective and a noun that make sense together
 ATTEMPTS = 200  # how often in a row a sentence may be refused before the grammar counts as exhausted
@@ -152,8 +152,7 @@ def write(folder: Path, made: dict[str, list[Sentence]], overwrite: bool = False
                 f"{path}: is there with other contents: choose another folder, or allow it with --overwrite"
             )
     for path, text in texts.items():
-        with atomic_write(path) as stream:
-            stream.write(text)
+        write_whole(path, text)
 
 
 def check_unseen(folder: Path) -> list[str]:
