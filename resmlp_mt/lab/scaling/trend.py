@@ -11,10 +11,9 @@ import numpy as np
 from scipy import stats
 
 from resmlp_mt.lab.scaling.grid import Run
-from resmlp_mt.lab.scaling.laws import CONFIDENCE, Estimate, interval
+from resmlp_mt.lab.scaling.laws import CONFIDENCE, Estimate
 
 FEWEST_CELLS = 5
-DRAWS = 4000  # of the coefficients, for the interval of the crossing
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Trend:
     means, the product less its mean; L of a cell is the mean over seeds. The same for BLEU. Where the cells do not
     tell c, it is 0.
 
-    The intervals are Student's; they hold what seeds do and what the regression does not.
+    The intervals are Student's, the crossing's Fieller's; they hold what seeds do and what the regression does not.
     """
 
     cells: int
@@ -42,7 +41,7 @@ def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
     return [(run, found[name]) for run, name in names if name in found]
 
 
-def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1) -> Trend | None:
+def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best") -> Trend | None:
     """The regression, by least squares, of the cells whose pairs have the figure, ``best`` (the loss) or ``bleu``.
 
     Nothing of fewer than five cells or of one size or amount of data.
@@ -69,14 +68,16 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best", seed: int = 1)
     # what is told of the coefficients, and the difference with the largest N at the mean of log D
     sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, -product)])
     sums = sums[:, : len(found)]
-    values = sums @ found
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(np.einsum("ij,jk,ik->i", sums, variance, sums))
+    values, variance = sums @ found, sums @ variance @ sums.T
+    t = stats.t.ppf((1 + CONFIDENCE) / 2, freedom)
+    half = t * np.sqrt(np.diag(variance))
     told = [Estimate(value, value - by, value + by) for value, by in zip(values, half, strict=True)]
     crossing, at_largest = None, told[3]
     if at_largest.low > 0 or at_largest.high < 0:
-        drawn = stats.multivariate_t.rvs(found, variance, freedom, size=DRAWS, random_state=seed)
-        slopes, levels = sums[3:] @ np.stack([found, *drawn]).T
+        # Fieller 1954: between the roots of (level + slope d)^2 = t^2 variance of that, the difference may be zero
+        slope, both, level = (values[i] * values[j] - t**2 * variance[i, j] for i, j in ((3, 3), (3, 4), (4, 4)))
+        apart = np.sqrt(both**2 - slope * level)
         with np.errstate(over="ignore"):
-            at = np.exp2(center_d - levels / slopes)
-        crossing = Estimate(at[0], *interval(at[1:]))
+            d = center_d - np.array([values[4] / values[3], (both + apart) / slope, (both - apart) / slope])
+            crossing = Estimate(*np.exp2(d))
     return Trend(len(cells), told[0], told[1], told[2], at_largest, crossing)
