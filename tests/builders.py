@@ -110,8 +110,7 @@ def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separ
 
 def sentence(generator, length, words=40):
     """``length`` random tokens and ``</s>``."""
-    tokens = torch.randint(4, 4 + words, (length - 1,), generator=generator).tolist()
-    return [*tokens, EOS]
+    return [*torch.randint(4, 4 + words, (length - 1,), generator=generator).tolist(), EOS]
 
 
 def pairs(*lengths, seed=0):
@@ -133,9 +132,7 @@ def shifted(targets):
 
 def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra=0):
     """Teacher-forced logits of each sentence of one batch: a list of T x V."""
-    src = batch(sources, left_pad, extra)
-    prev = batch(shifted(targets), left_pad_target, extra)
-    out, _ = model(src, None, prev)
+    out, _ = model(batch(sources, left_pad, extra), None, batch(shifted(targets), left_pad_target, extra))
     return [row[-len(one) :] if left_pad_target else row[: len(one)] for row, one in zip(out, targets, strict=True)]
 
 

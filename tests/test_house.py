@@ -91,8 +91,7 @@ import resmlp_mt.fairseq_plugin
 print(*set(sys.modules) - before)
 """
     added = set(run(program))
-    packages = {name.split(".")[0] for name in added}
-    assert packages - set(sys.stdlib_module_names) == {"resmlp_mt"}
+    assert {name.split(".")[0] for name in added} - set(sys.stdlib_module_names) == {"resmlp_mt"}
     rooms = {name.split(".")[1] for name in added if name.startswith("resmlp_mt.")}
     assert "fairseq_plugin" in rooms
     assert not rooms & {"serve", "lab", "export", "cli", "score"}

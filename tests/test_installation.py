@@ -134,8 +134,7 @@ def test_refusals(checkout: Path, fake: dict[str, str], environment: dict[str, s
 
 def test_an_environment_keeps_its_python_and_its_place(checkout: Path, fake: dict[str, str], tmp_path: Path) -> None:
     assert set_up(checkout, **fake).returncode == 0
-    other = stub(tmp_path / "other-python", "echo 3.12")
-    message = the_error(set_up(checkout, **{**fake, "PYTHON": str(other)}))
+    message = the_error(set_up(checkout, **{**fake, "PYTHON": str(stub(tmp_path / "other-python", "echo 3.12"))}))
     assert "has Python 3.11" in message and "is 3.12: remove the folder" in message
     (checkout / ".venv" / "bin" / "activate").write_text("VIRTUAL_ENV=/some/other/place\n")
     assert "was made in another place and moved here: remove the folder" in the_error(set_up(checkout, **fake))

@@ -47,7 +47,8 @@ def main() -> None:
             model,
             Seq2SeqTrainingArguments(
                 output_dir=new, save_strategy="no", num_train_epochs=args.epochs,
-                per_device_train_batch_size=args.batch, learning_rate=args.lr, warmup_steps=100, seed=1,
+                per_device_train_batch_size=args.batch, learning_rate=args.lr, seed=1,
+                warmup_steps=min(100, round(args.epochs * len(fitting) / args.batch) // 2),
                 label_smoothing_factor=0.1, logging_steps=50, report_to=[], use_cpu=True,
             ),
             data_collator=DataCollatorForSeq2Seq(tokenizer, model),

@@ -3,7 +3,7 @@
 #
 #   bash examples/multi30k/evaluate.sh resmlp|heads|gated|transformer [WORK] [SUBSET]      SUBSET: test (default) or valid
 #
-# AVERAGE=...  so many epochs (default: 5)
+# AVERAGE=...  so many epochs (default: 5); their scores replace those that are there
 # LENPEN=...   fairseq-generate's length penalty (default: 1, fairseq's own)
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"

@@ -10,6 +10,7 @@
 #
 # AVERAGE=...   how many checkpoints to average (default: 10 for ResMLP, 5 for the Transformer and the gated)
 # LENPEN=...    the length penalty (default: 0.6); another than the default goes to files of its own
+# Scores with another AVERAGE, or with options behind --, replace those that are there.
 set -euo pipefail
 pair=${1-}
 case $pair in en_de | en_fr) shift ;; esac

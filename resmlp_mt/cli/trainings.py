@@ -9,8 +9,8 @@ from resmlp_mt.data.languages import check_name
 ROWS = """
 Every row has a folder, OUT/ROW. Run again after a break, each goes on from its last checkpoint, to the weights of an
 unbroken run; a finished row is not run again, and one whose options or data have changed since is refused unless named
-by --retrain. The table is OUT/table.md, table.json and, with matplotlib, table.png and training.png. What a recipe may
-say is in examples/ablations/README.md: seeds, subset: valid, tune (then all trials are in OUT/tuning.md, tuning.json).
+by --retrain. The table is OUT/table.md, table.json and, with matplotlib, table.png and training.png; on val (subset:
+valid) table.valid.md and so on. A recipe (examples/ablations/README.md) may be a search: see tuning.md there.
 
 example:
   resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2 --rows paper none

@@ -54,11 +54,13 @@ _set_here = False  # whether the process's setting is this module's, not its own
 def choose(library: str) -> None:
     """Let this process multiply as ``--cpu-matmul`` says, by one of MATMULS.
 
-    ``auto`` is oneDNN where that is exact and MKL is slow; with a GPU or the process's own choice it changes nothing.
+    With a GPU nothing changes. ``auto`` is oneDNN where that is exact and MKL is slow, if the process has not chosen.
     """
     global _set_here
+    if torch.cuda.is_available():
+        return  # a GPU would multiply in TF32
     if library == "auto":
-        if torch.cuda.is_available() or (torch.get_float32_matmul_precision() != "highest" and not _set_here):
+        if torch.get_float32_matmul_precision() != "highest" and not _set_here:
             return
         library = "onednn" if exact() and mkl_is_slow() else "blas"
     torch.set_float32_matmul_precision(LIBRARIES[library])

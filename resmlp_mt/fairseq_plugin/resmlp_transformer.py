@@ -33,8 +33,6 @@ from resmlp_mt.nn.elementwise import Dropout
 from resmlp_mt.nn.encoder_decoder import fold_, share_
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_
 
-ADAPTIVE = "decoder.adaptive_softmax."
-
 
 def from_pretrained(
     model_name_or_path: str | os.PathLike,
@@ -134,8 +132,8 @@ class ResMLPTransformerModel(TransformerModelBase):
         result = EncoderDecoder(self.sizes).to(next(self.parameters()).dtype)
         known, state = result.state_dict(), {}
         for name, tensor in self.state_dict().items():
-            if name.startswith(ADAPTIVE):  # PyTorch's class has no dropout between the two layers of a cluster
-                name = ADAPTIVE + name.removeprefix(ADAPTIVE).replace(".2.weight", ".1.weight")
+            if "adaptive_softmax." in name:  # PyTorch's class has no dropout between the two layers of a cluster
+                name = name.replace(".2.weight", ".1.weight")
             if name in known:
                 state[name] = tensor
             elif name.endswith(".quant_noise.weight"):

@@ -94,17 +94,14 @@ class Side:
 class Stack(nn.Module, Side):
     """One side: embeddings, which may be another's too, layers, one last norm."""
 
-    def __init__(
-        self, cfg: ModelConfig, layer: LayerConfig, symbols: int, dim: int, positions: str, embed_tokens: Any = None
-    ):
+    def __init__(self, cfg: ModelConfig, layer: LayerConfig, symbols: int, positions: str, embed_tokens: Any = None):
         nn.Module.__init__(self)
         Side.__init__(self, layer.positions, cfg.pad)
         if embed_tokens is None:
-            embed_tokens = nn.Embedding(symbols, dim, cfg.pad)
-            nn.init.normal_(embed_tokens.weight, std=dim**-0.5)
+            embed_tokens = nn.Embedding(symbols, layer.dim, cfg.pad)
+            nn.init.normal_(embed_tokens.weight, std=layer.dim**-0.5)
             embed_tokens.weight.data[cfg.pad] = 0
         self.embed_tokens: nn.Embedding = embed_tokens
-        self.project_in_dim = linear(dim, layer.dim) if dim != layer.dim else None
         self.embed_positions = POSITIONS[positions](layer.positions, layer.dim, cfg.pad)
         self.embed_scale = math.sqrt(layer.dim) if cfg.scale_embeddings else 1.0
         self.dropout = Dropout(layer.dropout)
@@ -120,10 +117,8 @@ class Stack(nn.Module, Side):
         end = start + tokens.size(1)
         self.check_positions(end)
         x = self.look_up(tokens.t()) if embeddings is None else self.embed_scale * embeddings.transpose(0, 1)
-        if self.project_in_dim is not None:
-            x = self.project_in_dim(x)
         if self.embed_positions is not None:
-            x = x + self.embed_positions.rows(start, end).unsqueeze(1)
+            x = x + self.embed_positions.rows(start, end).unsqueeze(1).to(x.dtype)
         return self.dropout(x)
 
 
@@ -132,7 +127,7 @@ class Encoder(Stack):
 
     def __init__(self, cfg: ModelConfig, embed_tokens: nn.Embedding | None = None):
         layer = cfg.encoder
-        super().__init__(cfg, layer, cfg.source_symbols, layer.dim, cfg.encoder_positions, embed_tokens)
+        super().__init__(cfg, layer, cfg.source_symbols, cfg.encoder_positions, embed_tokens)
         self.layers.extend(EncoderLayer(layer.of_layer(number)) for number in range(cfg.encoder_layers))
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -158,7 +153,7 @@ class Decoder(Stack):
 
     def __init__(self, cfg: ModelConfig, embed_tokens: nn.Embedding | None = None):
         layer, symbols, out = cfg.decoder, cfg.target_symbols, cfg.decoder_output_dim
-        super().__init__(cfg, layer, symbols, cfg.decoder_input_dim, cfg.decoder_positions, embed_tokens)
+        super().__init__(cfg, layer, symbols, cfg.decoder_positions, embed_tokens)
         self.layers.extend(DecoderLayer(layer.of_layer(number)) for number in range(cfg.decoder_layers))
         self.project_out_dim = linear(layer.dim, out) if out != layer.dim else None
         self.adaptive_softmax: Any = None

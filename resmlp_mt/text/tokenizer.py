@@ -77,13 +77,9 @@ class Tokenizer:
         numbers = self.vocabularies[target]
         return [*(numbers.get(piece, UNKNOWN) for piece in pieces), END]
 
-    def target_pieces(self, numbers: Iterable[int]) -> list[str]:
-        """The subwords of a translation, without ``<s>``, ``<pad>`` and ``</s>``."""
-        return [self.target[number] for number in numbers if number not in (START, PAD, END)]
-
     def decode(self, numbers: Iterable[int]) -> str:
-        """The running text of a translation."""
-        return self.running_text(self.target_pieces(numbers))
+        """The running text of a translation, without ``<s>``, ``<pad>`` and ``</s>``."""
+        return self.running_text(self.target[number] for number in numbers if number not in (START, PAD, END))
 
     def running_text(self, pieces: Iterable[str]) -> str:
         """The running text of target subwords."""

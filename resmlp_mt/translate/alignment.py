@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from resmlp_mt.text.tokenizer import END, UNKNOWN
-from resmlp_mt.translate.entities import ENTITY
+from resmlp_mt.translate.entities import ENTITY, FIRST
 from resmlp_mt.translate.words import word_alignment, word_numbers
 
 WORD = re.compile(rf"{ENTITY.pattern}|\d+(?:[.,:]\d+)*|[^\W\d]+(?:[-'’]\w+)*|[^\w\s]", re.VERBOSE)
@@ -48,8 +48,10 @@ def attended(source: str, translation: Any) -> np.ndarray:
     place, other = (np.arange(len(each)) / max(1, len(each)) for each in (texts, others))
     seen = np.exp(-len(texts) * abs(place[None, :] - other[:, None]))  # all that is known where there is no alignment
     if translation.alignment and others:
-        numbers = word_numbers(translation.source_tokens, source, WORD)
-        other_numbers = word_numbers(translation.tokens, translation.text, WORD)
+        # an entity has no token: as one character it is no longer than what may have none
+        short = [ENTITY.sub(chr(FIRST), text) for text in (source, translation.text)]
+        numbers = word_numbers(translation.source_tokens, short[0], WORD)
+        other_numbers = word_numbers(translation.tokens, short[1], WORD)
         rows = np.array(word_alignment(translation.alignment, numbers, other_numbers, (texts, others)))[:, :-1]
         seen = UNSEEN + rows / np.maximum(rows.sum(1, keepdims=True), 1e-9)
     for number, text in enumerate(others):

@@ -187,7 +187,7 @@ def in_banks(possible: Sequence[Continuation], beam: int) -> list[Continuation]:
         if each.symbol != END:
             (first if better[bank] < PLACES else others).append(each)
             better[bank] += 1
-        elif better[bank] < beam:
+        elif better[bank] + len(ends) < beam:
             ends.append(each)
     first.sort(key=lambda each: each.progress.missing)
     return [*ends, *first, *others][: 2 * beam]

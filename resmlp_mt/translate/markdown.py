@@ -12,7 +12,7 @@ from resmlp_mt.translate.markup import KEPT, VOID, add_html
 LINE_END = re.compile(r"\r\n?|\n")
 FOLD = re.compile(r"[ \t]*\n[ \t]*")
 FRONT_MATTER = re.compile(r"\A---\r?\n(?:.*?\n)??(---|\.\.\.)\r?\n", re.S)
-KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>().,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[[ xX]\](?=\s))")
+KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>().,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[(?:[ xX]|![A-Z]+)\](?=\s|$))")
 TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
 NOT_TRANSLATED = re.compile(r"""<[^>]*\s(translate=["']?no\b|class=["']?[^"'>]*\bnotranslate\b)""")
 # How what the parser finds is written, where it does not tell.

@@ -239,6 +239,8 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
             kind = "kept"
         while kind == "break" and done < len(events) and events[done].kind == "break":
             done += 1
+        if kind == "break" and sum(event.raw.lower().startswith("<br") for event in events[number:done]) > 1:
+            kind = "block"  # a paragraph's end
         text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
         yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 

@@ -29,9 +29,10 @@ from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
 from resmlp_mt.translate.shortlist import read_shortlist
-from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_scores
+from resmlp_mt.translate.words import links, piece_starts, word_alignment, word_numbers, word_scores
 
-SPLIT_AFTER = ".!?…;:"
+WIDE_ENDS = "。！？；"  # no space follows these
+SPLIT_AFTER = ".!?…;:" + WIDE_ENDS
 BATCH_TOKENS = {"pytorch": 2048, "compiled": 512, "onnx": 2048}
 
 
@@ -175,7 +176,8 @@ class Translator:
         if len(pieces) > most and too_long == "error":
             advice = "split the text, or choose too_long split or truncate"
             raise UserError(f"{place}{len(pieces)} tokens, but the model takes {most}: {advice}")
-        if too_long == "truncate":
+        if too_long == "truncate" and len(pieces) > most:
+            without = without[: piece_starts(pieces, without)[most]]  # nor are entities behind the end left
             pieces = pieces[:most]
         parts = list(split(pieces, most, self.tokenizer.settings.subwords)) if pieces else []
         return Encoded(text, parts, without if parts else " ".join(without.split()), kept)
@@ -188,11 +190,11 @@ class Translator:
         tokens = options.batch_tokens or BATCH_TOKENS[self._how.engine]
         options = replace(options, beam=beam, length_penalty=penalty, batch_tokens=tokens)
         rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+        scored = options.alignment and options.alignment_by == "omission"  # then the attention is not needed
+        attended = [not scored and (options.alignment or bool(text.kept)) for text in texts]
         parts = [
-            Part(
-                self.tokenizer.numbers(pieces), rules.demand(pieces, number == 0), options.alignment or bool(text.kept)
-            )
-            for text in texts
+            Part(self.tokenizer.numbers(pieces), rules.demand(pieces, number == 0), aligned)
+            for text, aligned in zip(texts, attended, strict=True)
             for number, pieces in enumerate(text.parts)
         ]
         left = iter(self._search(parts, rules, options))
@@ -324,7 +326,8 @@ def split(pieces: Sequence[str], most: int, subwords: str) -> Iterator[list[str]
         ends = [
             end
             for end in range(start + 1, start + most + 1)
-            if (not pieces[end - 1].endswith("@@") if subwords == "bpe" else pieces[end].startswith(WORD_START))
+            if pieces[end - 1][-1] in WIDE_ENDS
+            or (not pieces[end - 1].endswith("@@") if subwords == "bpe" else pieces[end].startswith(WORD_START))
         ]
         sentences = [end for end in ends if pieces[end - 1][-1] in SPLIT_AFTER]
         end = max(sentences or ends or [start + most])

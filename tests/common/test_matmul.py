@@ -47,6 +47,9 @@ def test_what_the_process_chose_stays_but_not_an_earlier_models_choice(monkeypat
     torch.set_float32_matmul_precision("high")
     choose("auto")
     assert torch.get_float32_matmul_precision() == "high"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    choose("onednn")  # it would multiply in TF32
+    assert torch.get_float32_matmul_precision() == "high"
 
 
 @pytest.mark.parametrize(("vendor", "slow"), [("AuthenticAMD", True), ("GenuineIntel", False)])

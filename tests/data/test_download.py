@@ -70,8 +70,7 @@ def test_what_stalls_goes_on_where_it_stands(server: Server, tmp_path: Path, mon
 
 
 def test_what_breaks_off_again_and_again_comes_all_the_same(server: Server, tmp_path: Path) -> None:
-    file = _file(server, forever=Fault(drop_after=100_000))
-    assert file.fetched_into(tmp_path).read_bytes() == BYTES
+    assert _file(server, forever=Fault(drop_after=100_000)).fetched_into(tmp_path).read_bytes() == BYTES
     assert len(server.requests) == 11
 
 
@@ -108,8 +107,7 @@ def test_no_network_keeps_what_came(server: Server, tmp_path: Path) -> None:
 def test_what_came_before_may_be_wrong(server: Server, tmp_path: Path, wrong: bytes) -> None:
     _part(tmp_path).parent.mkdir()
     _part(tmp_path).write_bytes(wrong)
-    second = server.add("b.gz", BYTES)
-    assert _file(server, mirrors=(second,)).fetched_into(tmp_path).read_bytes() == BYTES
+    assert _file(server, mirrors=(server.add("b.gz", BYTES),)).fetched_into(tmp_path).read_bytes() == BYTES
 
 
 def test_another_address_gives_the_rest(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

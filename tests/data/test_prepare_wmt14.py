@@ -128,8 +128,7 @@ def test_from_archives_to_data_bin(run, server, tmp_path, pair):
     assert "tokenize train 1: nothing changed, reused" in again.output
     assert "pairs/s" not in again.output
     assert len(server.requests) == len(fetched)
-    plan = run(pair, "--out", out, *SMALL, "--dry-run")
-    assert "to download: about 0 bytes\nwork: about " in plan.output
+    assert "to download: about 0 bytes\nwork: about " in run(pair, "--out", out, *SMALL, "--dry-run").output
 
 
 MOMENTS = [  # ends of the names that are about to be given

@@ -106,8 +106,7 @@ def test_either_direction_but_no_other_language() -> None:
 
 def _values(**changed: object) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
-        values = json.loads((folder / "text.json").read_text()) | changed
-        (folder / "text.json").write_text(json.dumps(values))
+        (folder / "text.json").write_text(json.dumps(json.loads((folder / "text.json").read_text()) | changed))
 
     return change
 

@@ -139,8 +139,7 @@ def made_up(words: int, seed: int = 1) -> Counter[str]:
     syllables = [a + b + c for a in "bdfgklmnprst" for b in "aeiouäé" for c in ("", "n", "r", "st")]
     counts: Counter[str] = Counter()
     for rank in range(1, words + 1):
-        word = "".join(chance.choices(syllables, k=chance.randint(1, 4)))
-        counts[word] += 1 + 20_000 // rank
+        counts["".join(chance.choices(syllables, k=chance.randint(1, 4)))] += 1 + 20_000 // rank
     return counts
 
 

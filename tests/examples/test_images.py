@@ -155,8 +155,7 @@ def test_a_class_token_reads_the_patches_and_itself(images):
     weights = layer.row.weight[0]
     mixed = weights[0] * token[0] + torch.einsum("t,tbc->bc", weights[1:], patches) + layer.row.bias
     z = token[0] + 0.5 * mixed
-    expected = z + 0.5 * layer.mlp.fc2(F.gelu(layer.mlp.fc1(z)))
-    torch.testing.assert_close(layer(token, patches)[0], expected)
+    torch.testing.assert_close(layer(token, patches)[0], z + 0.5 * layer.mlp.fc2(F.gelu(layer.mlp.fc1(z))))
 
 
 def test_every_small_model_is_trained_in_all_its_parts(images):

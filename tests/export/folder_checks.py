@@ -60,12 +60,16 @@ def check_the_side_of_padding_changes_nothing(model, tokenizer, folder, tmp_path
         torch.testing.assert_close(masked.logits[:, :2], expected[:, :2], **EXACT)
         shifted = model(input_ids=left, decoder_input_ids=torch.tensor([[2, 5, 6], [1, 2, 7]]), use_cache=False)
         torch.testing.assert_close(shifted.logits[1, 1:], expected[1, :2], **EXACT)
-        try:
-            model(input_ids=left, decoder_input_ids=torch.tensor([[2, 5], [1, 2]]))
-        except ValueError as error:
-            assert "begin with padding" in str(error)
-        else:
-            raise AssertionError("padding in front of decoder inputs is taken, with a cache")
+        for more in (
+            {"decoder_input_ids": torch.tensor([[2, 5], [1, 2]])},
+            {"labels": torch.tensor([[5, 2], [-100, 2]])},
+        ):
+            try:
+                model(input_ids=left, **more)
+            except ValueError as error:
+                assert "begin with padding" in str(error)
+            else:
+                raise AssertionError(f"padding in front is taken, with a cache: {more}")
 
 
 def check_the_cache_changes_nothing_at_any_length(model, tokenizer, folder, tmp_path):
@@ -88,7 +92,7 @@ def check_generation(model, tokenizer, folder, tmp_path):
     source = torch.tensor([[4, 5, 6, 7, 8, 9, 2], [1, 1, 6, 5, 9, 9, 2], [1, 1, 1, 1, 1, 7, 2]])
     batch = {"input_ids": source, "attention_mask": source.ne(1).long(), "max_length": 13}
     beams, sampling = {"num_beams": 4, "num_return_sequences": 3}, {"num_beams": 1, "do_sample": True}
-    for options in beams, sampling, {"num_beams": 1}:
+    for options in beams, sampling, {"num_beams": 1, "output_attentions": True}:
         found = []
         for use_cache in True, False:
             transformers.set_seed(1)
@@ -100,6 +104,14 @@ def check_generation(model, tokenizer, folder, tmp_path):
         greedy.append(int(logits[0, -1].argmax()))
     assert model.generate(input_ids=alone, max_length=13, num_beams=1)[0].tolist() == greedy
     assert found[0][1, : len(greedy)].tolist() == greedy
+
+
+def check_bfloat16(model, tokenizer, folder, tmp_path):
+    half = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True, dtype=torch.bfloat16)
+    inputs = {"input_ids": torch.tensor([[4, 5, 6, 2]]), "decoder_input_ids": torch.tensor([[2, 5, 6]])}
+    with torch.no_grad():
+        expected, found = model(**inputs).logits, half(**inputs).logits
+    assert found.dtype == torch.bfloat16 and (found - expected).abs().max() < 0.05 * expected.abs().max()
 
 
 def check_attention_and_the_loss(model, tokenizer, folder, tmp_path):
@@ -148,8 +160,7 @@ def check_saving(model, tokenizer, folder, tmp_path):
     saved = tmp_path / "saved"
     model.save_pretrained(saved)
     tokenizer.save_pretrained(saved)
-    missing = {path.name for path in folder.iterdir()} - {path.name for path in saved.iterdir()}
-    assert missing == {"README.md"}
+    assert {path.name for path in folder.iterdir()} - {path.name for path in saved.iterdir()} == {"README.md"}
     again, tokenizer = load(saved)
     assert_same_weights(again, model)
     for line, numbers, *_ in reference(folder)["text"]:

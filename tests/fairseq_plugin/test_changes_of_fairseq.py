@@ -36,8 +36,7 @@ print(json.dumps(sorted(changed)))
 
 
 def test_no_other_name_of_fairseq_is_replaced():
-    done = in_a_process("-c", CHANGED)
-    assert json.loads(done.stdout.splitlines()[-1]) == sorted(CHANGES)
+    assert json.loads(in_a_process("-c", CHANGED).stdout.splitlines()[-1]) == sorted(CHANGES)
 
 
 def in_a_process(*arguments):

@@ -93,8 +93,7 @@ def test_what_is_refused(options, message):
 def test_embeddings_are_taken_from_a_file(tmp_path):
     (tmp_path / "words.vec").write_text(f"1 64\nw1 {' '.join(map(str, range(64)))}\n")
     model = build(separate=True, encoder_embed_path=str(tmp_path / "words.vec"), scatter=0)
-    words = model.encoder.embed_tokens.weight[model.encoder.dictionary.index("w1")]
-    assert words.tolist() == list(range(64))
+    assert model.encoder.embed_tokens.weight[model.encoder.dictionary.index("w1")].tolist() == list(range(64))
 
 
 def test_a_checkpoint_from_before_these_options_is_the_paper_s_model():

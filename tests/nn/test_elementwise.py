@@ -30,8 +30,7 @@ def test_activations_are_the_functions_of_their_names(name, function):
 @pytest.mark.parametrize("p", [0.1, 0.15, 0.5, 0.9])
 def test_what_is_kept_is_scaled_and_the_mean_stays(p):
     torch.manual_seed(0)
-    x = torch.ones(400, 500, dtype=torch.double)
-    y = Dropout(p)(x)
+    y = Dropout(p)(torch.ones(400, 500, dtype=torch.double))
     kept = y != 0
     assert kept.double().mean().item() == pytest.approx(1 - p, abs=0.005)
     assert torch.allclose(y[kept], torch.tensor(1 / (1 - p), dtype=torch.double), atol=1e-3)
@@ -84,8 +83,7 @@ def test_gradients_of_an_mlp_are_those_of_the_equation_with_the_same_dropout(act
 
     def equation(x):
         hidden = made.activation_fn(made.fc1(x * made.pre_affine.alpha + made.pre_affine.beta))
-        y = made.fc2(made.activation_dropout(hidden))
-        return x + y * made.post_affine.alpha + made.post_affine.beta
+        return x + made.fc2(made.activation_dropout(hidden)) * made.post_affine.alpha + made.post_affine.beta
 
     assert_close(gradients(made, made), gradients(made, equation))
 

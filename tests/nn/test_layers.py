@@ -37,8 +37,7 @@ def random_(module):
 
 def test_an_aff_scales_and_shifts_each_channel_and_starts_with_one_scale():
     aff, x = random_(Aff(5)), torch.randn(3, 2, 5).double()
-    expected = torch.stack([aff.alpha[c] * x[..., c] + aff.beta[c] for c in range(5)], -1)
-    assert torch.allclose(aff(x), expected)
+    assert torch.allclose(aff(x), torch.stack([aff.alpha[c] * x[..., c] + aff.beta[c] for c in range(5)], -1))
     assert torch.equal(Aff(5).double()(x), x) and torch.allclose(Aff(5, 0.2).double()(x), 0.2 * x)
 
 

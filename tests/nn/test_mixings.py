@@ -44,7 +44,7 @@ def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones
         (grad,) = torch.autograd.grad(made(kind, causal)(x)[2].sum(), x)
         read = grad.abs().sum((1, 2)).nonzero().flatten().tolist()
         wider = [1, 2, 3] if kind in CONVOLUTIONS else [0, 1, 2, 3, 4, 5]
-        assert read == ([0, 1, 2] if causal else wider)
+    assert read == ([0, 1, 2] if causal else wider)
 
 
 @settings(max_examples=30, deadline=None)
@@ -58,8 +58,7 @@ def test_steps_with_reordered_and_dropped_beams_equal_all_at_once(kind, memory_k
         new = random(data.draw(st.integers(1, 3)), past.size(1))
         past = torch.cat([past, new])
         with torch.no_grad():
-            got = mixing.mix(new, memory)
-            assert torch.allclose(got, mixing(past)[-len(new) :])
+            assert torch.allclose(mixing.mix(new, memory), mixing(past)[-len(new) :])
         order = data.draw(st.lists(st.integers(0, past.size(1) - 1), min_size=1, max_size=4))
         past = past[:, order]
         memory.reorder(torch.tensor(order))
@@ -196,8 +195,7 @@ def test_each_beam_sums_its_own_past(kind, heads):
 @pytest.mark.parametrize("causal", [False, True])
 def test_dynamic_convolution_is_fairseq_s(causal):
     mixing, x, padding = made("dynamic", causal, kernel=5), random(7, 2), torch.zeros(7, 2, dtype=torch.bool)
-    before = 4 if causal else 2
-    theirs = DynamicConv1dTBC(DIM, 5, before, num_heads=2, weight_softmax=True, bias=True).double()
+    theirs = DynamicConv1dTBC(DIM, 5, 4 if causal else 2, num_heads=2, weight_softmax=True, bias=True).double()
     theirs.weight_linear.load_state_dict(mixing.band.predict.state_dict())
     padding[4:, 0] = not causal
     values = zero_padding(nn.functional.glu(mixing.in_proj(x)), padding)

@@ -39,15 +39,13 @@ def test_scores_of_generate_output_of_tokens_and_of_text(test_set, score_bleu):
     result = json.loads(score_bleu("gen.out", *DE, "--split-compounds", "--json", "--output", "hyp.de"))
     assert (result["segments"], result["target_lang"]) == (len(REFERENCE), "de")
     assert list(result["scores"]) == ["sacrebleu", "chrf2", "tokenized_bleu", "compound_split_bleu"]
-    hypotheses = (test_set / "hyp.de").read_text(encoding="utf-8").splitlines()
-    expected = sacrebleu.corpus_bleu(hypotheses, [REFERENCE])
+    expected = sacrebleu.corpus_bleu((test_set / "hyp.de").read_text(encoding="utf-8").splitlines(), [REFERENCE])
     assert result["scores"]["sacrebleu"]["score"] == round(expected.score, 4)
     tokens, reference = ((test_set / name).read_text(encoding="utf-8").splitlines() for name in ("sys.tok", "ref.tok"))
     expected = sacrebleu.corpus_bleu(tokens, [reference], tokenize="none", smooth_method="none", force=True)
     assert result["scores"]["tokenized_bleu"]["score"] == round(expected.score, 4)
     assert result["scores"].pop("compound_split_bleu")["score"] != result["scores"]["tokenized_bleu"]["score"]
-    of_tokens = json.loads(score_bleu("--hypotheses", "sys.tok", "--tokenizer", "moses", *DE, "--json"))
-    assert of_tokens == result
+    assert json.loads(score_bleu("--hypotheses", "sys.tok", "--tokenizer", "moses", *DE, "--json")) == result
     of_text = json.loads(score_bleu("--hypotheses", "hyp.de", *DE, "--json"))
     assert of_text["scores"]["sacrebleu"] == result["scores"]["sacrebleu"]
     (test_set / "bom.de").write_text((test_set / "hyp.de").read_text(encoding="utf-8"), encoding="utf-8-sig")

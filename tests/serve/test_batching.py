@@ -24,8 +24,7 @@ def batches(texts, limits, pause=False):
         tasks = [asyncio.create_task(batcher.answer(job)) for job in jobs[:-1]]
         for _ in range(5 if pause else 0):  # turns of the loop, in which a batcher that does not wait begins
             await asyncio.sleep(0)
-        answers = await asyncio.gather(*tasks, batcher.answer(jobs[-1]))
-        assert answers == [text.upper().encode() for text in texts]
+        assert await asyncio.gather(*tasks, batcher.answer(jobs[-1])) == [text.upper().encode() for text in texts]
         running.cancel()
 
     asyncio.run(run())

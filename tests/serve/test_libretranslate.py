@@ -5,14 +5,13 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 import pytest
-from serve.fake_server import FakeTranslator, serving
+from serve.fake_server import TOKEN, FakeTranslator, serving
 
 from resmlp_mt.serve.settings import Access, Limits
 
 libretranslatepy = pytest.importorskip("libretranslatepy", reason="needs libretranslatepy")
 deep_translator = pytest.importorskip("deep_translator", reason="needs deep-translator")
 pytest.importorskip("py3langid", reason="needs py3langid")
-TOKEN = "sixteen-letters!"
 ENGLISH, GERMAN = "Two dogs are running on the beach.", "Zwei Hunde laufen über den Strand."
 TURNED = "beach. the on running are dogs Two"
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from serve.browser import BROWSER, dropped
-from serve.fake_server import HEADS, FakeTranslator, serving
+from serve.fake_server import HEADS, TOKEN, FakeTranslator, serving
 
 from resmlp_mt.serve.settings import Access
 
@@ -13,7 +13,6 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a chromium on PAT
 expect = sync_api.expect
 
 MARKUP = "<img src=x onerror=alert(1)> <b>bold</b> & &amp;"
-TOKEN = "sixteen-letters!"
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from serve.fake_server import POSITIONS, FakeTranslator, serving
+from serve.fake_server import POSITIONS, TOKEN, FakeTranslator, serving
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.settings import Access, Limits, access, listening
 from scripts import in_process
-
-TOKEN = "sixteen-letters!"
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ ENTITIES = [*WRITTEN.split(), "{{ x }}"]
 
 
 @pytest.mark.parametrize("entity", ENTITIES)
-@pytest.mark.parametrize("around", ["{}", "See {}.", "({}), or", '"{}"!'])
+@pytest.mark.parametrize("around", ["{}", "See {}.", "({}), or", '"{}"!', "“{}”…", "„{}。谢谢"])
 def test_what_is_kept(entity, around):
     assert [found[0] for found in ENTITY.finditer(around.replace("{}", entity))] == [entity]
 

@@ -15,8 +15,11 @@ from translate.small_folder import TEXTS
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import END, UNKNOWN
+from resmlp_mt.translate import translator as translate_module
 from resmlp_mt.translate.alignment import WORD, attended
 from resmlp_mt.translate.documents import document_of
+
+ADDRESS = "https://www.example.org/far/longer"
 
 
 def put(source, *translations):
@@ -49,6 +52,7 @@ def test_line_ends_stand_at_the_same_share_of_the_text():
     source = "one <i>two</i><br/>\n three <br>four"
     assert put(source, translation("one two three four")) == "one <i>two</i><br/>\n three<br>four"
     assert put(source, translation("one two three four", [0])) == "<i>one</i><br/>\n <br>"
+    assert document_of("one<br><br/>two<br>\n <BR>three<br>x", "html").sentences == ["one", "two", "three x"]
     assert put("one\ntwo", translation("one two", [0])) == "one"  # a subtitle's empty line would end it
 
 
@@ -59,10 +63,12 @@ def test_words_apart_and_words_that_are_lost():
     plain = translation("They take off their hats")
     found = dataclasses.replace(plain, text=" ".join(links), tokens=list(links), alignment=rows)
     assert put(source, found) == "Sie <b>nehmen</b> ihre Hüte ab"
+    behind = translation("They take off their hats", [3, 4, 1, 2, 0])
+    behind = dataclasses.replace(behind, text=f"{ADDRESS} {behind.text}")
+    assert put(f"{ADDRESS} {source}", behind) == f"{ADDRESS} their hats <b>take off</b> They"
     lost = dataclasses.replace(found, text="Sie", tokens=["Sie"], alignment=rows[:1])
     assert put(source, lost) in ("<b>Sie</b>", "Sie<b></b>")
-    nothing = dataclasses.replace(found, text="", tokens=[], alignment=[])
-    assert put(source, nothing) == "<b></b>"
+    assert put(source, dataclasses.replace(found, text="", tokens=[], alignment=[])) == "<b></b>"
     assert put(source, dataclasses.replace(found, alignment=None)) == "Sie <b>nehmen ihre</b> Hüte ab"
 
 
@@ -129,10 +135,13 @@ def test_deep_html():
         document_of(f"y{deep(101)}", "html")
 
 
-def test_omission_is_how_much_likelier_a_token_is_with_each_of_the_source_s(folder):
-    translator = Translator(folder)
+def test_omission_is_how_much_likelier_a_token_is_with_each_of_the_source_s(folder, monkeypatch):
+    translator, asked = Translator(folder), []
+    plain = translate_module.search
+    spy = lambda model, source, how, *more: asked.append(how.alignment) or plain(model, source, how, *more)  # noqa: E731
+    monkeypatch.setattr(translate_module, "search", spy)
     (found,) = translator.translate(TEXTS[:1], alignment=True, alignment_by="omission", batch_tokens=40)
-    assert found.text == translator.translate(TEXTS[0]).text
+    assert found.text == translator.translate(TEXTS[0]).text and asked == [False, False]  # the fast decoder serves
     source = translator.tokenizer.encode(TEXTS[0])
     target = translator.tokenizer.numbers(found.tokens, target=True)
 

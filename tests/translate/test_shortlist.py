@@ -96,8 +96,7 @@ def test_the_command_and_the_translator(run, sides, folder, capsys):
     source = torch.tensor([translator.tokenizer.encode("the hen in there.")])
     allowed = {SYMBOLS[number] for number in shortlist.candidates(source)[0]}
     assert 5 < len(allowed) < len(SYMBOLS) and "the" in allowed  # a source token that is a target token too
-    after = translator.translate("the hen in there.")
-    assert {*after.tokens} <= allowed and not {*before.tokens} <= allowed
+    assert {*translator.translate("the hen in there.").tokens} <= allowed and not {*before.tokens} <= allowed
     without = translator.translate("the hen in there.", shortlist=False)
     assert without.tokens == before.tokens and without.score == pytest.approx(before.score, abs=1e-5)
     with pytest.raises(UserError, match="exists: give --overwrite"):

@@ -111,8 +111,7 @@ def test_layouts(run, folder):
 
 
 def test_numbers_that_are_missing_are_told(run, expected, capsys, small_windows):
-    texts = [*TEXTS, "No 987,654 hens."]
-    assert run("--check", given=text_of(texts)).startswith(text_of(expected))
+    assert run("--check", given=text_of([*TEXTS, "No 987,654 hens."])).startswith(text_of(expected))
     assert "standard input:6: missing: 987,654\n" in capsys.readouterr().err
 
 

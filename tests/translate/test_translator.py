@@ -143,8 +143,8 @@ def test_wrong_settings(folder, tmp_path):
 
 
 def test_too_long_a_text_is_cut_or_split(translator):
-    cut = translator.translate(LONG, too_long="truncate")
-    assert cut.source_tokens == translator.tokenizer.pieces(LONG)[: POSITIONS - 1]
+    cut = translator.translate(f"{LONG} http://a.org", too_long="truncate")
+    assert cut.source_tokens == translator.tokenizer.pieces(LONG)[: POSITIONS - 1] and "http" not in cut.text
     sentences = [f"{each}." for each in LONG.strip().split(".")[:-1]]
     parts = translator.translate(sentences, alignment=True)
     whole = translator.translate(["A man.", LONG], too_long="split", alignment=True)[1]
@@ -169,6 +169,7 @@ def test_too_long_a_text_is_cut_or_split(translator):
         ("a b c d@@ e f", "bpe", ["a b c", "d@@ e f"]),
         ("a@@ b@@ c@@ d@@ e", "bpe", ["a@@ b@@ c@@ d@@", "e"]),
         ("▁a b ▁c d e", "sentencepiece", ["▁a b", "▁c d e"]),
+        ("▁a b 。 c d e", "sentencepiece", ["▁a b 。", "c d e"]),
         ("a b c d", "bpe", ["a b c d"]),
     ],
 )

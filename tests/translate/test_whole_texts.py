@@ -85,8 +85,8 @@ def test_other_sentences():
 def test_markup_of_markdown_goes_with_its_words():
     for text in "Call `f` and {0} now.", "\\- A dog.", "3\\. \\<A dog *x*.", "\ufeff# 3. A dog.\n", 'A [x](y "a :)")':
         assert same(text, "markdown") == text
-    source = "A **red** dog [runs\nto](a_b.html) `x` me."
-    document = document_of(source, "markdown")
+    assert same("> [!NOTE]\n> A dog.\n", "markdown") == "> [!NOTE]\n> A dog.\n"
+    document = document_of("A **red** dog [runs\nto](a_b.html) `x` me.", "markdown")
     assert document.joined(map(reversed_words, document.sentences)) == ". me `x` [to runs](a_b.html)\ndog **red** A"
     document = document_of("See [runs] here.\n\n[runs]: http://z.org", "markdown")
     found = document.joined([translation("See runs here.", change=lambda text: text.replace("runs", "läuft_"))])

@@ -95,6 +95,8 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """``</s>`` and all labels but the last, B x T."""
+        if (labels[:, 0] == IGNORED).any():
+            raise ValueError("labels begin with padding: pad them on the right (tokenizer.padding_side)")
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
         shifted = torch.cat([start, labels[:, :-1]], 1)
         return shifted.masked_fill(shifted == IGNORED, self.config.pad_token_id)
@@ -156,7 +158,7 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
         result = Seq2SeqLMOutput(
             loss=loss,
             logits=logits,
-            past_key_values=past_key_values,
+            past_key_values=past_key_values if use_cache else None,
             cross_attentions=weights,
             encoder_last_hidden_state=encoder_outputs[0],
         )

@@ -101,7 +101,7 @@ def builder(source: "Source", folder: str) -> Callable[[], Any]:
     """What builds a rival in another process, from what is converted now to ``folder/converted``."""
     system, here = source.system, source.conditions
     if not find_spec(PACKAGES[system.rival]):
-        raise UserError(f"{system.name}: not installed: pip install {PACKAGES[system.rival].lstrip("_")}")
+        raise UserError(f"{system.name}: not installed: pip install {PACKAGES[system.rival].lstrip('_')}")
     converted, vmap = f"{folder}/converted", system.overrides.get("vmap")
     try:
         if system.rival == "marian":

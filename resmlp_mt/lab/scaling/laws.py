@@ -41,16 +41,10 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-@dataclass(frozen=True)
-class Law:
-    """The law's constants; N_c and D_c by their logarithms, as those of a law that is not identified are huge."""
-
-    theta: np.ndarray
-
-    def loss(self, sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        log_n, alpha, log_d, beta = self.theta
-        whole = np.logaddexp(alpha / beta * (log_n - np.log(sizes)), log_d - np.log(tokens))
-        return np.exp(beta * whole)
+def loss_by(law: np.ndarray, sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """``law``: NAMES, but N_c and D_c by their logarithms, as those of a law that is not identified are huge."""
+    log_n, alpha, log_d, beta = law
+    return np.exp(beta * np.logaddexp(alpha / beta * (log_n - np.log(sizes)), log_d - np.log(tokens)))
 
 
 def points_of(runs: Sequence[Run]) -> np.ndarray:
@@ -59,7 +53,7 @@ def points_of(runs: Sequence[Run]) -> np.ndarray:
     return np.array(points, float).reshape(-1, 3).T
 
 
-def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> Law:
+def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> np.ndarray:
     """Fit the law to points (3 x runs), from given starts or a grid of them.
 
     Solved for are log (N_c / N)^alpha at the geometric mean of N, alpha, log (D_c / D)^beta at that of D, and log beta,
@@ -90,7 +84,7 @@ def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> Law:
     ]
     bounds = [-np.inf, 1e-3, -np.inf, math.log(1e-3)], [np.inf, 10, np.inf, math.log(10)]
     found = [least_squares(residuals, start, bounds=bounds, loss="huber", f_scale=DELTA) for start in grid]
-    return Law(constants(min(found, key=lambda each: each.cost).x))
+    return constants(min(found, key=lambda each: each.cost).x)
 
 
 @dataclass(frozen=True)
@@ -99,7 +93,7 @@ class FamilyFit:
 
     runs: list[Run]  # those that have not diverged
     why_not: str = ""
-    law: Law | None = None
+    law: np.ndarray | None = None
     constants: dict[str, Estimate] = field(default_factory=dict)
     misfit: float = math.nan  # the root of the mean squared residual of log L
     seeds_spread: float = math.nan  # the standard deviation of log L over seeds of the same cell
@@ -125,13 +119,13 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     points, random = points_of(runs), np.random.default_rng(seed)
     law = fit_law(points)
     chosen = (random.integers(len(runs), size=len(runs)) for _ in range(RESAMPLES))
-    draws = [fit_law(points[:, each], [law.theta]) for each in chosen]
+    draws = np.array([fit_law(points[:, each], [law]) for each in chosen])
     # residuals of a fit are too small, which makes the interval of a bootstrap too short
     wider = math.sqrt(len(runs) / (len(runs) - len(NAMES)))
-    spread = law.theta + wider * (np.array([each.theta for each in draws]) - law.theta)
+    spread = law + wider * (draws - law)
     constants = {}
     for number, name in enumerate(NAMES):
-        values = law.theta[number], *interval(spread[:, number])
+        values = law[number], *interval(spread[:, number])
         with np.errstate(over="ignore"):
             constants[name] = Estimate(*(np.exp(values) if name.endswith("_c") else values))
     held_out = {
@@ -142,8 +136,8 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     return FamilyFit(runs, "", law, constants, _error(law, points, 2), seeds_spread(runs), held_out)
 
 
-def _error(law: Law, points: np.ndarray, power: int) -> float:
-    left = np.abs(np.log(law.loss(*points[:2]) / points[2]))
+def _error(law: np.ndarray, points: np.ndarray, power: int) -> float:
+    left = np.abs(np.log(loss_by(law, *points[:2]) / points[2]))
     return float(np.mean(left**power) ** (1 / power))
 
 

@@ -106,7 +106,7 @@ class Study:
                 f"{fit.seeds_spread:.2%}".replace("nan%", ""),
             ]
             for name, fit in self.families.items()
-            if fit.law
+            if fit.law is not None
         ]
         tables["Runs that a fit has not seen"] = [["left out", "error"]] + [
             [f"{name}, {what}", f"{error:.2%}"]
@@ -206,14 +206,14 @@ def drawn(study: Study) -> bytes:
     return drawing.png(figure, dpi=100)
 
 
-def _draw_losses(axis: Any, runs: Sequence[grid.Run], law: laws.Law | None, row: int, style: Mapping[str, Any]) -> None:
+def _draw_losses(axis: Any, runs: Sequence[grid.Run], law: Any, row: int, style: Mapping[str, Any]) -> None:
     """Loss along N (row 0) or D (row 1), of runs that have the same value of the other."""
     points = laws.points_of(runs)
     axis.plot(points[row], points[2], linestyle="none", markersize=5, **style)
-    if law and runs:
+    if law is not None and runs:
         along = np.geomspace(points[row].min(), points[row].max(), 60)
         fixed = np.full_like(along, points[1 - row, 0])
-        axis.plot(along, law.loss(*((along, fixed) if row == 0 else (fixed, along))), color=style["color"])
+        axis.plot(along, laws.loss_by(law, *((along, fixed) if row == 0 else (fixed, along))), color=style["color"])
 
 
 def _draw_differences(axis: Any, pairs: Sequence[tuple[grid.Run, grid.Run]], style: Mapping[str, Any]) -> None:

@@ -93,8 +93,7 @@ def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monke
     assert all((out / name).read_bytes().startswith(b"\x89PNG") for name in ("table.png", "training.png"))
     assert "| relu | `--activation-fn relu` |\n" in (out / "table.md").read_text()
     assert "Trained (paper, relu): on 20" in (out / "table.md").read_text()
-    table = json.loads((out / "table.json").read_text())
-    figures = {row["name"]: row for row in table["figures"]}
+    figures = {row["name"]: row for row in json.loads((out / "table.json").read_text())["figures"]}
     score = printed("score", monkeypatch, capsys)
     for name, row in figures.items():
         folder = out / name

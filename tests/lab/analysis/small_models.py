@@ -30,6 +30,5 @@ def train(model, optimizer, lengths, seed=0):
         target = builders.batch(targets)
         optimizer.zero_grad()
         out, _ = model(builders.batch(sources, left_pad=True), None, builders.batch(builders.shifted(targets)))
-        loss = torch.nn.functional.cross_entropy(out.transpose(1, 2), target, ignore_index=builders.PAD)
-        loss.backward()
+        torch.nn.functional.cross_entropy(out.transpose(1, 2), target, ignore_index=builders.PAD).backward()
         optimizer.step()

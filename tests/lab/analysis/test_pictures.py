@@ -47,5 +47,4 @@ def test_bands_are_drawn():
     figure = pictures.band_of_a_sentence(found)
     assert drawing.png(figure).startswith(PNG)
     (image,) = figure.axes[0].get_images()
-    size = sentence.pow(2).sum(1).div(heads).sqrt()
-    torch.testing.assert_close(torch.as_tensor(image.get_array().data), size)
+    torch.testing.assert_close(torch.as_tensor(image.get_array().data), sentence.pow(2).sum(1).div(heads).sqrt())

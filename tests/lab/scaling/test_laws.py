@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_runs import KAPLAN, kaplan_loss, made_runs
-from scipy.stats import linregress
+from scipy.stats import linregress, t
 
 from resmlp_mt.lab.scaling import laws
-from resmlp_mt.lab.scaling.laws import fit_family, fit_law, points_of
+from resmlp_mt.lab.scaling.laws import fit_family, fit_law, loss_by, points_of
 from resmlp_mt.lab.scaling.page import Study, drawn
 from resmlp_mt.lab.scaling.trend import paired, trend
 
@@ -22,10 +22,10 @@ def few_resamples(monkeypatch):
 
 def test_known_constants_are_found_again():
     law = fit_law(points_of(made_runs("transformer", kaplan_loss, SIZES, AMOUNTS)))
-    log_n, alpha, log_d, beta = law.theta
+    log_n, alpha, log_d, beta = law
     assert (alpha, beta) == pytest.approx((KAPLAN["alpha"], KAPLAN["beta"]), rel=1e-3)
     assert (log_n, log_d) == pytest.approx(np.log([KAPLAN["N_c"], KAPLAN["D_c"]]), rel=1e-3)
-    assert law.loss(np.array([1e6]), np.array([1e7])) == pytest.approx(kaplan_loss(1e6, 1e7), rel=1e-5)
+    assert loss_by(law, np.array([1e6]), np.array([1e7])) == pytest.approx(kaplan_loss(1e6, 1e7), rel=1e-5)
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say():
@@ -59,6 +59,12 @@ def test_the_trend_is_that_of_a_regression_and_crosses_where_both_are_equal():
     for slope, size in (found.of_data, SIZES[2]), (found.of_data_at_largest, SIZES[-1]):
         assert 0 < slope.low < 0.01 + 0.001 * np.log2(size / SIZES[-1]) < slope.high
     assert found.crossing.low < 2**40 < found.crossing.high < 4 * found.crossing.low
+    for at in found.crossing.low, found.crossing.high:  # there Student's interval of the difference ends at zero
+        n, d = np.log2([(two.parameters.non_embedding / SIZES[-1], two.tokens / at) for _, two in pairs]).T
+        x = np.stack([n**0, n, d, n * d], 1)
+        fit, residual = np.linalg.lstsq(x, [one.best - two.best for one, two in pairs])[:2]
+        error = np.sqrt(residual[0] / (25 - 4) * np.linalg.inv(x.T @ x)[0, 0])
+        assert abs(fit[0] / error) == pytest.approx(t.ppf(0.975, 25 - 4))
     # N and D of a full grid are not correlated: each slope is that of a regression on it alone
     differences = [one.best - two.best for one, two in pairs]
     alone = linregress(np.log2([two.tokens for _, two in pairs]), differences)
