@@ -57,11 +57,10 @@ def choose(library: str) -> None:
     With a GPU nothing changes. ``auto`` is oneDNN where that is exact and MKL is slow, if the process has not chosen.
     """
     global _set_here
-    if torch.cuda.is_available():
+    chosen = torch.get_float32_matmul_precision() != "highest" and not _set_here  # by the process itself
+    if torch.cuda.is_available() or (library == "auto" and chosen):
         return  # a GPU would multiply in TF32
     if library == "auto":
-        if torch.get_float32_matmul_precision() != "highest" and not _set_here:
-            return
         library = "onednn" if exact() and mkl_is_slow() else "blas"
     torch.set_float32_matmul_precision(LIBRARIES[library])
     _set_here = library == "onednn"

@@ -58,6 +58,10 @@ class Options(Checked):
     )
     avoid: tuple[str, ...] = option((), "words or phrases that no translation has", metavar="WORD")
 
+    @property
+    def by_omission(self) -> bool:  # the cross-attention is then not needed
+        return self.alignment and self.alignment_by == "omission"
+
     def __post_init__(self) -> None:
         glossary: Any = self.glossary
         avoid: Any = self.avoid

@@ -190,11 +190,13 @@ class Translator:
         tokens = options.batch_tokens or BATCH_TOKENS[self._how.engine]
         options = replace(options, beam=beam, length_penalty=penalty, batch_tokens=tokens)
         rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
-        scored = options.alignment and options.alignment_by == "omission"  # then the attention is not needed
-        attended = [not scored and (options.alignment or bool(text.kept)) for text in texts]
         parts = [
-            Part(self.tokenizer.numbers(pieces), rules.demand(pieces, number == 0), aligned)
-            for text, aligned in zip(texts, attended, strict=True)
+            Part(
+                self.tokenizer.numbers(pieces),
+                rules.demand(pieces, number == 0),
+                not options.by_omission and (options.alignment or bool(text.kept)),
+            )
+            for text in texts
             for number, pieces in enumerate(text.parts)
         ]
         left = iter(self._search(parts, rules, options))
@@ -229,7 +231,7 @@ class Translator:
                     where = " ".join(self.tokenizer.source[each] for each in parts[number].numbers[:9])
                     raise UserError(f"n_best {options.n_best}: {problem}: {advice}: {where}")
                 found[number] = found_here[: options.n_best]
-        if options.alignment and options.alignment_by == "omission":
+        if options.by_omission:
             for part, best in zip(parts, found, strict=True):
                 rows = [omission(self.model, part.numbers, each.tokens, options.batch_tokens) for each in best]
                 best[:] = [replace(each, attention=row) for each, row in zip(best, rows, strict=True)]
