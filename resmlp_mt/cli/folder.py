@@ -103,7 +103,7 @@ def _translate(args: argparse.Namespace) -> None:
 
 
 def _translate_document(args: argparse.Namespace, options: Options, engine: EngineOptions) -> None:
-    others = "input", "output", "resume", "scores", "json", "alignment", "alignments"
+    others = "input", "output", "resume", "prefix", "scores", "json", "alignment", "alignments"
     given_too = [name for name in others if getattr(args, name)] + ["jobs"] * (args.jobs > 1)
     if given_too:
         raise UserError(f"--document: goes without --{given_too[0]}")
@@ -162,8 +162,8 @@ def _serve(args: argparse.Namespace) -> None:
     limits, engine = given(args, Limits), given(args, EngineOptions)
     token = os.environ.get(TOKEN) if args.token is None else args.token
     allowed = access(args.host, token, args.allow_host, args.allow_origin)
-    if not all(map(importlib.util.find_spec, ("pydantic", "starlette", "uvicorn"))):
-        raise UserError("serve needs pydantic, starlette and uvicorn: pip install pydantic starlette uvicorn")
+    if not all(map(importlib.util.find_spec, ("pydantic", "sentencex", "starlette", "uvicorn"))):
+        raise UserError("serve needs more packages: pip install markdown-it-py pydantic sentencex starlette uvicorn")
     from resmlp_mt.serve.server import server_of
     from resmlp_mt.translate.constraints import Rules, read_glossary
     from resmlp_mt.translate.translator import Translator

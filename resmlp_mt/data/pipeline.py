@@ -126,6 +126,8 @@ def prepare(
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:
     """See that there are rules for the languages, where words are made by rules."""
+    if words.tokenizer == "none" and words.dash_splits:
+        raise UserError("--dash-splits: is of --tokenize moses: leave one of the two out")
     if words.tokenizer == "none" and not words.normalize:
         return
     for lang, option in zip(langs, ("--source-lang", "--target-lang"), strict=True):

@@ -38,7 +38,7 @@ class LibreTranslateRequest(BaseModel):
         None, description="Without it: html where there is an end tag, as </b>."
     )
     alternatives: int = Field(0, ge=0, description="How many other translations to give.")
-    prefix: str | None = Field(None, description="As in options, as the next two; LibreTranslate has none of them.")
+    prefix: str | None = Field(None, description="Of every sentence. LibreTranslate has none of these three.")
     glossary: dict[str, str | list[str]] = {}
     avoid: list[str] = []
     api_key: str | None = Field(None, description="The server's token.")

@@ -23,7 +23,7 @@ HOST = re.compile(rf"({NAME})(:\d+)?")
 class Limits(Checked):
     """What a server takes on: options of ``resmlp-mt serve``."""
 
-    max_characters: int = option(5000, "characters of a request, with one more for each text", least=1, most=10_000_000)
+    max_characters: int = option(5000, "characters of a request, one more for each sentence", least=1, most=10_000_000)
     max_beam: int = option(12, "largest width of a search; the page asks for 3", least=3, most=1000)
     max_waiting: int = option(64, "requests that wait; more are refused with status 429", least=1, most=100_000)
     max_seconds: int = option(30, "seconds for an answer; then status 503", least=1, most=86_400)

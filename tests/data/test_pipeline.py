@@ -294,6 +294,7 @@ def _own_files(out: Path) -> list[Path]:
     ("options", "message"),
     [
         (["--source-lang", "german"], "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
+        (["--tokenize", "none", "--dash-splits"], "--dash-splits: is of --tokenize moses"),
         (["--max-ratio", "nan"], "max_ratio nan: give a number from 1 to"),
         (["--test", "nowhere", "nowhere"], "nowhere: no such file"),
         (["--test", "utf-16.txt", "utf-16.txt"], r"utf-16\.txt: is no UTF-8 text .*: iconv -f UTF-16"),

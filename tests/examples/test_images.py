@@ -153,8 +153,7 @@ def test_a_class_token_reads_the_patches_and_itself(images):
     layer = images.models.ClassMLPLayer(cfg)
     token, patches = torch.randn(1, 2, 4), torch.randn(6, 2, 4)
     weights = layer.row.weight[0]
-    mixed = weights[0] * token[0] + torch.einsum("t,tbc->bc", weights[1:], patches) + layer.row.bias
-    z = token[0] + 0.5 * mixed
+    z = token[0] + 0.5 * (weights[0] * token[0] + torch.einsum("t,tbc->bc", weights[1:], patches) + layer.row.bias)
     torch.testing.assert_close(layer(token, patches)[0], z + 0.5 * layer.mlp.fc2(F.gelu(layer.mlp.fc1(z))))
 
 

@@ -156,6 +156,5 @@ def test_old_checkpoints_load_as_data_and_score_as_they_did(kind):
     recorded = json.loads((OLD / "scores.json").read_text())
     sources, targets = recorded["sources"], recorded["targets"]
     scores = model(batch(sources), None, batch(shifted(targets)))[0].log_softmax(-1)
-    for row, target, expected in zip(scores, targets, recorded[kind], strict=True):
-        found = row[torch.arange(len(target)), target]
-        torch.testing.assert_close(found, torch.tensor(expected), rtol=0, atol=1e-5)
+    for row, target, known in zip(scores, targets, recorded[kind], strict=True):
+        torch.testing.assert_close(row[torch.arange(len(target)), target], torch.tensor(known), rtol=0, atol=1e-5)

@@ -308,5 +308,5 @@ def test_mistakes_of_the_command(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="nowhere: no such folder"):
         serve(tmp_path / "nowhere", "--port", 0)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match="serve needs pydantic, starlette and uvicorn: pip install"):
+    with pytest.raises(UserError, match="serve needs more packages: pip install markdown-it-py pydantic"):
         serve(tmp_path)

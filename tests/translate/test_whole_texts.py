@@ -142,6 +142,7 @@ def test_numbers_of_a_file_that_are_missing_are_told(run, capsys):
         (b"A man.\n\xff\n", [], "in.txt:2: not UTF-8 ("),
         (b"A man.", ["in.txt", "in.txt"], "in.txt: would be written over the input in.txt"),
         (b"A man.", ["in.doc", "out.doc"], "in.doc, out.doc: give two names that end alike, in .txt, .html, .htm, "),
+        (b"A man.", ["in.txt", "out.txt", "--prefix", "Ein"], "--document: goes without --prefix"),
         (b"A man.", ["in.txt", "out.txt", "--json"], "--document: goes without --json"),
         (b"A man.", ["in.txt", "out.txt", "--alignments", "links"], "--document: goes without --alignments"),
         (b"A man.", ["in.txt", "in.txt/out.txt"], "in.txt/out.txt: /"),

@@ -26,14 +26,11 @@ class Trial(RowFolder):
     """The folder of a trial in one round, which is not translated; one that diverges is the worst."""
 
     may_diverge: ClassVar[bool] = True
+    finished = queue.TrainingFolder.finished
 
     @property
     def retrain_name(self) -> str:
         return self.name.rpartition(".")[0]  # the row's
-
-    @property
-    def finished(self) -> bool:
-        return self.is_trained
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def choices(recipe: Recipe, row: str) -> list[str]:
     for _ in range(1000):
         if len(chosen) == recipe.tune.trials:
             return chosen
-        options = " ".join(filter(None, (dice.choice(values) for values in space.values())))
+        options = " ".join(filter(None, (dice.choice(values or [""]) for values in space.values())))
         if options not in chosen:
             chosen.append(options)
     raise UserError(f"tune: {row} has fewer than {recipe.tune.trials} different trials: give it a larger space")
