@@ -14,7 +14,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_folder, check_new, check_outputs, read_lines
 from resmlp_mt.data import raw_text
-from resmlp_mt.data.binarized import AGAIN, open_binarized, read_dictionary
+from resmlp_mt.data.binarized import lengths, open_binarized, read_dictionary
 from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
 
 _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
@@ -64,8 +64,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     check_outputs([out], [data.folder, *generated])
     check_new(out)
     sources, references = (data.side("train", language) for language in (data.source, data.target))
-    if len(sources) != len(references):
-        raise UserError(f"{data.folder}: train has {len(sources):,} sources, but {len(references):,} targets: {AGAIN}")
+    lengths(data.folder, "train", (data.source, data.target))  # refuses sides that differ in number
     _check_sources(generated, data, sources)
     printed = read_generate_output(generated)
     check_translated(printed)

@@ -45,7 +45,7 @@ class Options(Checked):
     alignment_by: str = option(
         "attention",
         "what alignment tells: the cross-attention, or how much likelier a token is with each of the source's than "
-        "without it, which is surer and slower: a sentence is scored once for each of its tokens",
+        "without it (in documents always), which is surer and slower: a sentence is scored once for each of its tokens",
         choices=ALIGNMENTS,
     )
     shortlist: bool = option(True, "search among the target tokens that the folder's shortlist has, if it has one")

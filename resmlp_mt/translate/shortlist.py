@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_write, check_outputs, read_lines, read_parallel
+from resmlp_mt.common.files import PathLike, atomic_write, check_outputs, read_lines, read_parallel, remove_unfinished
 from resmlp_mt.text.tokenizer import END, PAD, UNKNOWN, Tokenizer
 from resmlp_mt.translate.model_folder import SHORTLIST, load
 
@@ -136,6 +136,7 @@ def make_shortlist(
     if not pairs:
         raise UserError(f"{train[0]}, {train[1]}: no line has words on both sides, and no more than the model takes")
     of_source = lexicon(pairs, per_token)
+    remove_unfinished(path)
     frequent = Counter(number for _, target in pairs for number in target).most_common(always)
     with atomic_write(path) as file:
         for line in shortlist_lines(tokenizer, [number for number, _ in frequent], of_source):

@@ -63,8 +63,7 @@ def test_survived(server: Server, tmp_path: Path, faults: list[Fault], statuses:
 
 
 def test_what_stalls_goes_on_where_it_stands(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sooner = {"60": "2", "50": "1"}
-    monkeypatch.setattr(download, "CURL", [sooner.get(word, word) for word in download.CURL])
+    monkeypatch.setattr(download, "CURL", [{"60": "2", "50": "1"}.get(word, word) for word in download.CURL])
     assert _file(server, Fault(seconds=9)).fetched_into(tmp_path).read_bytes() == BYTES
     assert [requested for _, requested, _ in server.requests] == [None, "bytes=1000-"]
 

@@ -41,8 +41,7 @@ def test_from_the_teacher_to_the_score(run_script, work):
     for student, pairs in students.items():
         done = run_script("distillation/train", student, work, "--", *TINY)
         assert done.returncode == 0, done.stdout
-        data = "both" if student == "both" else "distilled"
-        assert f"data-bin.{data} train en-de {pairs} examples" in done.stdout
+        assert f"data-bin.{'both' if student == 'both' else 'distilled'} train en-de {pairs} examples" in done.stdout
     for student, attends in {"shallow": False, "shallow-transformer": True}.items():
         weights = load_checkpoint(work / "distillation" / student / "checkpoint_last.pt")["model"]
         layers = {name.split(".layers.")[0] + name.split(".")[2] for name in weights if ".layers." in name}

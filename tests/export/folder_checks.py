@@ -62,7 +62,7 @@ def check_the_side_of_padding_changes_nothing(model, tokenizer, folder, tmp_path
         torch.testing.assert_close(shifted.logits[1, 1:], expected[1, :2], **EXACT)
         for more in (
             {"decoder_input_ids": torch.tensor([[2, 5], [1, 2]])},
-            {"labels": torch.tensor([[5, 2], [-100, 2]])},
+            *({"labels": torch.tensor([[5, 2], [padding, 2]])} for padding in (-100, 1)),
         ):
             try:
                 model(input_ids=left, **more)

@@ -101,7 +101,9 @@ def test_the_command_and_the_translator(run, sides, folder, capsys):
     assert without.tokens == before.tokens and without.score == pytest.approx(before.score, abs=1e-5)
     with pytest.raises(UserError, match="exists: give --overwrite"):
         run(folder, "--train", *sides, "--always", 1)
+    (folder / f".{SHORTLIST}.0123abcd.tmp").touch()  # of a run that was killed
     run(folder, "--train", *sides, "--always", 1, "--overwrite")
+    assert not any(folder.glob("*.tmp"))
     assert Translator(folder).shortlist  # though the one token for every sentence is </s>
 
 

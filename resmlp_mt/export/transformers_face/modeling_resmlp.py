@@ -95,7 +95,7 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """``</s>`` and all labels but the last, B x T."""
-        if (labels[:, 0] == IGNORED).any():
+        if ((labels[:, 0] == IGNORED) | (labels[:, 0] == self.config.pad_token_id)).any():
             raise ValueError("labels begin with padding: pad them on the right (tokenizer.padding_side)")
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
         shifted = torch.cat([start, labels[:, :-1]], 1)
