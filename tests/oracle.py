@@ -237,8 +237,7 @@ def cross_attention(p, name, x, memory, options):
         context = []
         for head in range(heads):
             part = slice(head * width, (head + 1) * width)
-            scores = torch.stack([query[part] @ key[part] / math.sqrt(width) for key in keys])
-            weights = torch.softmax(scores, 0)
+            weights = torch.softmax(torch.stack([query[part] @ key[part] / math.sqrt(width) for key in keys]), 0)
             context.append(sum(w * value[part] for w, value in zip(weights, values, strict=True)))
         out.append(vector + aff(p, f"{name}.post_affine", linear(p, f"{attention}.out_proj", torch.cat(context))))
     return out

@@ -107,8 +107,7 @@ def test_a_chunk_is_split_filtered_and_counted(learned: dict[tuple[str, bool], P
 
 def test_a_line_that_must_be_too_long_is_not_split(learned: dict[tuple[str, bool], Path]) -> None:
     splitter = ChunkSplitter(Subwords("bpe"), learned["bpe", False], PairFilter(max_length=9))
-    pairs = [(b"l" * 10_000_000, b"low"), (b"lower " * 9, b"low"), (b"lower " * 10, b"low")]
-    done = splitter(Chunk(1, pairs))
+    done = splitter(Chunk(1, [(b"l" * 10_000_000, b"low"), (b"lower " * 9, b"low"), (b"lower " * 10, b"low")]))
     assert (done.dropped, done.counts[0].words) == ({"too long": 2}, 9)
     assert "l" * 10_000_000 not in splitter._split._known
 

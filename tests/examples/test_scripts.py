@@ -36,3 +36,9 @@ def test_all_is_obeyed(folder, tmp_path, monkeypatch):
     assert {name for name, (asked, *_) in rows.items() if asked != "0"} >= {"a new term", "a prefix", "a word avoided"}
     assert {obeyed for _, obeyed, *_ in rows.values()} <= {"100.0%", ""}
     assert all(0 <= float(score) <= 100 for _, _, *scores in rows.values() for score in scores)
+
+
+def test_the_summary_is_that_of_the_committed_figures():
+    summary, results = loaded("ablations/summary.py"), json.loads((EXAMPLES / "ablations/results.json").read_text())
+    for name, made in (("by budget", summary.of_budgets()), ("by corpus", summary.of_corpora())):
+        assert results[name]["rows"] == {row: [cell.strip("*") for cell in cells] for row, cells in made.items()}

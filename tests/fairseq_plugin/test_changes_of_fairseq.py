@@ -41,8 +41,7 @@ def test_no_other_name_of_fairseq_is_replaced():
 
 def in_a_process(*arguments):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -50,8 +50,7 @@ def test_all_that_obey_are_found_and_no_other(trained, symbols, subwords, forced
     words = TargetWords([*symbols, *(f"<{n}>" for n in range(40 - len(symbols) + 4))], subwords, avoid)
 
     def text(tokens):
-        joined = "".join(words.texts[token] for token in tokens)
-        return " ".join(re.sub(r"([.])", r" \1 ", joined).split())
+        return " ".join(re.sub(r"([.])", r" \1 ", "".join(words.texts[token] for token in tokens)).split())
 
     constraints, few = Constraints([Demand(prefix, forced)], words), [A, B, C, D]
     options, candidates = Options(beam=1000, max_len_b=LONGEST), torch.tensor([[EOS, *few]])

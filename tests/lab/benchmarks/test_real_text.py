@@ -45,8 +45,7 @@ def engines():
 
 def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path):
     pytest.importorskip("matplotlib")
-    corpora = [Corpus("one", LINES, ["A B", "C D E", "F"]), Corpus("two", LINES * 2)]
-    rows = compare(engines, corpora, "de", rounds=2)
+    rows = compare(engines, [Corpus("one", LINES, ["A B", "C D E", "F"]), Corpus("two", LINES * 2)], "de", rounds=2)
     there, back = ["plain", "quick"], ["quick", "plain"]
     assert [name for name, count in MadeUp.asked if count == 3] == there + there + back  # the first to get warm
     assert [name for name, count in MadeUp.asked[6:18]] == there * 6  # one sentence at a time

@@ -76,8 +76,7 @@ def has(found, expected):
 
 def test_curves_are_read_from_both_formats(log):
     again = SIMPLE[0].replace("loss=9.366", "loss=9.1")
-    cut = f'{HEAD} train_inner | {{"num_updates": "40", "lo'
-    curves = read_log(log(*SIMPLE, again, cut))
+    curves = read_log(log(*SIMPLE, again, f'{HEAD} train_inner | {{"num_updates": "40", "lo'))
     first = {"loss": 9.1, "ppl": 619.1, "lr": 0.0088, "wps": 608.1}
     assert has(curves.training, {10: first, 30: {"loss": 7.5, "ppl": 81, "lr": 2e-05, "wps": 0}})
     assert "nll_loss" not in curves.training[30]  # nan

@@ -1,0 +1,120 @@
+"""The tables of gated model, Transformer and DynamicConv at each budget, from the committed figures of their trainings.
+
+`python examples/ablations/summary.py` writes them into results.json here, and into the documents that show them.
+"""
+
+import json
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+from resmlp_mt.common.errors import told_in_one_line
+from resmlp_mt.common.files import write_whole
+from resmlp_mt.common.progress import markdown_table
+from resmlp_mt.lab.ablations.table import difference
+
+HERE = Path(__file__).parent
+SYSTEMS = "gated", "Transformer", "DynamicConv"
+PAIRS = ("gated", "Transformer"), ("DynamicConv", "Transformer"), ("gated", "DynamicConv")
+BUDGETS: dict[str, tuple[str, tuple[str, ...]]] = {  # on Multi30k: file of the figures on val, its rows of the systems
+    "12 epochs": ("budget-1-more", ("gated-attention-dropout", "transformer", "dynamicconv-whole-kernels")),
+    "24 epochs": ("budget-2", ("gated", "transformer", "dynamicconv")),
+}
+LARGEST = {"size": "w256", "pairs": 160_000}  # the cell of the study on Tatoeba
+METRICS = "sacrebleu", "chrf2"
+
+Values = list[float]  # of a system, one a seed
+
+
+def read(name: str) -> Any:
+    return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def trainings(name: str, row: str) -> list[Any]:
+    return [each for each in read(name)["figures"] if each["name"] == row]
+
+
+def scores(figures: list[Any], metric: str) -> Values:
+    return [each["scores"][metric]["score"] for each in figures]
+
+
+def spread(values: Values, digits: int = 1) -> str:
+    return f"{statistics.fmean(values):.{digits}f} +- {statistics.stdev(values):.{digits}f}"
+
+
+def minutes(figures: list[Any]) -> str:
+    """The mean of the trainings' processor times, the least and the most, and on what."""
+    times = [each["processor_seconds"] / 60 for each in figures]
+    processors = sorted({re.sub(r"\(R\)|Intel|AMD|Processor", "", each["trained"]["processor"]) for each in figures})
+    on = ", ".join(map(str.strip, processors))
+    return f"{statistics.fmean(times):.0f} min ({min(times):.0f} to {max(times):.0f}), {on}"
+
+
+def apart(one: Values, other: Values) -> str:
+    """How far the means are apart, with the 95 % interval; bold where that has no zero."""
+    told = difference(one, other)
+    return f"**{str(told).rstrip('*')}**" if told.significant else str(told)
+
+
+def of_budgets() -> dict[str, list[str]]:
+    """For each budget on Multi30k the systems, then their differences: figures on val, then on test."""
+    systems, pairs = {}, {}
+    for budget, (name, rows) in BUDGETS.items():
+        columns = {}
+        for system, row in zip(SYSTEMS, rows, strict=True):
+            val, test = trainings(name, row), trainings(f"{name}-test", row)
+            columns[system] = [
+                [each["training"]["perplexity"] for each in val],
+                *(scores(figures, metric) for figures in (val, test) for metric in METRICS),
+            ]
+            cells = [spread(each, 1 if number else 2) for number, each in enumerate(columns[system])]
+            parameters = f"{val[0]['training']['parameters']:,}"
+            systems[f"{system}, {budget}"] = [str(len(val)), *cells, parameters, minutes(val)]
+        for one, other in PAIRS:
+            pairs[f"{one} minus {other}, {budget}"] = ["", *map(apart, columns[one], columns[other]), "", ""]
+    return {**systems, **pairs}
+
+
+def of_corpora() -> dict[str, list[str]]:
+    """BLEU alone, of both corpora."""
+    found: dict[str, list[Values]] = {}
+    for budget, (name, rows) in BUDGETS.items():
+        for part, file in (("val", name), ("test", f"{name}-test")):
+            found[f"Multi30k {part}, {budget}"] = [scores(trainings(file, row), "sacrebleu") for row in rows]
+    runs = [run for run in read("../scaling/tatoeba")["runs"] if LARGEST.items() <= run["cell"].items()]
+    families = [[run["bleu"] for run in runs if run["cell"]["family"] == system.lower()] for system in SYSTEMS]
+    found["Tatoeba valid, 7 epochs"] = families
+    large = [scores(trainings("tatoeba-30m", system.lower()), "sacrebleu") for system in SYSTEMS]
+    found["Tatoeba test, 10 epochs, 30 million parameters"] = large
+    table = {}
+    for name, (gated, *others) in found.items():
+        cells = [spread(each) if each else "not translated" for each in (gated, *others)]
+        against = [apart(gated, each) if each else "" for each in others]
+        table[name] = [", ".join(dict.fromkeys(str(len(each)) for each in (gated, *others) if each)), *cells, *against]
+    return table
+
+
+def show(document: Path, name: str, table: str) -> None:
+    """Put a table behind its marker in a document."""
+    text = document.read_text(encoding="utf-8")
+    shown = re.compile(rf"(<!-- \S*results\.json {name} -->\n)(?:\|[^\n]*\n)*")
+    write_whole(document, shown.sub(lambda found: f"{found[1]}{table}\n", text))
+
+
+def main() -> None:
+    results = read("results")
+    for name, rows, document in (
+        ("by budget", of_budgets(), HERE.parent / "rivals/README.md"),
+        ("by corpus", of_corpora(), HERE.parents[1] / "README.md"),
+    ):
+        kept = results[name]
+        kept["rows"] = {row: [cell.replace("**", "") for cell in cells] for row, cells in rows.items()}
+        heading = ["sacreBLEU, means" if name == "by corpus" else "means", *kept["columns"]]
+        show(document, name, markdown_table([heading, *([row, *cells] for row, cells in rows.items())]))
+    write_whole(HERE / "results.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    with told_in_one_line():
+        main()
