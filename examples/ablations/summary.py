@@ -17,12 +17,21 @@ from resmlp_mt.lab.ablations.table import difference
 HERE = Path(__file__).parent
 SYSTEMS = "gated", "Transformer", "DynamicConv"
 PAIRS = ("gated", "Transformer"), ("DynamicConv", "Transformer"), ("gated", "DynamicConv")
-BUDGETS: dict[str, tuple[str, tuple[str, ...]]] = {  # on Multi30k: file of the figures on val, its rows of the systems
-    "12 epochs": ("budget-1-more", ("gated-attention-dropout", "transformer", "dynamicconv-whole-kernels")),
-    "24 epochs": ("budget-2", ("gated", "transformer", "dynamicconv")),
+BUDGETS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # on Multi30k: files of figures on val, and of errors; rows
+    "12 epochs": (
+        *("budget-1-more", "../log/errors-2026-11-27"),
+        ("gated-attention-dropout", "transformer", "dynamicconv-whole-kernels"),
+    ),
+    "24 epochs": ("budget-2", "../log/errors-2026-11-28", ("gated", "transformer", "dynamicconv")),
 }
 LARGEST = {"size": "w256", "pairs": 160_000}  # the cell of the study on Tatoeba
 METRICS = "sacrebleu", "chrf2"
+RIVALS = HERE.parent / "rivals/README.md"
+SHOWN = {  # by the name in results.json: what stands in the first cell, and the document that shows the table
+    "by budget": ("means", RIVALS),
+    "by corpus": ("sacreBLEU, means", HERE.parents[1] / "README.md"),
+    "errors": ("test, 1,000 sentences, means", RIVALS),
+}
 
 Values = list[float]  # of a system, one a seed
 
@@ -60,7 +69,7 @@ def apart(one: Values, other: Values) -> str:
 def of_budgets() -> dict[str, list[str]]:
     """For each budget on Multi30k the systems, then their differences: figures on val, then on test."""
     systems, pairs = {}, {}
-    for budget, (name, rows) in BUDGETS.items():
+    for budget, (name, _, rows) in BUDGETS.items():
         columns = {}
         for system, row in zip(SYSTEMS, rows, strict=True):
             val, test = trainings(name, row), trainings(f"{name}-test", row)
@@ -79,7 +88,7 @@ def of_budgets() -> dict[str, list[str]]:
 def of_corpora() -> dict[str, list[str]]:
     """BLEU alone, of both corpora."""
     found: dict[str, list[Values]] = {}
-    for budget, (name, rows) in BUDGETS.items():
+    for budget, (name, _, rows) in BUDGETS.items():
         for part, file in (("val", name), ("test", f"{name}-test")):
             found[f"Multi30k {part}, {budget}"] = [scores(trainings(file, row), "sacrebleu") for row in rows]
     runs = [run for run in read("../scaling/tatoeba")["runs"] if LARGEST.items() <= run["cell"].items()]
@@ -95,6 +104,15 @@ def of_corpora() -> dict[str, list[str]]:
     return table
 
 
+def of_errors() -> dict[str, list[str]]:
+    """What errors.py has counted."""
+    table: dict[str, list[str]] = {}
+    for budget, (_, file, rows) in BUDGETS.items():
+        found = {name: cells for name, *cells in read(file)["table"]}
+        table |= {f"{system}, {budget}": found[row] for system, row in zip(SYSTEMS, rows, strict=True)}
+    return table
+
+
 def show(document: Path, name: str, table: str) -> None:
     """Put a table behind its marker in a document."""
     text = document.read_text(encoding="utf-8")
@@ -102,16 +120,18 @@ def show(document: Path, name: str, table: str) -> None:
     write_whole(document, shown.sub(lambda found: f"{found[1]}{table}\n", text))
 
 
+def tables() -> dict[str, dict[str, list[str]]]:
+    """By the name in results.json the rows of each."""
+    return {"by budget": of_budgets(), "by corpus": of_corpora(), "errors": of_errors()}
+
+
 def main() -> None:
     results = read("results")
-    for name, rows, document in (
-        ("by budget", of_budgets(), HERE.parent / "rivals/README.md"),
-        ("by corpus", of_corpora(), HERE.parents[1] / "README.md"),
-    ):
-        kept = results[name]
-        kept["rows"] = {row: [cell.replace("**", "") for cell in cells] for row, cells in rows.items()}
-        heading = ["sacreBLEU, means" if name == "by corpus" else "means", *kept["columns"]]
-        show(document, name, markdown_table([heading, *([row, *cells] for row, cells in rows.items())]))
+    for name, rows in tables().items():
+        heading, document = SHOWN[name]
+        results[name]["rows"] = {row: [cell.strip("*") for cell in cells] for row, cells in rows.items()}
+        lines = [[heading, *results[name]["columns"]], *([row, *cells] for row, cells in rows.items())]
+        show(document, name, markdown_table(lines))
     write_whole(HERE / "results.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
 
 
