@@ -100,7 +100,8 @@ def of_corpora() -> dict[str, list[str]]:
     for name, (gated, *others) in found.items():
         cells = [spread(each) if each else "not translated" for each in (gated, *others)]
         against = [apart(gated, each) if each else "" for each in others]
-        table[name] = [", ".join(dict.fromkeys(str(len(each)) for each in (gated, *others) if each)), *cells, *against]
+        seeds = [str(len(each)) for each in (gated, *others)]
+        table[name] = [seeds[0] if len(set(seeds)) == 1 else ", ".join(seeds), *cells, *against]
     return table
 
 

@@ -20,7 +20,7 @@ examples:
 ENGINES = """
 engines:
   transformer.pt                          a checkpoint of any fairseq model, by fairseq's own search
-  resmlp.pt:inference_precision=bf16      with options in the place of its own; batch_size=64 unless given
+  resmlp.pt:inference_precision=bf16      with options that replace its own; batch_size=64 unless given
   ctranslate2/transformer.pt:compute_type=int8
                                           the same Transformer in CTranslate2; max_batch_size=64 unless given,
                                           vmap=FILE, isa=AVX512 (instructions), inter_threads=2 (workers), beam_size=1
@@ -30,7 +30,7 @@ engines:
                                           the fastest of instructions, batches and workers, tried on 256 sentences
   FOLDER, FOLDER:precision=bf16           made by resmlp-mt export, in Translator; also engine=compiled, beam=1
 
-Each runs in a process of its own, and they take turns. The first one is what the others are compared with.
+Engines take turns, each in its own process. All are compared with the first: rivals, then FOLDERs, then --engine.
 
 examples:
   resmlp-mt benchmark translate en-de --rival ctranslate2/transformer.pt marian/model.npz \\
@@ -60,7 +60,7 @@ def benchmark() -> argparse.ArgumentParser:
     add_number(conditions, "--threads", 1000, "of a process (default: as many as cores)")
     add_number(conditions, "--beam", 1000, "width of the search", 4)
     share = number_within(0, 0.49)
-    conditions.add_argument("--padding", type=share, metavar="X", help="part of a batch (default: 0.1)")
+    conditions.add_argument("--padding", type=share, metavar="X", help="share of a batch (default: 0.1)")
     add_number(conditions, "--rounds", 1000, "how often each is timed (default: the comparison's)")
     add_number(conditions, "--warmup", 1000, "rounds before that (default: the comparison's)")
     add_flag(conditions, "--no-memory", "measure time alone")
@@ -78,7 +78,7 @@ def benchmark_translate() -> argparse.ArgumentParser:
     folder = "made by resmlp-mt export; it runs compiled, in int8 (otherwise: --engine)"
     parser.add_argument("folder", nargs="*", metavar="FOLDER", help=folder)
     add_repeated(parser, "--engine", "NAME", "what else to compare, with options of your own")
-    rival = "CTranslate2 or Marian, the fastest that was tried: NAME:compute_type=int8,best and NAME:best"
+    rival = "CTranslate2 or Marian at its fastest: stands for NAME:compute_type=int8,best or NAME:best"
     parser.add_argument("--rival", nargs="+", default=[], metavar="NAME", help=rival)
     add_path(parser, "--data", "DATA_BIN", "the training's binarized data", required=True)
     parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help="such as en de")

@@ -23,16 +23,16 @@ examples:
   resmlp-mt translate FOLDER --document in.html out.html
   resmlp-mt translate FOLDER --precision int8 --jobs 8 < in.txt > out.txt
 """
-SCORES = """before each translation its score and a tab (behind it, with --alignment, a tab and of each subword the one
-of the source that it attends to most, as SOURCE-TARGET, counted from 0)"""
+SCORES = """before each translation its score and a tab (with --alignment, behind it a tab and, for each subword, the
+source subword that it attends to most, as SOURCE-TARGET, counted from 0)"""
 JSON = """a line of JSON for each line: subwords, scores, the log-probability of each subword and word, and with
 --alignment all of the alignment and the links of words"""
-ALIGNMENTS = """a new file beside --output, with a line for each: of each word of the translation the one of the source
-that it attends to most, as SOURCE-TARGET (0-0 1-2), counted from 0; words are what has spaces around it"""
-CHECK = """tell on standard error which numbers of a line are missing or new in its translation; 1,000 is 1.000, and
-number words are not looked at"""
+ALIGNMENTS = """a new file beside --output, a line for each text: for each word of the translation the source word that
+it attends to most, as SOURCE-TARGET (0-0 1-2), counted from 0; words are split at spaces. Not with --n-best, --json"""
+CHECK = """tell on standard error which numbers of a line are missing or new in its translation; 1,000 equals
+1.000, number words are ignored"""
 DOCUMENT = """translate a file with all that is in it, by its name's end: .txt, .html, .md or .srt; tags, code and line
-ends come back where they were. In place of --input and --output; by one process"""
+ends come back where they were. By one process, with the search's options and --check alone"""
 JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: faster
 than threads, with more memory; any number gives the same translations"""
 SHORTLIST = """

@@ -31,7 +31,7 @@ what is prepared (resmlp_mt/data/wmt14.py names every archive, its bytes and whe
           {TASKS["en-fr"].symbols:,} symbols unless told
 
 how: punctuation normalized, words by Moses' rules with hyphens split (tokenizer.perl -a), joint subwords; training
-  pairs are dropped that are empty, longer than 250 subwords, or 1.5 times longer on one side than on the other.
+  pairs are dropped that are empty, longer than 250 subwords, or 1.5 times as long on one side as on the other.
   OUT gets the archives in raw, data-bin for fairseq, the official test text to score against, and summary.json.
 
 {CHARACTER_RULES}

@@ -8,9 +8,9 @@ from resmlp_mt.data.languages import check_name
 
 ROWS = """
 Every row has a folder, OUT/ROW. Run again after a break, each goes on from its last checkpoint, to the weights of an
-unbroken run; a finished row is not run again, and one whose options or data have changed since is refused unless named
-by --retrain. The table is OUT/table.md, table.json and, with matplotlib, table.png and training.png; on val (subset:
-valid) table.valid.md and so on. A recipe (examples/ablations/README.md) may be a search: see tuning.md there.
+unbroken run. A finished row is not run again; a row whose options or data have changed needs --retrain. The table is
+OUT/table.md, table.json and, with matplotlib, table.png and training.png; on val (subset: valid) table.valid.md and so
+on. A recipe (examples/ablations/README.md) may be a search: see OUT/tuning.md.
 
 example:
   resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2 --rows paper none
@@ -72,7 +72,7 @@ def distill() -> argparse.ArgumentParser:
     for side in "source", "target":
         parser.add_argument(f"--{side}-lang", required=True, metavar="LANG", help="such as en")
     add_path(parser, "--out", "OUT", "the folder to make, which must not exist yet", required=True)
-    add_flag(parser, "--keep-original", "train on the original pairs too, after the teacher's")
+    add_flag(parser, "--keep-original", "add the original pairs, after the teacher's")
     return parser
 
 

@@ -50,7 +50,7 @@ class PairFilter(Checked):
     max_length: int = option(250, "drop training pairs with more subwords on a side", least=1, most=10**6)
     max_ratio: float | None = option(
         None,
-        "drop training pairs with one side that many times longer, in subwords (default: none)",
+        "drop training pairs with one side that many times as long as the other, in subwords (default: none)",
         least=1,
         most=10**6,
     )

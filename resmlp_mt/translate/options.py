@@ -21,7 +21,7 @@ class Options(Checked):
     n_best: int = option(1, "translations of each text, at most the beam", least=1, most=1000)
     length_penalty: float | None = option(
         None,
-        "a score is the log-probability of T tokens, </s> included, / T ** this (default: the folder's)",
+        "score = log-probability / T ** this, for T tokens with </s> (default: the folder's)",
         least=-50,
         most=50,  # a length to the power of 50 is still a number
     )
@@ -44,11 +44,11 @@ class Options(Checked):
     alignment: bool = option(False, "tell what each token of the translation attends to")
     alignment_by: str = option(
         "attention",
-        "what alignment tells: the cross-attention, or how much likelier a token is with each of the source's than "
-        "without it (in documents always), which is surer and slower: a sentence is scored once for each of its tokens",
+        "what alignment tells: the cross-attention, or how much likelier a token is with each source token than "
+        "without it, which documents use: surer and slower, as a sentence is scored once for each source token",
         choices=ALIGNMENTS,
     )
-    shortlist: bool = option(True, "search among the target tokens that the folder's shortlist has, if it has one")
+    shortlist: bool = option(True, "use the folder's shortlist, if it has one")
     prefix: str | None = option(None, "words with which every translation begins, as they stand", metavar="TEXT")
     glossary: tuple[tuple[str, ...], ...] = option(
         (),
