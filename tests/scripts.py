@@ -41,6 +41,5 @@ def loaded(example):
 
 def options_of(words):
     """By option of a command line, its value, or "" where it has none; the last one of a kind counts."""
-    values = [*words[1:], "--"]
-    pairs = zip(words, values, strict=True)
+    pairs = zip(words, [*words[1:], "--"], strict=True)
     return {word: "" if value.startswith("--") else value for word, value in pairs if word.startswith("--")}

@@ -51,8 +51,7 @@ def test_what_fairseq_saves_is_loaded(tmp_path, dtype, legacy):
 def test_the_counts_of_eval_bleu_load_whichever_numpy_wrote_them(tmp_path, dtype, module):
     counts = np.array([[7, 3], [1, 0]], dtype)
     path = save(tmp_path / "a.pt", extra_state={"metrics": counts})
-    mine = type(counts).__reduce__(counts)[0].__module__.encode()
-    rewrite(path, lambda data: data.replace(mine, module.encode()))
+    rewrite(path, lambda data: data.replace(type(counts).__reduce__(counts)[0].__module__.encode(), module.encode()))
     found = load_checkpoint(path)["extra_state"]["metrics"]
     assert type(found) is np.ndarray and found.dtype == dtype and (found == counts).all()
 

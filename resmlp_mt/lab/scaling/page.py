@@ -161,8 +161,8 @@ class Study:
             "runs": [asdict(run) for run in self.runs],
         }
 
-    def as_markdown(self) -> str:
-        parts = [f"# {self.title}", f"![{self.title}]({FILES[0]})", *self.notes()]
+    def as_markdown(self, has_picture: bool) -> str:
+        parts = [f"# {self.title}", *[f"![{self.title}]({FILES[0]})"] * has_picture, *self.notes()]
         for heading, rows in self.tables().items():
             parts += [f"## {heading}", markdown_table(rows)]
         return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
@@ -173,7 +173,7 @@ def save(study: Study, out: Path) -> None:
     picture, markdown, as_json = (out / name for name in FILES)
     if drawing.wants_pictures():
         write_whole(picture, drawn(study))
-    write_whole(markdown, study.as_markdown())
+    write_whole(markdown, study.as_markdown(picture.is_file()))
     write_json(as_json, study.as_json())
 
 

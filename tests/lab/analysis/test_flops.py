@@ -53,8 +53,7 @@ def conv_tbc(x, weight, *rest, **_):
     """Output positions x sentences x kernel x channels in x channels out; its backward pass is made of products."""
     length, batch, _ = x
     kernel, inputs, outputs = weight
-    padding = rest[1] if len(rest) > 1 else 0
-    return 2 * (length + 2 * padding - kernel + 1) * batch * kernel * inputs * outputs
+    return 2 * (length + 2 * (rest[1] if len(rest) > 1 else 0) - kernel + 1) * batch * kernel * inputs * outputs
 
 
 def addmm_(into, left, right, **_):

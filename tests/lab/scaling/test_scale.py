@@ -64,12 +64,13 @@ def scale(work, trained, monkeypatch, capsys, tmp_path):
     return lambda recipe, *arguments: run(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
 
 
-def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, write_study, tmp_path):
+def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, write_study, monkeypatch, tmp_path):
     recipe, out = write_study(), tmp_path / "out"
     with pytest.raises(UserError, match="not finished: transformer-s-5-seed1"):
         scale(recipe, "--jobs", 2)
     assert len(trained) == 29
-    assert "Trends" in (out / "scaling.md").read_text() and (out / "scaling.png").read_bytes() == b"a picture"
+    assert "Trends" in (text := (out / "scaling.md").read_text()) and "](scaling.png)" in text
+    assert (out / "scaling.png").read_bytes() == b"a picture"
 
     told = scale(recipe)
     assert trained[29:] == ["transformer-s-5-seed1"]
@@ -88,8 +89,10 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     assert differences["heads, m"][1:] == 3 * ["+0.0"] and differences["none, m"][1:] == 3 * [f"{100 - bleu:+.1f}"]
     trends = study["tables"]["Trends of the difference"]["rows"]
     assert trends["none minus transformer, BLEU"][1].startswith(f"{100 - bleu:.3g} [")
+    (out / "scaling.png").unlink()
+    monkeypatch.setattr("resmlp_mt.lab.drawing.wants_pictures", lambda: False)
     scale(recipe, "--retrain", "heads-s-5-seed1")
-    assert trained[30:] == ["heads-s-5-seed1"]
+    assert trained[30:] == ["heads-s-5-seed1"] and "](scaling.png)" not in (out / "scaling.md").read_text()
 
 
 def test_samples_are_made_once_and_others_refused(scale, trained, write_study, monkeypatch, tmp_path):
