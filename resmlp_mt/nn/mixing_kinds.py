@@ -100,14 +100,11 @@ def of_heads(cfg: Any) -> dict[str, Any]:
     return {"heads": cfg.mixing_heads, "dropout": cfg.mixing_dropout, "causal": cfg.causal}
 
 
-def of_a_matrix(cfg: Any) -> dict[str, Any]:
-    """The arguments of a ``TokenMixing`` but for its positions."""
-    return {**of_heads(cfg), "relative": cfg.mixing_relative}
-
-
 TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
-    "linear": lambda cfg: TokenMixing(cfg.positions, **of_a_matrix(cfg)),
-    "gated": lambda cfg: GatedTokenMixing(cfg.dim, cfg.positions, cfg.mixing_band, **of_a_matrix(cfg)),
+    "linear": lambda cfg: TokenMixing(cfg.positions, relative=cfg.mixing_relative, **of_heads(cfg)),
+    "gated": lambda cfg: GatedTokenMixing(
+        cfg.dim, cfg.positions, cfg.mixing_band, relative=cfg.mixing_relative, **of_heads(cfg)
+    ),
     "ema": lambda cfg: GatedAverages(cfg.dim, cfg.positions, cfg.mixing_band, cfg.mixing_expansion, **of_heads(cfg)),
     "dynamic": lambda cfg: DynamicConvolution(cfg.dim, size=cfg.mixing_kernel, **of_heads(cfg)),
     "ssru": lambda cfg: SimpleRecurrence(cfg.dim, cfg.positions, cfg.causal),

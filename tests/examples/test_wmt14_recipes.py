@@ -86,8 +86,7 @@ def test_the_batch_is_the_same_for_every_number_of_gpus(dry_run, system, at_once
         step, update_freq = int(found[name]), int(found["update-freq"])
         assert step * update_freq * world == batch
         assert step <= limit
-        fewer = range(1, update_freq)
-        assert all((batch // world) % steps or batch // world // steps > limit for steps in fewer)
+        assert all((batch // world) % steps or batch // world // steps > limit for steps in range(1, update_freq))
 
 
 def test_half_precision_as_fairseq_wants_it_of_each_optimizer(dry_run):

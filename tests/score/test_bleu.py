@@ -17,8 +17,7 @@ def sacrebleu(*args):
 
 def test_detokenized_scores_are_those_of_sacrebleus_command(tmp_path):
     system = worse(REFERENCE)
-    reference = write(tmp_path / "ref", REFERENCE)
-    expected = sacrebleu(reference, "-i", write(tmp_path / "sys", system), "-f", "json")
+    expected = sacrebleu(write(tmp_path / "ref", REFERENCE), "-i", write(tmp_path / "sys", system), "-f", "json")
     assert list(detokenized_scores(system, REFERENCE, "de").values()) == json.loads(expected)
 
 

@@ -285,6 +285,8 @@ def run(args: argparse.Namespace) -> None:
     if not names or len(set(names)) < len(names):
         raise UserError("give a FOLDER, --rival or --engine, each engine once")
     corpora = [read_corpus(text) for text in args.text]
+    if len({corpus.name for corpus in corpora}) < len(corpora):
+        raise UserError("--text: two files have one name, by which figures are told apart: rename one")
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
     inputs = [args.data, *(path for text in args.text for path in text.split(":"))]
     check_files(outputs, inputs, "--plot" if args.plot else None)

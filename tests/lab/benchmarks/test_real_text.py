@@ -117,6 +117,8 @@ def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(real_text, "compare", None)  # nothing is measured before that
     with pytest.raises(UserError, match="--plot: is of BLEU: give --text SOURCE:REFERENCE"):
         run(*common, "--text", tmp_path / "in.en", "--plot", tmp_path / "o.png")
+    with pytest.raises(UserError, match="--text: two files have one name"):
+        run(*common, "--text", tmp_path / "in.en", "--text", tmp_path / "in.en")
     (tmp_path / "in.de").write_text("A B\n")
     with pytest.raises(UserError, match=r"in.de ends after line 1 but .*in.en goes on"):
         run(*common, *text)
