@@ -78,7 +78,7 @@ def benchmark_translate() -> argparse.ArgumentParser:
     folder = "made by resmlp-mt export; it runs compiled, in int8 (otherwise: --engine)"
     parser.add_argument("folder", nargs="*", metavar="FOLDER", help=folder)
     add_repeated(parser, "--engine", "NAME", "what else to compare, with options of your own")
-    rival = "CTranslate2 or Marian at its fastest: stands for NAME:compute_type=int8,best or NAME:best"
+    rival = "CTranslate2 or Marian, the fastest settings tried: for NAME:compute_type=int8,best or NAME:best"
     parser.add_argument("--rival", nargs="+", default=[], metavar="NAME", help=rival)
     add_path(parser, "--data", "DATA_BIN", "the training's binarized data", required=True)
     parser.add_argument("--languages", nargs=2, required=True, metavar=("SOURCE", "TARGET"), help="such as en de")

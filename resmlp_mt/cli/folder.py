@@ -32,7 +32,8 @@ it attends to most, as SOURCE-TARGET (0-0 1-2), counted from 0; words are split 
 CHECK = """tell on standard error which numbers of a line are missing or new in its translation; 1,000 equals
 1.000, number words are ignored"""
 DOCUMENT = """translate a file with all that is in it, by its name's end: .txt, .html, .md or .srt; tags, code and line
-ends come back where they were. By one process, with the search's options and --check alone"""
+ends come back where they were. In place of --input and --output; by one process; without --prefix, --alignment,
+--scores and --json"""
 JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: faster
 than threads, with more memory; any number gives the same translations"""
 SHORTLIST = """
