@@ -6,11 +6,12 @@
 import json
 import re
 import statistics
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import told_in_one_line
-from resmlp_mt.common.files import write_whole
+from resmlp_mt.common.files import write_json, write_whole
 from resmlp_mt.common.progress import markdown_table
 from resmlp_mt.lab.ablations.table import difference
 
@@ -36,6 +37,7 @@ SHOWN = {  # by the name in results.json: what stands in the first cell, and the
 Values = list[float]  # of a system, one a seed
 
 
+@cache
 def read(name: str) -> Any:
     return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
 
@@ -133,7 +135,7 @@ def main() -> None:
         results[name]["rows"] = {row: [cell.strip("*") for cell in cells] for row, cells in rows.items()}
         lines = [[heading, *results[name]["columns"]], *([row, *cells] for row, cells in rows.items())]
         show(document, name, markdown_table(lines))
-    write_whole(HERE / "results.json", json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    write_json(HERE / "results.json", results)
 
 
 if __name__ == "__main__":
