@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from fairseq import options
+from fairseq.ngram_repeat_block import is_cuda_extension_usable
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import evaluate
@@ -88,6 +89,8 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--print-alignment soft: this command prints hard ones alone: give hard"
         if given.num_shards != 1:
             yield f"--num-shards {given.num_shards}: fairseq would translate all: leave it out"
+        if given.no_repeat_ngram_size and not is_cuda_extension_usable():
+            yield "--no-repeat-ngram-size: fairseq prevents nothing without its own CUDA kernels: leave it out"
     elif "arch" in given:
         if given.bf16:
             yield "--bf16: fairseq trains so on TPUs alone: leave it out, or give --amp"

@@ -111,9 +111,6 @@ class Profile:
     explained: float  # the share of the variance of all entries that the means explain
     by_chance: float  # that to expect of independent random entries
 
-    def as_json(self) -> dict[str, Any]:
-        return {name: np.asarray(value).tolist() for name, value in vars(self).items()}
-
 
 def profiles(mixing: MixingMatrix) -> list[Profile]:
     offsets = np.arange(1 - mixing.length, 1 if mixing.causal else mixing.length)
@@ -260,9 +257,6 @@ class TextBand:
     @property
     def name(self) -> str:
         return f"{self.side} {self.layer}"
-
-    def as_json(self) -> dict[str, Any]:
-        return {name: value.tolist() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
 
 
 def bands_of(model: ResMLPTransformerModel) -> dict[tuple[str, int], Band]:

@@ -101,7 +101,7 @@ class Report:
         }
         return {
             **{f"{name}.png": png for part in drawn.values() for name, png in part.items()},
-            "mixing.json": (json.dumps(self.as_json(), indent=1) + "\n").encode(),
+            "mixing.json": (json.dumps(self.as_json(), indent=1, default=lambda array: array.tolist()) + "\n").encode(),
             "index.html": self.as_page(drawn).encode(),
         }
 
@@ -117,7 +117,7 @@ class Report:
                         {
                             "side": mixing.side,
                             "layer": mixing.layer,
-                            "heads": [profile.as_json() for profile in matrices.profiles(mixing)],
+                            "heads": [vars(profile) for profile in matrices.profiles(mixing)],
                         }
                         for mixing in mixings
                     ],
@@ -127,7 +127,7 @@ class Report:
         return {
             "used": {**self.used.lengths, "how": self.used.how},
             "checkpoints": checkpoints,
-            "bands": [each.as_json() for each in self.bands],
+            "bands": [vars(each) for each in self.bands],
         }
 
     def pictures(self) -> dict[str, dict[str, Figure]]:

@@ -102,8 +102,7 @@ def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(real_text, "TextEngine", MadeUp)
     (tmp_path / "in.en").write_text("a b\nc\n")
     (tmp_path / "in.de").write_text("A B\nC\n")
-    engines = "--engine", "plain", "--engine", "quick"
-    common = "--data", tmp_path / "data", "--languages", "en", "de", *engines
+    common = "--data", tmp_path / "data", "--languages", "en", "de", "--engine", "plain", "--engine", "quick"
     text = "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}"
     run = in_process("benchmark translate", monkeypatch)
     run(*common, *text, "--json", tmp_path / "o.json", "--markdown", tmp_path / "o.md", "--profile")
