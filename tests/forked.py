@@ -114,8 +114,7 @@ def _run(files, name, arguments, environment, folder):
     for number, (file, stream, mode) in enumerate(zip(files, STREAMS, "rww", strict=True)):
         os.dup2(file, number)
         os.close(file)
-        buffering = 1 if stream == "stderr" else -1
-        file = open(number, mode, buffering, encoding="utf-8", closefd=False)  # noqa: SIM115
+        file = open(number, mode, 1 if stream == "stderr" else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
         setattr(sys, stream, file)
     os.environ.clear()
     os.environ.update(environment)

@@ -89,6 +89,8 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--print-alignment soft: this command prints hard ones alone: give hard"
         if given.num_shards != 1:
             yield f"--num-shards {given.num_shards}: fairseq would translate all: leave it out"
+        if given.replace_unk == "@@ ":  # what fairseq takes for no value
+            yield "--replace-unk: give a file of pairs of words, or '' for the words of the source themselves"
         if given.no_repeat_ngram_size and not is_cuda_extension_usable():
             yield "--no-repeat-ngram-size: fairseq prevents nothing without its own CUDA kernels: leave it out"
     elif "arch" in given:

@@ -65,6 +65,7 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("generation", ["--path", ""], "--path is missing: give a checkpoint"),
         ("generation", ["--constraints"], "--constraints: this command takes no notice of it: use fairseq-interactive"),
         ("generation", ["--num-shards", 2], "--num-shards 2: fairseq would translate all"),
+        ("generation", ["--replace-unk"], "--replace-unk: give a file of pairs of words, or '' for the words of"),
         ("generation", ["--no-repeat-ngram-size", 3], "--no-repeat-ngram-size: fairseq prevents nothing"),
         ("training", ["--distributed-init-method", "tcp://x"], "-init-method without a GPU would start no process"),
         ("training", ["--quant-noise-pq", 0.1], "--quant-noise-pq: fairseq would zero the weights for good"),
