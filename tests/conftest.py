@@ -53,6 +53,13 @@ def folder(tmp_path_factory):
     return make(tmp_path_factory.mktemp("model") / "folder")
 
 
+@pytest.fixture(scope="module")
+def translator(folder):
+    from resmlp_mt import Translator
+
+    return Translator(folder)
+
+
 @pytest.fixture(scope="session")
 def commands_on_path(tmp_path_factory):
     """For the environment of shell scripts: fairseq's and this project's commands that do not wait for imports."""

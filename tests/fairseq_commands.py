@@ -13,8 +13,7 @@ from pathlib import Path
 
 from forked import become, fork
 
-ROOT = Path(__file__).resolve().parents[1]
-USER_DIR = str(ROOT / "resmlp_mt")
+USER_DIR = str(Path(__file__).resolve().parents[1] / "resmlp_mt")
 WORDS = [a + b + c for a, b, c in itertools.product(["ba", "mi", "so"], ["lu", "ne"], ["ta", "ko"])]
 TRAIN, VALID = 120, 16
 

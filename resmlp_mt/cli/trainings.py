@@ -80,8 +80,7 @@ def _distill(args: argparse.Namespace) -> None:
     from resmlp_mt.lab.distillation import DataBin, distill
 
     langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
-    data = DataBin(args.data, *langs)
-    result = distill(args.generated, data, args.out, args.keep_original)
+    result = distill(args.generated, DataBin(args.data, *langs), args.out, args.keep_original)
     print(
         f"wrote {args.out}: {result.pairs:,} pairs for training; of the teacher's translations {result.same:,} are the "
         f"reference, {result.empty:,} are empty; {result.unknown:,} unknown subwords"

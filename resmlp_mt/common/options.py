@@ -24,8 +24,7 @@ class Checked:
                 right = value in about.get("choices", [value]) and about.get("least", value) <= value
                 right = right and value <= about.get("most", value)
             if not right:
-                name = about.get("name", each.name)
-                raise UserError(f"{name} {value!r:.60}: give {expected(kinds, about)}")
+                raise UserError(f"{about.get('name', each.name)} {value!r:.60}: give {expected(kinds, about)}")
 
 
 @cache

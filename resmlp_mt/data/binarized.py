@@ -81,7 +81,7 @@ RECORD = "sample.json"
 
 def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
     """The subwords of each sentence with ``</s>``, of source and target (each: sentences)."""
-    sides = [open_binarized(prefix) for prefix in _prefixes(folder, subset, langs)]  # kept: their sizes live as long
+    sides = [open_binarized(prefix) for prefix in prefixes(folder, subset, langs)]  # kept: their sizes live as long
     source, target = (side.sizes.astype(np.int64) for side in sides)
     if len(source) != len(target):
         raise UserError(
@@ -107,13 +107,13 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
 
     chosen = drawn(data, langs, pairs, seed)
     with atomic_folder(folder) as new:
-        for source in _prefixes(data, "train", langs):
+        for source in prefixes(data, "train", langs):
             whole = open_binarized(source)
             builder = MMapIndexedDatasetBuilder(str(new / f"{source.name}.bin"), dtype=whole._index.dtype)
             for number in chosen:
                 builder.add_item(whole[number])
             builder.finalize(str(new / f"{source.name}.idx"))
-        same = [Path(f"{source}{end}") for source in _prefixes(data, "valid", langs) for end in (".bin", ".idx")]
+        same = [Path(f"{source}{end}") for source in prefixes(data, "valid", langs) for end in (".bin", ".idx")]
         same += [data / f"dict.{lang}.txt" for lang in langs]
         same += RawText.of(data).files if (data / NAME).exists() else []
         for path in same:
@@ -121,7 +121,8 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
         write_json(new / RECORD, made_of)
 
 
-def _prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:
+def prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:
+    """The files of source and target, without ``.bin`` or ``.idx``."""
     return [folder / f"{subset}.{langs[0]}-{langs[1]}.{lang}" for lang in langs]
 
 

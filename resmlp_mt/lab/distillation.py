@@ -14,7 +14,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_folder, check_new, check_outputs, read_lines
 from resmlp_mt.data import raw_text
-from resmlp_mt.data.binarized import lengths, open_binarized, read_dictionary
+from resmlp_mt.data.binarized import lengths, open_binarized, prefixes, read_dictionary
 from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
 
 _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
@@ -29,12 +29,10 @@ class DataBin:
     def dictionary(self, language: str) -> Dictionary:
         return read_dictionary(self.folder / f"dict.{language}.txt")
 
-    def stem(self, split: str, language: str) -> Path:
-        """A side of a split, without ``.bin`` or ``.idx``."""
-        return self.folder / f"{split}.{self.source}-{self.target}.{language}"
-
-    def side(self, split: str, language: str) -> Sequence[torch.Tensor]:
-        return open_binarized(self.stem(split, language), len(self.dictionary(language)))
+    def sides(self, split: str) -> list[Sequence[torch.Tensor]]:
+        langs = self.source, self.target
+        files = zip(prefixes(self.folder, split, langs), langs, strict=True)
+        return [open_binarized(prefix, len(self.dictionary(language))) for prefix, language in files]
 
     def running_text(self) -> Callable[[str], str]:
         """What fairseq-generate prints in the S- lines of this data: running text, where the data tells how."""
@@ -63,26 +61,27 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     """
     check_outputs([out], [data.folder, *generated])
     check_new(out)
-    sources, references = (data.side("train", language) for language in (data.source, data.target))
-    lengths(data.folder, "train", (data.source, data.target))  # refuses sides that differ in number
+    langs = data.source, data.target
+    sources, references = data.sides("train")
+    lengths(data.folder, "train", langs)  # refuses sides that differ in number
     _check_sources(generated, data, sources)
     printed = read_generate_output(generated)
     check_translated(printed)
     hypotheses = in_order(printed, len(sources))
     dictionary = data.dictionary(data.target)
     with atomic_folder(out) as folder:
-        new = DataBin(folder, data.source, data.target)
+        old, new = (prefixes(place, "train", langs) for place in (data.folder, folder))
         for path in sorted(data.folder.iterdir()):
             if path.is_file() and not path.name.startswith(f"train.{data.source}-{data.target}."):
                 shutil.copyfile(path, folder / path.name)
         times = 2 if keep_original else 1
-        with _builder(new.stem("train", data.source), data.dictionary(data.source)) as side:
+        with _builder(new[0], data.dictionary(data.source)) as side:
             for _ in range(times):
-                side.merge_file_(str(data.stem("train", data.source)))
-        with _builder(new.stem("train", data.target), dictionary) as side:
+                side.merge_file_(str(old[0]))
+        with _builder(new[1], dictionary) as side:
             result = _add_translations(side, hypotheses, references, dictionary)
             if keep_original:
-                side.merge_file_(str(data.stem("train", data.target)))
+                side.merge_file_(str(old[1]))
     return Distilled(len(hypotheses) * times, *result)
 
 

@@ -77,8 +77,7 @@ def test_what_preparing_prints_works_when_pasted_and_makes_its_subwords(prepared
     command = f"{said.splitlines()[-1]} --cpu < raw"
     done = subprocess.run(["bash", "-c", command], cwd=here, text=True, capture_output=True, env=commands_on_path())
     assert done.returncode == 0, done.stderr
-    subwords = (here / "my work" / "subwords" / "test.de").read_text().splitlines()[-1]
-    assert f"S-0\t{subwords}\n" in done.stdout
+    assert f"S-0\t{(here / 'my work/subwords/test.de').read_text().splitlines()[-1]}\n" in done.stdout
     assert "data-bin/text.json says" in done.stdout + done.stderr
     assert "D-0\t" in done.stdout and "@@" not in done.stdout.split("D-0\t")[1].splitlines()[0]
 

@@ -11,14 +11,13 @@ import pytest
 
 from resmlp_mt.common.errors import UserError
 
-FOLDER = Path(__file__).parents[2] / "examples" / "toy_en_de"
-sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "toy_en_de"))
 
-import make_corpus  # noqa: E402
-import word_for_word  # noqa: E402
-from grammar import Clause, NounPhrase, Phrase, pronoun_for, relative_pronoun, tidy  # noqa: E402
-from lexicon import MODALS, PRONOUNS, adjective, noun, verb  # noqa: E402
-from sentences import KINDS, Sampler  # noqa: E402
+import make_corpus
+import word_for_word
+from grammar import Clause, NounPhrase, Phrase, pronoun_for, relative_pronoun, tidy
+from lexicon import MODALS, PRONOUNS, adjective, noun, verb
+from sentences import KINDS, Sampler
 
 SIZES = {"train": 2500, "valid": 40, "test": 60}
 MODAL = {modal.auxiliary or modal.en_s or modal.en_past: modal for modal in MODALS}

@@ -55,8 +55,7 @@ def prepared(tmp_path_factory):
 def export(prepared):
     """The command, on this data."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        command = in_process("export", monkeypatch)
-        yield lambda *options, data=prepared: command(*options, "--data", data)
+        yield lambda *options, data=prepared: in_process("export", monkeypatch)(*options, "--data", data)
 
 
 @pytest.fixture(scope="module")

@@ -81,10 +81,7 @@ def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
     mixing, pre, post, x = made(kind, causal), before(DIM).double(), Aff(DIM).double(), random(6, 2)
     for parameter in [*pre.parameters(), *post.parameters()]:
         nn.init.normal_(parameter)
-    padding = None
-    if not causal:
-        padding = torch.zeros(6, 2, dtype=torch.bool)
-        padding[3:, 0] = True
+    padding = None if causal else torch.tensor([[False, False]] * 3 + [[True, False]] * 3)  # 6 x 2
     expected = zero_padding(post(mixing(zero_padding(pre(x), padding), padding)), padding)
     left = mixing.fold_(pre, post)
     folded = left[1](mixing(zero_padding(left[0](x), padding), padding))

@@ -10,7 +10,6 @@ import pytest
 import torch
 from serve.fake_server import POSITIONS, TOKEN, FakeTranslator, serving
 
-from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.settings import Access, Limits, access, listening
 from scripts import in_process
@@ -274,8 +273,7 @@ def test_the_page_takes_nothing_from_another_server(client):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval", answer.text)
 
 
-def test_a_model_behind_it(folder):
-    translator = Translator(folder)
+def test_a_model_behind_it(translator):
     texts = ["the inner thing", "in the", ""]
     with serving(translator) as (client, _):
         answer = client.ask(body={"texts": texts, "options": {"n_best": 2, "alignment": True}})

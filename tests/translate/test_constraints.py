@@ -10,21 +10,24 @@ from builders import EOS, batch, dictionary, pairs
 from fairseq.search import LexicallyConstrainedBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.token_generation_constraints import pack_constraints
+from sentencepiece import SentencePieceTrainer
 from translate.engines import assert_equal
 from translate.small_folder import TEXTS
 from translate.test_search import SOURCES, ready
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.text.tokenizer import SPECIAL
+from resmlp_mt.text.subwords import SentencePieces
+from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
 from resmlp_mt.translate import lines as line_by_line
-from resmlp_mt.translate.constraints import Constraints, Demand, TargetWords, rules_of
+from resmlp_mt.translate.constraints import Constraints, Demand, Rules, TargetWords, rules_of
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.search import search
 from scripts import in_process
 
 BPE = [*SPECIAL, "a@@", "b", "a", "ab"]
 PIECES = [*SPECIAL, "▁a", "b", ".", "▁b"]
+WITHOUT_SPACES = [*SPECIAL, "▁a", "京", ".", "▁京"]
 A, B, C, D = range(4, 8)
 LONGEST = 4
 # what is forced, avoided, the prefix, and what a translation must match and not match, words with spaces between
@@ -37,6 +40,8 @@ CASES = [
     (PIECES, "sentencepiece", [[[A]]], [], [], r"\ba\b", "never"),
     (PIECES, "sentencepiece", [[[A, B]]], ["b"], [], r"\bab\b", r"\bb\b"),
     (PIECES, "sentencepiece", [], ["a", "b."], [D], r"^b", r"\ba\b|\bb \."),
+    (WITHOUT_SPACES, "sentencepiece", [[[B], [D]]], ["京."], [], "京", r"京 \."),
+    (WITHOUT_SPACES, "sentencepiece", [], ["京"], [], "", "京"),
 ]
 
 
@@ -84,11 +89,6 @@ def test_terms_are_forced_as_well_as_by_fairseq(trained):
     assert sum(gained) / len(gained) > -0.01
 
 
-@pytest.fixture(scope="module")
-def translator(folder):
-    return Translator(folder)
-
-
 def test_what_nobody_asks_changes_nothing_and_the_batch_no_translation(translator):
     options = {"glossary": {"man": ["in", "inn"], "the other": "er"}, "avoid": ["sings"]}
     constrained = translator.translate(TEXTS, prefix="the", **options)
@@ -130,6 +130,17 @@ def test_which_terms_a_source_has(translator, source, expected):
     demand = rules_of(translator.tokenizer, None, glossary, ()).demand(source.split(), True)
     forms = [] if demand is None else [forms[0] for forms in demand.forced]
     assert forms == [translator.tokenizer.encode(text, target=True)[:-1] for text in expected]
+
+
+def test_a_term_of_text_without_spaces_is_found_within_it_and_comes_without_one(tmp_path):
+    (tmp_path / "text").write_text("我住在北京\n北京很大\n" * 9)
+    SentencePieceTrainer.train(input=tmp_path / "text", model_prefix=tmp_path / "m", vocab_size=12, minloglevel=2)
+    model = tmp_path / "m.model"
+    symbols = [*SPECIAL, *sorted(SentencePieces(model).symbols - {*SPECIAL})]
+    tokenizer = Tokenizer(TextSettings("zh", "zh", "none", subwords="sentencepiece"), model, symbols, symbols)
+    rules = Rules(tokenizer, None, [("北京", "北京")], ())
+    (forms,) = rules.demand(tokenizer.pieces("我住在北京。"), True).forced
+    assert {"".join(symbols[number] for number in form) for form in forms} == {"▁北京", "</s>▁北京", "北京"}
 
 
 @pytest.mark.parametrize(

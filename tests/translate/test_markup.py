@@ -153,8 +153,7 @@ def test_omission_is_how_much_likelier_a_token_is_with_each_of_the_source_s(fold
     whole = chances(source)
     sums = []
     for number in range(len(source) - 1):
-        less = chances([*source[:number], UNKNOWN, *source[number + 1 :]])
-        gains = (whole / less - 1).clamp(min=0)[:-1] + 1e-3
+        gains = (whole / chances([*source[:number], UNKNOWN, *source[number + 1 :]]) - 1).clamp(min=0)[:-1] + 1e-3
         sums.append(gains / torch.tensor(found.alignment)[:, number])
     for each in sums:
         torch.testing.assert_close(each, sums[0], rtol=1e-3, atol=1e-5)

@@ -20,11 +20,6 @@ from resmlp_mt.translate.translator import Part, Translation, batches, split
 TEXTS = [*SENTENCES, " \t ", "the hen in there.", "No."]
 
 
-@pytest.fixture(scope="module")
-def translator(folder):
-    return Translator(folder)
-
-
 def test_one_text_gives_one_translation_and_many_a_list_or_n_best_each(translator):
     one, many = translator.translate(TEXTS[0]), translator.translate(TEXTS)
     assert many[0].text == one.text and one.score < 0

@@ -9,7 +9,6 @@ import pytest
 from translate.documents import PAGES, reversed_words, same, translation
 from translate.small_folder import LONG
 
-from resmlp_mt import Translator
 from resmlp_mt.cli import main
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.documents import document_of, translate_text
@@ -93,9 +92,8 @@ def test_markup_of_markdown_goes_with_its_words():
     assert found == "See [läuft\\_][runs] here.\n\n[runs]: http://z.org"
 
 
-def test_the_text_is_what_the_sentences_alone_become(folder):
+def test_the_text_is_what_the_sentences_alone_become(translator):
     """By a model: the same translations as without tags, and those of the batch do not matter."""
-    translator = Translator(folder)
     source = "<p>The <b>hen</b> in <i>there</i>. A man.</p><p>Is <a href='x'>it</a> the other?</p>"
     found = translate_text(translator, source, "html", beam=2)
     plain = [each.text for each in translator.translate(["The hen in there.", "A man.", "Is it the other?"], beam=2)]
@@ -123,10 +121,8 @@ def run(folder, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("ending", "kind"), [("txt", "text"), ("html", "html"), ("md", "markdown"), ("srt", "srt")])
-def test_files(run, folder, ending, kind):
-    translator = Translator(folder)
-    options = {"beam": 2, "too_long": "split"}
-    expected = translate_text(translator, PAGES[kind], kind, **options)
+def test_files(run, translator, ending, kind):
+    expected = translate_text(translator, PAGES[kind], kind, beam=2, too_long="split")
     found = run(PAGES[kind].encode(), f"in.{ending}", f"out.{ending}", "--beam", "2", "--too-long", "split")
     assert found == expected != PAGES[kind]
 

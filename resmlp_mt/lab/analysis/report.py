@@ -216,7 +216,6 @@ def bands_in_text(args: argparse.Namespace) -> list[matrices.TextBand]:
     trained = load([path], args.data)
     if not matrices.bands_of(trained.model):
         raise UserError(f"{path}: has no band that depends on the text (--mixing-band): leave out --data")
-    data = DataBin(Path(args.data), *trained.languages)
-    pairs = list(zip(*(data.side(args.subset, language) for language in trained.languages), strict=True))
+    pairs = list(zip(*DataBin(Path(args.data), *trained.languages).sides(args.subset), strict=True))
     source, target = map(read_dictionary, trained.dictionaries)
     return matrices.read_bands(trained.model, pairs, (source, target), args.sentence)

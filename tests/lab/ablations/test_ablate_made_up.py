@@ -23,8 +23,7 @@ REFERENCE = [f"number {number} is a sentence of the made-up text." for number in
 
 def translation(row, seed):
     """The first words of some sentences are wrong."""
-    wrong = 8 - seed - 3 * (row == "relu")
-    return ["wrong" * (number < wrong) + line for number, line in enumerate(REFERENCE)]
+    return ["wrong" * (number < 8 - seed - 3 * (row == "relu")) + line for number, line in enumerate(REFERENCE)]
 
 
 @pytest.fixture
