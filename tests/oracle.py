@@ -21,8 +21,7 @@ def norm(p, name, x):
     """Aff, or LayerNorm (Ba et al. 2016) where the parameters are its."""
     if f"{name}.alpha" in p:
         return aff(p, name, x)
-    variance = ((x - x.mean()) ** 2).mean()
-    return p[f"{name}.weight"] * (x - x.mean()) / torch.sqrt(variance + 1e-5) + p[f"{name}.bias"]
+    return p[f"{name}.weight"] * (x - x.mean()) / torch.sqrt(x.var(correction=0) + 1e-5) + p[f"{name}.bias"]
 
 
 def gelu(x):

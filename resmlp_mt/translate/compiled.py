@@ -84,6 +84,7 @@ def _make(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -
 def _loaded(
     cfg: ModelConfig, model: Callable[[], EncoderDecoder], shortlist: bool, place: Path, threads: int = 1
 ) -> Any:
+    torch.cpu._init_amx()  # Linux gives these instructions to processes that ask, and ends others that have them
     load = torch.classes.resmlp_mt.CompiledGraph
     graphs: list[Graph] = [load(str(place / f"{name}.pt2"), threads).run for name in NAMES]
     return with_graphs(graphs, cfg, model, shortlist)
@@ -109,8 +110,7 @@ def name_of(*known: object) -> str:
 
 def own_cache() -> Path:
     """The folder for compiled code, the user's alone."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    cache = Path(home) / "resmlp_mt"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "resmlp_mt"
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = cache.stat()

@@ -7,19 +7,13 @@ from urllib.parse import urlencode
 import pytest
 from serve.fake_server import TOKEN, FakeTranslator, serving
 
-from resmlp_mt.serve.settings import Access, Limits
+from resmlp_mt.serve.settings import Access
 
 libretranslatepy = pytest.importorskip("libretranslatepy", reason="needs libretranslatepy")
 deep_translator = pytest.importorskip("deep_translator", reason="needs deep-translator")
 pytest.importorskip("py3langid", reason="needs py3langid")
 ENGLISH, GERMAN = "Two dogs are running on the beach.", "Zwei Hunde laufen über den Strand."
 TURNED = "beach. the on running are dogs Two"
-
-
-@pytest.fixture(scope="module")
-def client():
-    with serving(FakeTranslator(), Limits(max_characters=200, max_beam=5, longest_wait=0)) as (client, _):
-        yield client
 
 
 @pytest.fixture(scope="module")

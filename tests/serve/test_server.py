@@ -15,12 +15,6 @@ from resmlp_mt.serve.settings import Access, Limits, access, listening
 from scripts import in_process
 
 
-@pytest.fixture(scope="module")
-def client():
-    with serving(FakeTranslator(), Limits(max_characters=200, max_beam=5, longest_wait=0)) as (client, _):
-        yield client
-
-
 @contextlib.contextmanager
 def busy(limits=None):
     """A server that is held up by a request, "a b", and ``queue`` for another one, which waits."""

@@ -8,3 +8,10 @@ def cache(tmp_path_factory):
         home = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(home))
         yield home / "resmlp_mt"
+
+
+@pytest.fixture(scope="module")
+def trained():
+    from translate.test_search import ready
+
+    return ready()

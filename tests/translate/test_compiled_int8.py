@@ -1,5 +1,9 @@
 """A model compiled in 8 bits and with a shortlist; a file of its own, so that it compiles beside test_compiled.py."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from translate.engines import GATED
@@ -9,7 +13,7 @@ from translate.test_search import assert_equal
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.compiled import compiled_model
-from resmlp_mt.translate.model_folder import load
+from resmlp_mt.translate.model_folder import SHORTLIST, load, weights_digest
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.precision import lower_precision_
 from resmlp_mt.translate.search import search
@@ -18,10 +22,11 @@ from resmlp_mt.translate.search import search
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("options", [GATED, {"token_mixing": "ssru", "layerscale_init": 0.5}], ids=["gated", "ssru"])
 def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache, options):
-    model, _, _ = load(make(tmp_path / "folder", more=400, **options))
+    folder = make(tmp_path / "folder", more=400, **options)
+    model, _, _ = load(folder)
     fold_(model)
     lower_precision_(model, "int8", ("output_projection",))
-    both = compiled_model(model.cfg, str(options), lambda: model, "int8", shortlist=True)
+    both = compiled_model(model.cfg, weights_digest(folder), lambda: model, "int8", shortlist=True)
     generator = torch.Generator().manual_seed(3)
     source = torch.randint(END + 1, len(SYMBOLS), (9, 8), generator=generator)
     candidates = torch.randint(END + 1, len(SYMBOLS), (9, 20), generator=generator)
@@ -35,3 +40,7 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache
     ]
     assert_equal(search(both, source, Options(), candidates), alone, 1e-4)
     assert len(search(both, source[:1], Options(beam=300), candidates[:1])[0]) == 300  # 20 after the first step
+    (folder / SHORTLIST).write_text("\tthe in\nA\tA\n")
+    code = "import sys, resmlp_mt as r; r.Translator(sys.argv[1], engine='compiled', precision='int8').translate('a')"
+    without_compiler = {**os.environ, "PATH": ""}
+    subprocess.run([sys.executable, "-c", code, folder], check=True, env=without_compiler)

@@ -13,7 +13,7 @@ from fairseq.token_generation_constraints import pack_constraints
 from sentencepiece import SentencePieceTrainer
 from translate.engines import assert_equal
 from translate.small_folder import TEXTS
-from translate.test_search import SOURCES, ready
+from translate.test_search import SOURCES
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
@@ -43,11 +43,6 @@ CASES = [
     (WITHOUT_SPACES, "sentencepiece", [[[B], [D]]], ["京."], [], "京", r"京 \."),
     (WITHOUT_SPACES, "sentencepiece", [], ["京"], [], "", "京"),
 ]
-
-
-@pytest.fixture(scope="module")
-def trained():
-    return ready()
 
 
 @pytest.mark.parametrize(("symbols", "subwords", "forced", "avoid", "prefix", "wanted", "wrong"), CASES)

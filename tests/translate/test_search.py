@@ -49,11 +49,6 @@ def ready(seed=4, **options):
     return model, model.without_fairseq()
 
 
-@pytest.fixture(scope="module")
-def trained():
-    return ready()
-
-
 @pytest.mark.parametrize(("variant", "options"), CASES, ids=str)
 def test_same_hypotheses_and_scores(variant, options):
     options = Options(**options)
