@@ -84,7 +84,7 @@ def _make(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -
 def _loaded(
     cfg: ModelConfig, model: Callable[[], EncoderDecoder], shortlist: bool, place: Path, threads: int = 1
 ) -> Any:
-    torch.cpu._init_amx()  # Linux gives these instructions to processes that ask, and ends others that have them
+    torch.cpu._init_amx()  # Linux ends processes that run AMX instructions and have not asked for them
     load = torch.classes.resmlp_mt.CompiledGraph
     graphs: list[Graph] = [load(str(place / f"{name}.pt2"), threads).run for name in NAMES]
     return with_graphs(graphs, cfg, model, shortlist)
