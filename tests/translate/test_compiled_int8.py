@@ -42,5 +42,4 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache
     assert len(search(both, source[:1], Options(beam=300), candidates[:1])[0]) == 300  # 20 after the first step
     (folder / SHORTLIST).write_text("\tthe in\nA\tA\n")
     code = "import sys, resmlp_mt as r; r.Translator(sys.argv[1], engine='compiled', precision='int8').translate('a')"
-    without_compiler = {**os.environ, "PATH": ""}
-    subprocess.run([sys.executable, "-c", code, folder], check=True, env=without_compiler)
+    subprocess.run([sys.executable, "-c", code, folder], check=True, env={**os.environ, "PATH": ""})  # no compiler
