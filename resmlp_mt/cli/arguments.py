@@ -109,9 +109,9 @@ def given(args: argparse.Namespace, options: type[Given]) -> Given:
     return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
 
 
-def add_user_dir(parser: argparse.ArgumentParser) -> None:
+def add_user_dir(parser: argparse.ArgumentParser, more: str = ", such as a mixing") -> None:
     """Add ``--user-dir``."""
-    code = "code of your own that the model needs, such as a mixing; as for fairseq"
+    code = f"as for fairseq: code of your own that the model needs{more}"
     parser.add_argument("--user-dir", metavar="FOLDER", help=code)
 
 

@@ -45,7 +45,7 @@ MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabu
 def benchmark() -> argparse.ArgumentParser:
     parser = command_parser(SYSTEMS, run_of("benchmarks.command"))
     parser.add_argument("what", choices=["training", "generation", "all"], help="what to measure")
-    add_flag(parser, "--quick", "a minute instead of half an hour")
+    add_flag(parser, "--quick", "minutes instead of half an hour")
     add_repeated(parser, "--system", "NAME", "what to compare, instead of the usual")
     parser.add_argument("--baseline", metavar="NAME", help="what others are compared with (default: transformer)")
     shapes = "batches, such as 24x32, lengths in subwords with </s>; one comparison instead of several"
@@ -55,7 +55,7 @@ def benchmark() -> argparse.ArgumentParser:
     for name, most in MOST.items():
         add_number(size, f"--{name}", most, f"{name}, instead of that size's", least=5 if name == "vocabulary" else 1)
     conditions = parser.add_argument_group("conditions")
-    conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has not been tried yet")
+    conditions.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda has been tried little")
     add_flag(conditions, "--fp16", "half precision, on CUDA")
     add_number(conditions, "--threads", 1000, "of a process (default: as many as cores)")
     add_number(conditions, "--beam", 1000, "width of the search", 4)

@@ -83,7 +83,7 @@ def export() -> argparse.ArgumentParser:
     add_flag(parser, "--onnx", "also FOLDER/onnx, graphs for --engine onnx of translate and serve")
     parser.add_argument("--license", type=_one_line, help="of the model, for its card: an identifier such as mit")
     parser.add_argument("--trained-on", type=_one_line, metavar="WORDS", help="the training data, for the card")
-    add_user_dir(parser)
+    add_user_dir(parser, ", such as a preset; a mixing of your own is refused")
     return parser
 
 

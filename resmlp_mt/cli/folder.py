@@ -34,8 +34,8 @@ CHECK = """tell on standard error which numbers of a line are missing or new in 
 DOCUMENT = """translate a file with all that is in it, by its name's end: .txt, .html, .md or .srt; tags, code and line
 ends come back where they were. In place of --input and --output; by one process; without --prefix, --alignment,
 --scores and --json"""
-JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: faster
-than threads, with more memory; any number gives the same translations"""
+JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: often
+faster than threads, with more memory; any number gives the same translations"""
 SHORTLIST = """
 Written to FOLDER/shortlist.txt: which target tokens go with which source tokens, by IBM Model 1 of the training text.
 With that file there, resmlp-mt translate, serve and Translator score for each sentence its own few hundred target

@@ -48,8 +48,8 @@ def prepare_text() -> argparse.ArgumentParser:
     for split in "train", "valid", "test":
         files = f"{split} text, one sentence a line, UTF-8, both files aligned line by line; may be given again"
         add_path(parser, f"--{split}", ("SRC", "TGT"), files, nargs=2, required=True, action="append")
-    for side in "source", "target":
-        parser.add_argument(f"--{side}-lang", required=True, metavar="LANG", help="two-letter code, such as en")
+    for side, example in ("source", "en"), ("target", "de"):
+        parser.add_argument(f"--{side}-lang", required=True, metavar="LANG", help=f"two-letter code, such as {example}")
     _add_preparation(parser)
     add_options(parser, Words)
     add_options(parser, PairFilter)

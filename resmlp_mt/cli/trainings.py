@@ -23,7 +23,7 @@ OUT/data; larger samples hold the smaller ones, the validation set is one for al
 OUT/scaling.md, scaling.json and, with matplotlib, scaling.png: losses, the trend of their differences, the laws.
 
 example:
-  resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba --jobs 2
+  resmlp-mt scale examples/scaling/tatoeba.yaml --work work/tatoeba2000 --jobs 2
 """
 TEACHER = """
 The teacher's translations are put back in order; each must stand beside its own source, which is compared with the
@@ -69,8 +69,8 @@ def distill() -> argparse.ArgumentParser:
     files = "what fairseq-generate printed for --gen-subset train; several files are the shards of one run"
     parser.add_argument("generated", nargs="+", metavar="FILE", help=files)
     add_path(parser, "--data", "DATA", "the binarized data that was translated", required=True)
-    for side in "source", "target":
-        parser.add_argument(f"--{side}-lang", required=True, metavar="LANG", help="such as en")
+    for side, example in ("source", "en"), ("target", "de"):
+        parser.add_argument(f"--{side}-lang", required=True, metavar="LANG", help=f"such as {example}")
     add_path(parser, "--out", "OUT", "the folder to make, which must not exist yet", required=True)
     add_flag(parser, "--keep-original", "add the original pairs, after the teacher's")
     return parser
