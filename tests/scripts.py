@@ -4,6 +4,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pytest
+
 from resmlp_mt.cli import run
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
@@ -29,6 +31,11 @@ def printed(name, monkeypatch, capsys):
         return capsys.readouterr().out
 
     return call
+
+
+def printed_by(name):
+    """A fixture, ``printed`` of a command."""
+    return pytest.fixture(lambda monkeypatch, capsys: printed(name, monkeypatch, capsys))
 
 
 def loaded(example):

@@ -48,9 +48,7 @@ def describe(
     """Versions, processor or GPU, threads of a process (PyTorch's unless given), and how busy the machine is."""
     import torch
 
-    gpu = {}
-    if device == "cuda":
-        gpu = {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)}
+    gpu = {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)} if device == "cuda" else {}
     return {
         "Python": platform.python_version(),
         "torch": torch.__version__,

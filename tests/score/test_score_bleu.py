@@ -8,12 +8,9 @@ from score.generated import CLOSING, REFERENCE, generate_output, moses_tokens, s
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.score.scoring import words_of
-from scripts import SCRIPTS, in_process, printed
+from scripts import SCRIPTS, in_process, printed_by
 
-
-@pytest.fixture
-def score_bleu(monkeypatch, capsys):
-    return printed("score", monkeypatch, capsys)
+score_bleu = printed_by("score")
 
 
 @pytest.fixture

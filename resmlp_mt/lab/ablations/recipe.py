@@ -77,8 +77,7 @@ class Recipe(queue.SharedSettings):
         return self._words(row, self.rows[row] or "")
 
     def _words(self, row: str, options: str) -> list[str]:
-        updates = str(self.epochs_of(row) * self.updates_per_epoch)
-        return [word.replace(UPDATES, updates) for word in shlex.split(options)]
+        return shlex.split(options.replace(UPDATES, str(self.epochs_of(row) * self.updates_per_epoch)))
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -95,8 +94,7 @@ def read_recipe(path: Path) -> Recipe:
             raise UserError(f"{path}: {row}: no such row; there are: {', '.join(recipe.rows)}")
     if len(set(recipe.seeds)) < len(recipe.seeds):
         raise UserError(f"{path}: seeds: {recipe.seeds}: give each seed once")
-    fewest = min(map(recipe.epochs_of, recipe.rows))
-    if recipe.average > fewest:
+    if recipe.average > (fewest := min(map(recipe.epochs_of, recipe.rows))):
         raise UserError(f"{path}: average is {recipe.average}, but there are only {fewest} epochs")
     return recipe
 

@@ -120,21 +120,18 @@ def compare(
     times = measure(work, len(tokens), comparison.rounds, comparison.warmup)
     theirs = flops[comparison.baseline]
     batch = workload.label, workload.length, workload.sentences, tokens[-1]
-    rows = []
-    for name, seconds in times.items():
-        ours = flops[name]
-        rows.append(
-            Measurement(
-                name,
-                *batch,
-                rate=per_second(sum(tokens), seconds),
-                ratio=speed_ratio(seconds, times[comparison.baseline]),
-                flop_ratio=theirs / ours if ours and theirs else None,
-                flops=ours,
-                memory=peaks.get(name),
-                latency=latency(seconds) if workload.sentences == 1 else None,
-                seconds=seconds,
-                operations=operations[name]() if comparison.profile else None,
-            )
+    return [
+        Measurement(
+            name,
+            *batch,
+            rate=per_second(sum(tokens), times[name]),
+            ratio=speed_ratio(times[name], times[comparison.baseline]),
+            flop_ratio=theirs / ours if ours and theirs else None,
+            flops=ours,
+            memory=peaks.get(name),
+            latency=latency(times[name]) if workload.sentences == 1 else None,
+            seconds=times[name],
+            operations=operations[name]() if comparison.profile else None,
         )
-    return rows
+        for name, ours in flops.items()
+    ]

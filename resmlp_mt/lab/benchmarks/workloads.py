@@ -51,8 +51,7 @@ class Training:
 
     def flops_per_token(self, shape: Shape, tokens: int) -> float | None:
         """FLOPs a real target token of a step; padding costs what tokens do."""
-        formula = formula_of(self.config, len(self.dictionary))
-        if formula is None:
+        if (formula := formula_of(self.config, len(self.dictionary))) is None:
             return None
         return flops.TRAINING * shape.sentences * formula.forward(shape.length, shape.length) / tokens
 

@@ -300,12 +300,10 @@ def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: 
         elif JsonFile(folder / RECORD).values != made_of:
             raise UserError(f"{folder}: a sample of other data: remove it, or choose another --out")
     sums = {pairs: queue.digests(folder) for pairs, folder in samples.items()}
-    found = []
-    for plan in plans:
-        cell, data = plan.cell, samples[plan.cell.pairs]
-        folder = out / "cells" / cell.name
-        found.append(CellFolder(cell.name, cell.seed, data, sums[cell.pairs], folder, recipe, plan))
-    return found
+    return [
+        CellFolder(cell.name, cell.seed, samples[cell.pairs], sums[cell.pairs], out / "cells" / cell.name, recipe, plan)
+        for plan, cell in ((plan, plan.cell) for plan in plans)
+    ]
 
 
 @dataclass(frozen=True)

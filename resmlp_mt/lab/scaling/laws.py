@@ -113,8 +113,7 @@ def lacks(runs: Sequence[Run]) -> str:
 def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     """Fit the law to the finished runs of one family; those that have diverged are left out."""
     runs = [run for run in runs if not run.diverged]
-    missing = lacks(runs)
-    if missing:
+    if missing := lacks(runs):
         return FamilyFit(runs, missing)
     points, random = points_of(runs), np.random.default_rng(seed)
     law = fit_law(points)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from small_models import checkpoint, train, untrained
 
-from scripts import printed
+from scripts import printed_by
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,4 @@ def trained():
     return checkpoint(model, optimizer.state_dict())
 
 
-@pytest.fixture
-def plot_mixing(monkeypatch, capsys):
-    """Run resmlp-mt plot with these arguments; return what it prints."""
-    return printed("plot", monkeypatch, capsys)
+plot_mixing = printed_by("plot")

@@ -14,7 +14,7 @@ from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.models import training_args
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
-from scripts import SCRIPTS, printed
+from scripts import SCRIPTS, printed_by
 
 VOCABULARY = 52
 SIZES = ("--encoder-embed-dim", "24", "--encoder-ffn-embed-dim", "40", "--decoder-attention-heads", "2")
@@ -92,9 +92,7 @@ def test_what_is_not_counted_is_refused():
         flops.of_options(options_of("lightconv"), VOCABULARY)
 
 
-@pytest.fixture
-def estimate_cost(monkeypatch, capsys):
-    return printed("cost", monkeypatch, capsys)
+estimate_cost = printed_by("cost")
 
 
 def test_the_costs_of_all_systems_by_hand(estimate_cost):

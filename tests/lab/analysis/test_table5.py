@@ -5,13 +5,9 @@ import json
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from scripts import printed
+from scripts import printed_by
 
-
-@pytest.fixture
-def table5(monkeypatch, capsys):
-    """Run resmlp-mt table5 with these arguments; return what it prints."""
-    return printed("table5", monkeypatch, capsys)
+table5 = printed_by("table5")
 
 
 def scores(target="de", tokenized=26.04, split=26.55, sacrebleu=25.91, segments=3003):

@@ -7,7 +7,7 @@ import pytest
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks.measuring import per_second, speed_ratio
-from scripts import in_process
+from scripts import printed_by
 
 TINY = (
     "--width", 8, "--mlp", 8, "--layers", 1, "--heads", 2, "--vocabulary", 24, "--threads", 1, "--rounds", 2,
@@ -15,15 +15,7 @@ TINY = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def benchmark(monkeypatch, capsys):
-    run = in_process("benchmark", monkeypatch)
-
-    def call(*args):
-        run(*args)
-        return capsys.readouterr()
-
-    return call
+benchmark = printed_by("benchmark")
 
 
 @pytest.fixture
@@ -49,14 +41,13 @@ def test_training(measured, tmp_path):
     pytest.importorskip("matplotlib")
     document, plots = tmp_path / "docs" / "result.md", tmp_path / "docs" / "plots"
     output = "--markdown", document, "--plots", plots
-    section, rows, shown = measured("training", *TINY, "--shapes", "4x3", "--padding", 0, *output)
+    section, (ours, theirs), shown = measured("training", *TINY, "--shapes", "4x3", "--padding", 0, *output)
     assert section["by"] == "sentences"
-    ours, theirs = rows
     assert (ours["system"], theirs["system"]) == ("resmlp_transformer", "transformer")
-    for row in rows:
+    for row in ours, theirs:
         assert row["rate"] == asdict(per_second(12, row["seconds"]))
         assert row["ratio"] == asdict(speed_ratio(row["seconds"], theirs["seconds"]))
-        assert row["system"] in shown.out
+        assert row["system"] in shown
     assert ours["flop_ratio"] > 1
     assert "![Training](plots/training.png)" in document.read_text()
     assert (plots / "training.png").stat().st_size > 5000
@@ -71,7 +62,7 @@ def test_generation(measured):
     assert all(row["latency"][0] <= row["latency"][1] for row in rows[:2])
     assert [row["latency"] for row in rows[2:]] == [None, None]
     assert {row["memory"] for row in rows} == {None}
-    assert "p99 ms" in shown.out
+    assert "p99 ms" in shown
     assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
 
 

@@ -22,10 +22,6 @@ def source(name, **others):
     return Source(System(name), SIZE, **others)
 
 
-def lengths(translations):
-    return [len(each) for each in translations]
-
-
 def random_of(engine, shape, padding=0.2):
     """Random sentences in the words of an engine's dictionary."""
     return random_piece(shape, padding, engine.task.source_dictionary)[0]
@@ -64,7 +60,7 @@ def test_a_checkpoint_is_a_system(tmp_path):
     trainer.consolidate_optimizer()
     trainer.save_checkpoint(str(checkpoint), {"train_iterator": {"epoch": 1}})
     same = FairseqEngine(source(str(checkpoint)))
-    assert lengths(same.translate(random_of(same, Shape(6, 3)), 6)) == [6] * 3
+    assert [*map(len, same.translate(random_of(same, Shape(6, 3)), 6))] == [6] * 3
     assert same.formula.kept(1) == 2 * 4 * 16**2  # keys and values of two layers of width 16
 
 
