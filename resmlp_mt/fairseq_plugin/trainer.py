@@ -57,7 +57,7 @@ class Trainer(trainer.Trainer):
         if self.is_ours and extra_state and not reset_optimizer and done < self._optim_history[-1]["num_updates"]:
             problem = "holds no state of its optimizer: the training would begin anew"
             raise UserError(f"{filename}: {problem}: give --reset-optimizer, or another --save-dir")
-        if 0 < asked <= done and self.is_ours:
+        if 0 < asked <= done:  # fairseq would do one update more, each time
             logger.info("nothing to train: %s updates are done, --max-update is %s", done, asked)
             self.cfg.optimization.max_epoch = -1  # read after this: no epoch is left
         return extra_state

@@ -51,13 +51,14 @@ def test_a_model_that_the_last_update_spoilt_is_not_saved(train, tmp_path, monke
     assert os.listdir(tmp_path) == []
 
 
-def test_a_training_that_is_done_stays_as_it_is(train, tmp_path):
-    train(tmp_path)
+@pytest.mark.parametrize("arch", ["resmlp_transformer_tiny", "transformer_tiny"])
+def test_a_training_that_is_done_stays_as_it_is(train, tmp_path, arch):
+    train(tmp_path, "--arch", arch)
     before = (tmp_path / "checkpoint_last.pt").read_bytes()
-    train(tmp_path, "--max-update", 1)
+    train(tmp_path, "--arch", arch, "--max-update", 1)
     assert (tmp_path / "checkpoint_last.pt").read_bytes() == before
-    train(tmp_path, "--max-update", 2)  # an epoch
-    train(tmp_path, "--max-update", 1)
+    train(tmp_path, "--arch", arch, "--max-update", 2)  # an epoch
+    train(tmp_path, "--arch", arch, "--max-update", 1)
     assert updates(tmp_path) == 2
 
 
