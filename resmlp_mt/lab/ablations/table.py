@@ -20,7 +20,7 @@ from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
-from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
+from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
 from resmlp_mt.score.detokenize import check_tokenization
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
@@ -334,7 +334,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--retrain {' '.join(sorted(retrain - only))}: not of the --rows: {', '.join(args.rows)}")
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
-    check_reference(reference)
+    check_places(reference, data, out)
     about = {"Made by": f"`{shlex.join(['resmlp-mt', 'ablate', *sys.argv[1:]])}`"}
     if recipe.tune is not None:
         found = tuning.tune(recipe, out, data, args.jobs, only, retrain, not args.table)

@@ -23,7 +23,7 @@ from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import commit, describe, facts
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
-from resmlp_mt.lab.trainings.queue import check_reference, duration, known, train_all
+from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
 FILES = "scaling.png", "scaling.md", "scaling.json"
@@ -234,7 +234,7 @@ def run(args: argparse.Namespace) -> None:
     retrain = known([cell.name for cell in order], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
-    check_reference(reference)
+    check_places(reference, data, out)
     plans = grid.plan(recipe, data)
     if args.dry_run:
         print(text_table(grid.plan_table(plans)))

@@ -358,9 +358,13 @@ def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[
     return frozenset(given)
 
 
-def check_reference(reference: Path) -> None:
+def check_places(reference: Path, *folders: Path) -> None:
+    """See that the reference is there, and that fairseq takes the folders' names for what they are."""
     if not reference.is_file():
         raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
+    for folder in map(str, folders):
+        if ":" in folder or "${" in folder or folder.startswith("-"):
+            raise UserError(f"{folder}: for fairseq no name has ':' or '${{' in it, or a dash in front: choose another")
 
 
 def duration(seconds: float) -> str:

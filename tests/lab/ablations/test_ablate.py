@@ -150,18 +150,19 @@ def test_told_to_end_it_ends_its_trainings(work, write_recipe, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("languages", "arguments", "message"),
     [
-        (["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
-        (["for ja"], "sacreBLEU for ja needs MeCab"),  # which scoring needs, missed before the training
+        ("de-en", ["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
+        ("de-ja", [], "sacreBLEU for ja needs MeCab"),  # which scoring needs, missed before the training
+        ("de-en", ["--out=o:x"], "o:x: for fairseq no name has"),
+        ("de-en", ["--out=-o"], "-o: for fairseq no name has"),
+        ("de-en", ["--out=${o}"], "${o}: for fairseq no name has"),
     ],
 )
-def test_mistakes_are_told_in_one_line(work, write_recipe, monkeypatch, tmp_path, arguments, message):
+def test_mistakes_are_told_in_one_line(work, write_recipe, monkeypatch, tmp_path, languages, arguments, message):
     recipe = write_recipe(tmp_path / "recipe.yaml")
-    if arguments == ["for ja"]:
-        recipe.write_text(recipe.read_text().replace("de-en", "de-ja"))
-        monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-        arguments = []
+    recipe.write_text(recipe.read_text().replace("de-en", languages))
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
     with pytest.raises(UserError) as caught:
         in_process("ablate", monkeypatch)(recipe, "--work", work, "--out", tmp_path / "out", *arguments)
     assert message in str(caught.value) and "\n" not in str(caught.value)
