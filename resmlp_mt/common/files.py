@@ -135,10 +135,11 @@ def check_new(path: PathLike) -> None:
         raise UserError(f"{path}: is there already: move it away, or choose another name")
 
 
-def check_replaced(path: Path, record: Path) -> None:
-    """Refuse to write over a file that is there without the ``record`` which an earlier run left beside it."""
-    if path.exists() and not record.exists():
-        raise UserError(f"{path}: is not of an earlier run: move it away, or choose another folder")
+def check_replaced(record: Path, others: Iterable[Path]) -> None:
+    """Refuse to write over files that are there without the ``record``, which a run writes first of all."""
+    for path in others:
+        if path.exists() and not record.exists():
+            raise UserError(f"{path}: is not of an earlier run: move it away, or choose another folder")
 
 
 def opened(path: PathLike, decompressed: bool = True) -> IO[bytes]:

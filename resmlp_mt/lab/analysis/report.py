@@ -100,30 +100,29 @@ class Report:
             for part, figures in self.pictures().items()
         }
         return {
-            **{f"{name}.png": png for part in drawn.values() for name, png in part.items()},
             "mixing.json": (json.dumps(self.as_json(), indent=1, default=lambda array: array.tolist()) + "\n").encode(),
+            **{f"{name}.png": png for part in drawn.values() for name, png in part.items()},
             "index.html": self.as_page(drawn).encode(),
         }
 
     def as_json(self) -> dict[str, Any]:
-        checkpoints = []
-        for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True):
-            checkpoints.append(
-                {
-                    "checkpoint": str(reading.path),
-                    "architecture": reading.architecture,
-                    "updates": reading.updates,
-                    "mixing": [
-                        {
-                            "side": mixing.side,
-                            "layer": mixing.layer,
-                            "heads": [vars(profile) for profile in matrices.profiles(mixing)],
-                        }
-                        for mixing in mixings
-                    ],
-                    "sparsity": [asdict(each) for each in sparsity],
-                }
-            )
+        checkpoints = [
+            {
+                "checkpoint": str(reading.path),
+                "architecture": reading.architecture,
+                "updates": reading.updates,
+                "mixing": [
+                    {
+                        "side": mixing.side,
+                        "layer": mixing.layer,
+                        "heads": [vars(profile) for profile in matrices.profiles(mixing)],
+                    }
+                    for mixing in mixings
+                ],
+                "sparsity": [asdict(each) for each in sparsity],
+            }
+            for reading, mixings, sparsity in zip(self.readings, self.series, self.sparsity, strict=True)
+        ]
         return {
             "used": {**self.used.lengths, "how": self.used.how},
             "checkpoints": checkpoints,
@@ -195,8 +194,9 @@ def run(args: argparse.Namespace) -> None:
     used = used_of(readings, args.length)
     files = Report(readings, used, bands_in_text(args) if args.data is not None else ()).files()
     pruned_files = {share: out / f"pruned-{share:g}.pt" for share in args.prune}
-    check_outputs([*(out / name for name in files), *pruned_files.values()], args.checkpoints)
-    check_replaced(out / "index.html", out / "mixing.json")
+    outputs = [*(out / name for name in files), *pruned_files.values()]
+    check_outputs(outputs, args.checkpoints)
+    check_replaced(out / "mixing.json", outputs)
     for side in matrices.SIDES:
         length = used.lengths.get(side)
         what = "its mixing is no matrix over positions, and is not drawn"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import check_outputs, read_lines, write_json, write_whole
+from resmlp_mt.common.files import check_outputs, check_replaced, read_lines, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import lengths, read_dictionary
 from resmlp_mt.lab import drawing
@@ -26,7 +26,7 @@ from resmlp_mt.lab.scaling.trend import Trend, paired, trend
 from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
-FILES = "scaling.png", "scaling.md", "scaling.json"
+FILES = "scaling.json", "scaling.png", "scaling.md"
 
 Table = list[list[str]]
 
@@ -162,7 +162,7 @@ class Study:
         }
 
     def as_markdown(self, has_picture: bool) -> str:
-        parts = [f"# {self.title}", *[f"![{self.title}]({FILES[0]})"] * has_picture, *self.notes()]
+        parts = [f"# {self.title}", *[f"![{self.title}]({FILES[1]})"] * has_picture, *self.notes()]
         for heading, rows in self.tables().items():
             parts += [f"## {heading}", markdown_table(rows)]
         return "\n\n".join([*parts, f"{facts(self.about)}."]) + "\n"
@@ -170,11 +170,11 @@ class Study:
 
 def save(study: Study, out: Path) -> None:
     """Write the picture (with matplotlib), the Markdown and the JSON."""
-    picture, markdown, as_json = (out / name for name in FILES)
+    as_json, picture, markdown = (out / name for name in FILES)
+    write_json(as_json, study.as_json())
     if drawing.wants_pictures():
         write_whole(picture, drawn(study))
     write_whole(markdown, study.as_markdown(picture.is_file()))
-    write_json(as_json, study.as_json())
 
 
 def drawn(study: Study) -> bytes:
@@ -239,7 +239,9 @@ def run(args: argparse.Namespace) -> None:
     if args.dry_run:
         print(text_table(grid.plan_table(plans)))
         return
-    check_outputs([out, *(out / name for name in FILES)], [args.recipe, reference, data])
+    record, *others = (out / name for name in FILES)
+    check_outputs([out, record, *others], [args.recipe, reference, data])
+    check_replaced(record, others)
     text, target = list(read_lines(reference)), lengths(data, "valid", recipe.langs)[1]
     if len(text) != len(target) or not any(text):
         raise UserError(f"{reference}: not the text of the validation set, which has {len(target):,} sentences")
@@ -268,6 +270,6 @@ def run(args: argparse.Namespace) -> None:
     }
     study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)
     save(study, out)
-    print(f"{study.notes()[0]}\nthe tables: {out / FILES[1]}")
+    print(f"{study.notes()[0]}\nthe tables: {out / FILES[2]}")
     if failed:
         raise UserError(f"not finished: {'; '.join(failed)}")

@@ -134,11 +134,21 @@ def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, 
     assert "Scores: valid, valid.en." in ablate(choosing)
     assert not (tmp_path / "out" / "table.md").exists()
     before = (tmp_path / "out" / "table.valid.json").read_bytes()
+    (tmp_path / "out" / "training.png").touch()  # shared by both, and not drawn here
     commands.clear()
 
     assert "Scores: test, test.en." in ablate(recipe("subset: test", "last"), "--rows", "relu")
     assert commands == [("test", "relu", 1)]  # the training is the same
     assert (tmp_path / "out" / "table.valid.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["table.png", "training.png", "table.md", "tuning.md"])
+def test_a_user_s_files_are_not_written_over(ablate, commands, recipe, tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    with pytest.raises(UserError, match=f"{name}: is not of an earlier run"):
+        ablate(recipe("tune: {trials: 1, rounds: [1], space: {}}" if name == "tuning.md" else "seed: 1"))
+    assert not commands
 
 
 def test_a_training_that_fails_is_told_and_does_not_stop_the_others(ablate, recipe, capsys, tmp_path):

@@ -128,9 +128,10 @@ def test_a_checkpoint_is_not_written_over(plot_mixing, saved, tmp_path):
     with pytest.raises(UserError, match=r"pruned-1\.pt: would be written over the input"):
         plot_mixing(path, "--out", tmp_path, "--prune", "1")
     assert list(tmp_path.iterdir()) == [path] and path.read_bytes() == before
-    (tmp_path / "index.html").write_text("mine")
-    with pytest.raises(UserError, match=r"index\.html: is not of an earlier run"):
-        plot_mixing(path, "--out", tmp_path)
+    for name in "index.html", "encoder-1.png":
+        (tmp_path / name).write_text("mine")
+        with pytest.raises(UserError, match=f"{name}: is not of an earlier run"):
+            plot_mixing(path, "--out", tmp_path)
 
 
 def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tmp_path):

@@ -66,6 +66,11 @@ def scale(work, trained, monkeypatch, capsys, tmp_path):
 
 def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, write_study, monkeypatch, tmp_path):
     recipe, out = write_study(), tmp_path / "out"
+    out.mkdir()
+    (out / "scaling.md").write_text("mine")
+    with pytest.raises(UserError, match=r"scaling\.md: is not of an earlier run"):
+        scale(recipe)
+    (out / "scaling.md").unlink()
     with pytest.raises(UserError, match="not finished: transformer-s-5-seed1"):
         scale(recipe, "--jobs", 2)
     assert len(trained) == 29
