@@ -3,7 +3,7 @@
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from scripts import printed
+from scripts import printed_by
 
 pytest.importorskip("matplotlib")
 
@@ -11,21 +11,21 @@ from resmlp_mt.lab.drawing import OTHERS, SYSTEMS, colors_of
 from resmlp_mt.lab.trainings.log import TrainingLog, figure_of
 
 LINE = "2026-01-01 00:00:00 | INFO | train_inner | epoch 001: 1 / 9 loss=9, ppl=600, wps=500, num_updates={}, lr=0.1\n"
+END = "2026-01-01 00:00:00 | INFO | train | epoch 001 | loss 9 | ppl 500 | wps 1 | num_updates 24 | lr 0.1\n"
 
-
-@pytest.fixture
-def plot_training(monkeypatch, capsys):
-    return printed("plot-training", monkeypatch, capsys)
+plot_training = printed_by("plot-training")
 
 
 def test_runs_are_drawn_by_the_names_of_their_folders(plot_training, tmp_path):
     logs = [tmp_path / run / "train.log" for run in ("one", "other")]
     for log in logs:
         log.parent.mkdir()
-        log.write_text(LINE.format(10) + LINE.format(20))
+        log.write_text(LINE.format(10) + LINE.format(20) + END)
     out = plot_training(*logs, "--out", tmp_path / "new" / "both.png")
-    assert out.splitlines()[:2] == ["one: 20 updates", "other: 20 updates"]
+    assert out.splitlines()[:2] == ["one: 24 updates", "other: 24 updates"]
     assert (tmp_path / "new" / "both.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UserError, match=r"both\.pdf: pictures are PNG: give a name that ends in \.png"):
+        plot_training(*logs, "--out", tmp_path / "new" / "both.pdf")
 
 
 @pytest.mark.parametrize("number", [1, 17])

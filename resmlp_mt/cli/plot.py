@@ -80,7 +80,7 @@ def _plot_training(args: argparse.Namespace) -> None:
     runs = {name: read_log(path) for name, path in _names_of(args.logs).items()}
     draw_curves(runs, args.out)
     for name, curves in runs.items():
-        print(f"{name}: {max(curves.training):,.0f} updates")
+        print(f"{name}: {max([*curves.training, *curves.epochs]):,.0f} updates")
     print(f"wrote {args.out}")
 
 

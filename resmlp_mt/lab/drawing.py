@@ -8,6 +8,7 @@ import io
 import itertools
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
@@ -59,12 +60,14 @@ def check_matplotlib(what: str) -> None:
 
 
 def check_files(outputs: Sequence[PathLike], inputs: Iterable[PathLike], pictures: str | None) -> None:
-    """See before long work that outputs can be written, over no input; ``pictures`` is what asks for any."""
+    """See before long work that outputs can be written, over no input; ``pictures`` asks for the last, if not None."""
     check_outputs(outputs, inputs)
     for path in outputs:
         check_can_be_written(path)
     if pictures:
         check_matplotlib(pictures)
+        if Path(outputs[-1]).suffix.lower() != ".png":
+            raise UserError(f"{outputs[-1]}: pictures are PNG: give a name that ends in .png")
 
 
 def new_figure(width: float, height: float) -> Any:
