@@ -162,9 +162,9 @@ def decode_in_steps(model, sources, targets, left_pad, drop_at):
     return {key: torch.stack(rows) for key, rows in out.items()}, beams
 
 
-def binarize(folder, subset, lang, sentences):
-    """One side of a subset of en-de, as fairseq-preprocess leaves it; a sentence is its symbols, ``</s>`` included."""
-    prefix = f"{folder}/{subset}.en-de.{lang}"
+def binarize(folder, subset, lang, sentences, pair="en-de"):
+    """One side of a subset, as fairseq-preprocess leaves it; a sentence is its symbols, ``</s>`` included."""
+    prefix = f"{folder}/{subset}.{pair}.{lang}"
     builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
     for sentence in sentences:
         builder.add_item(torch.tensor(sentence))

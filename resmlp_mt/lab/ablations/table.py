@@ -13,14 +13,14 @@ from typing import Any
 from scipy import stats
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import check_outputs, check_replaced, read_lines, write_json, write_whole
+from resmlp_mt.common.files import check_outputs, check_replaced, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
-from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
+from resmlp_mt.lab.trainings.queue import duration, known, train_all
 from resmlp_mt.score.detokenize import check_tokenization
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
@@ -229,14 +229,12 @@ def _as_json(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {figure: asdict(each) for figure, each in figures.items()}
 
 
-def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about: Mapping[str, str]) -> Table:
-    """Score the rows that are finished, beside the running text of what they translated."""
+def make_table(recipe: Recipe, rows: Sequence[RowFolder], expected: list[str], about: Mapping[str, str]) -> Table:
+    """Score the rows that are finished, beside the ``expected`` lines of running text."""
     finished = [row for row in rows if row.finished]
     if not finished:
         raise UserError(f"{recipe.title}: no row is finished: see the logs of the rows")
     language = recipe.langs[1]
-    expected = list(read_lines(reference))
-    check_tokenization(expected, False, str(reference))
     texts = {(row.name, row.seed): row.translation.running_text(expected) for row in finished}
     figures = []
     for row in finished:
@@ -249,7 +247,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], reference: Path, about
         scores, seconds = detokenized_scores(text, expected, language), row.processor_seconds
         figures.append(Figures(row.name, row.seed, options, training, seconds, row.trained, scores, bootstrap))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"
-    budget, scored = f"{recipe.budget}, {seeds}", f"{recipe.subset}, {reference.name}"
+    budget, scored = f"{recipe.budget}, {seeds}", f"{recipe.subset}, {Path(recipe.reference).name}"
     names = recipe.title, recipe.baseline, budget, scored
     return Table(*names, dict(about), figures, list(recipe.rows), tuple(recipe.seeds))
 
@@ -334,7 +332,8 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--retrain {' '.join(sorted(retrain - only))}: not of the --rows: {', '.join(args.rows)}")
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
-    check_places(reference, data, out)
+    expected, _ = recipe.target_text(reference, data, out, recipe.subset)
+    check_tokenization(expected, False, str(reference))
     about = {"Made by": f"`{shlex.join(['resmlp-mt', 'ablate', *sys.argv[1:]])}`"}
     if recipe.tune is not None:
         check_replaced(out / "tuning.json", [out / "tuning.md"])
@@ -349,7 +348,7 @@ def run(args: argparse.Namespace) -> None:
     failed = []
     if not args.table:
         failed = train_all([row for row in rows if row.name in only], args.jobs, retrain)
-    table = make_table(recipe, rows, reference, about)
+    table = make_table(recipe, rows, expected, about)
     save(table, rows, out)
     print(table.as_text())
     if failed:

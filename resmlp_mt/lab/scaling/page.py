@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import check_outputs, check_replaced, read_lines, write_json, write_whole
+from resmlp_mt.common.files import check_outputs, check_replaced, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
-from resmlp_mt.data.binarized import lengths, read_dictionary
+from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import commit, describe, facts
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
-from resmlp_mt.lab.trainings.queue import check_places, duration, known, train_all
+from resmlp_mt.lab.trainings.queue import duration, known, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
 FILES = "scaling.json", "scaling.png", "scaling.md"
@@ -234,7 +234,7 @@ def run(args: argparse.Namespace) -> None:
     retrain = known([cell.name for cell in order], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
-    check_places(reference, data, out)
+    text, target = recipe.target_text(reference, data, out, "valid")
     plans = grid.plan(recipe, data)
     if args.dry_run:
         print(text_table(grid.plan_table(plans)))
@@ -242,9 +242,6 @@ def run(args: argparse.Namespace) -> None:
     record, *others = (out / name for name in FILES)
     check_outputs([out, record, *others], [args.recipe, reference, data])
     check_replaced(record, others)
-    text, target = list(read_lines(reference)), lengths(data, "valid", recipe.langs)[1]
-    if len(text) != len(target) or not any(text):
-        raise UserError(f"{reference}: not the text of the validation set, which has {len(target):,} sentences")
     cells = grid.cell_folders(recipe, plans, out, data)
     failed: list[str] = []
     if not args.table:

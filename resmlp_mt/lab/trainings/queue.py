@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import Event
 from typing import IO, Any, ClassVar, TypeVar
 
+import numpy as np
 import psutil
 import torch
 import yaml  # type: ignore[import-untyped]
@@ -34,6 +35,7 @@ import resmlp_mt
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, PathLike, checksum, read_lines
 from resmlp_mt.common.workers import end_with_parent
+from resmlp_mt.data.binarized import lengths
 from resmlp_mt.data.languages import check_code
 from resmlp_mt.data.steps import lock_folder
 from resmlp_mt.lab.machine import describe
@@ -73,6 +75,20 @@ class SharedSettings:
     def langs(self) -> tuple[str, str]:
         source, target = self.languages.split("-")
         return source, target
+
+    def target_text(self, reference: Path, data: Path, out: Path, subset: str) -> tuple[list[str], np.ndarray]:
+        """The lines of a subset's target side and the subwords of each; fairseq must understand the folders' names."""
+        for folder in str(data), str(out):
+            if ":" in folder or "${" in folder or folder.startswith("-"):
+                raise UserError(
+                    f"{folder}: fairseq reads no name with ':' or '${{', or '-' in front: choose another"
+                )
+        if not reference.is_file():
+            raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
+        lines, sizes = list(read_lines(reference)), lengths(data, subset, self.langs)[1]
+        if len(lines) != len(sizes) or not any(lines):
+            raise UserError(f"{reference}: not the text of {data}'s {subset} set, which has {len(sizes):,} sentences")
+        return lines, sizes
 
 
 Settings = TypeVar("Settings", bound=SharedSettings)
@@ -356,15 +372,6 @@ def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[
     for name in set(given) - set(names):
         raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
     return frozenset(given)
-
-
-def check_places(reference: Path, *folders: Path) -> None:
-    """See that the reference is there, and that fairseq takes the folders' names for what they are."""
-    if not reference.is_file():
-        raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
-    for folder in map(str, folders):
-        if ":" in folder or "${" in folder or folder.startswith("-"):
-            raise UserError(f"{folder}: for fairseq no name has ':' or '${{' in it, or a dash in front: choose another")
 
 
 def duration(seconds: float) -> str:

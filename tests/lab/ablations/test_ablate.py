@@ -154,9 +154,9 @@ def test_told_to_end_it_ends_its_trainings(work, write_recipe, tmp_path, monkeyp
     [
         ("de-en", ["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
         ("de-ja", [], "sacreBLEU for ja needs MeCab"),  # which scoring needs, missed before the training
-        ("de-en", ["--out=o:x"], "o:x: for fairseq no name has"),
-        ("de-en", ["--out=-o"], "-o: for fairseq no name has"),
-        ("de-en", ["--out=${o}"], "${o}: for fairseq no name has"),
+        ("de-en", ["--out=o:x"], "o:x: fairseq reads no name with"),
+        ("de-en", ["--out=-o"], "-o: fairseq reads no name with"),
+        ("de-en", ["--out=${o}"], "${o}: fairseq reads no name with"),
     ],
 )
 def test_mistakes_are_told_in_one_line(work, write_recipe, monkeypatch, tmp_path, languages, arguments, message):

@@ -3,12 +3,13 @@
 import json
 import re
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
+from builders import binarize
 from sacrebleu.significance import PairedTest
 from score.generated import generate_output
 
@@ -31,8 +32,9 @@ def work(tmp_path):
     folder = tmp_path / "work"
     (folder / "data-bin").mkdir(parents=True)
     (folder / "data-bin" / "dict.en.txt").write_text("word 1\n")
-    for name in "test.en", "valid.en":
-        (folder / name).write_text("".join(f"{line}\n" for line in REFERENCE))
+    for subset, side in product(("test", "valid"), ("de", "en")):
+        binarize(folder / "data-bin", subset, side, [[2]] * len(REFERENCE), "de-en")
+        (folder / f"{subset}.{side}").write_text("".join(f"{line}\n" for line in REFERENCE))
     return folder
 
 
@@ -148,6 +150,14 @@ def test_a_user_s_files_are_not_written_over(ablate, commands, recipe, tmp_path,
     (tmp_path / "out" / name).write_text("mine")
     with pytest.raises(UserError, match=f"{name}: is not of an earlier run"):
         ablate(recipe("tune: {trials: 1, rounds: [1], space: {}}" if name == "tuning.md" else "seed: 1"))
+    assert not commands
+
+
+def test_another_text_or_subset_is_told_before_any_training(ablate, commands, recipe, work):
+    (work / "test.en").write_text("one line\n")
+    for settings, message in (("seed: 1", "test set, which has 20 sentences"), ("subset: tset", "no such file")):
+        with pytest.raises(UserError, match=message):
+            ablate(recipe(settings))
     assert not commands
 
 
