@@ -86,8 +86,9 @@ class TargetWords:
                     finishing[text[:cut]].append(number)
         # by how a phrase begins, and what is there of it, the tokens that would complete it
         self._completing: dict[tuple[bool, str], list[int]] = defaultdict(list)
+        last = max(map(len, finishing), default=0)  # characters of a token; more of a phrase is not looked for
         for phrase in avoided:
-            for cut in range(len(phrase) + 1):
+            for cut in range(max(0, len(phrase) - last), len(phrase) + 1):
                 self._completing[within_word(phrase[0]), phrase[:cut]] += finishing.get(phrase[cut:], [])
 
     def begins(self, previous: int, token: int) -> bool:
@@ -152,8 +153,7 @@ class Constraints:
 
     def _bar(self, found: Tensor, tokens: Tensor, beams: Sequence[Progress]) -> None:
         """Give what must not follow the score minus infinity."""
-        had = tokens.size(1) - 1
-        too_short = [had < max(1, len(progress.demand.prefix)) or progress.missing > 0 for progress in beams]
+        too_short = [tokens.size(1) <= max(1, len(each.demand.prefix)) or each.missing > 0 for each in beams]
         found[:, PAD] = -torch.inf
         found[too_short, END] = -torch.inf
         if self.words.longest:

@@ -198,8 +198,7 @@ def test_bad_text_is_one_line_and_leaves_nothing(corpus, tmp_path, split, side, 
     with pytest.raises(UserError, match=message) as error, working(jobs) as workers:
         prepare(bad, RECIPE, tmp_path / "out", workers)
     assert "\n" not in str(error.value)
-    left = {name for name in contents(tmp_path / "out") if not name.startswith("tokenized/")}
-    assert left <= {".lock", "steps.json"}
+    assert {name for name in contents(tmp_path / "out") if not name.startswith("tokenized/")} <= {".lock", "steps.json"}
     assert not [name for name in contents(tmp_path / "out") if split in name]
 
 

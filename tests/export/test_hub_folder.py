@@ -79,8 +79,7 @@ def test_what_is_written_and_the_card(exported, model):
     assert largest_difference(model, written) < 1e-5
     assert tokenizer.encode("w1") == [5, 2] and not tokenizer.settings.normalize
     assert generation["max_length"] == 65  # </s> and 64 positions
-    modules = Path(resmlp_mt.__file__).parent / "nn"
-    for path in modules.glob("[a-z]*.py"):
+    for path in Path(resmlp_mt.__file__).with_name("nn").glob("[a-z]*.py"):
         assert (exported / path.name).read_bytes() == path.read_bytes()
     written = sources()  # which find one another in one folder
     for content in written.values():

@@ -151,8 +151,7 @@ def test_the_encoder_gives_back_positions_where_the_tokens_are_and_takes_precomp
         assert all(state.shape == encoded.shape == (*tokens.t().shape, 64) for state in out["encoder_states"])
         for b, source in enumerate(sources):
             assert_same(encoded[tokens[b].ne(PAD), b], torch.stack(encode(parameters, source, options_of({}))))
-        embedded = tiny.encoder.embed_tokens(tokens)
-        assert_same(tiny.encoder(tokens, token_embeddings=embedded)["encoder_out"][0], encoded)
+        assert_same(tiny.encoder(tokens, token_embeddings=tiny.encoder.embed_tokens(tokens))["encoder_out"][0], encoded)
 
 
 # Promise 2: no look ahead

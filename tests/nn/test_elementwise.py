@@ -35,8 +35,7 @@ def test_what_is_kept_is_scaled_and_the_mean_stays(p):
     assert kept.double().mean().item() == pytest.approx(1 - p, abs=0.005)
     assert torch.allclose(y[kept], torch.tensor(1 / (1 - p), dtype=torch.double), atol=1e-3)
     # entries are independent: neighbours, which share a random number, agree no more often than chance has it
-    agree = (kept[:, 1:] == kept[:, :-1]).double().mean().item()
-    assert agree == pytest.approx(p * p + (1 - p) * (1 - p), abs=0.005)
+    assert (kept[:, 1:] == kept[:, :-1]).double().mean().item() == pytest.approx(p * p + (1 - p) * (1 - p), abs=0.005)
 
 
 @pytest.mark.parametrize(("p", "entries"), [(0.5, 1), (0.5, 2), (0.5, 3), (0.5, 1001), (1e-7, 9), (1 - 1e-7, 9)])

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tracemalloc
 from itertools import product
 
 import pytest
@@ -101,6 +102,14 @@ def test_what_nobody_asks_changes_nothing_and_the_batch_no_translation(translato
     assert said not in translator.translate(TEXTS[0], avoid=[said]).text.split()
 
 
+def test_a_long_phrase_to_avoid_takes_little_memory():
+    tracemalloc.start()
+    words = TargetWords(BPE, "bpe", ["a b " * 5_000 + "ab"])
+    assert tracemalloc.get_traced_memory()[1] < 1e6
+    tracemalloc.stop()
+    assert words.barred([0, *[C, B] * 5_000]) == [D]
+
+
 def test_terms_are_among_the_candidates_of_a_shortlist(folder, tmp_path):
     place = shutil.copytree(folder, tmp_path / "folder")
     (place / "shortlist.txt").write_text("\tthe in\nA\tA\n")
@@ -133,8 +142,7 @@ def test_a_term_of_text_without_spaces_is_found_within_it_and_comes_without_one(
     model = tmp_path / "m.model"
     symbols = [*SPECIAL, *sorted(SentencePieces(model).symbols - {*SPECIAL})]
     tokenizer = Tokenizer(TextSettings("zh", "zh", "none", subwords="sentencepiece"), model, symbols, symbols)
-    rules = Rules(tokenizer, None, [("北京", "北京")], ())
-    (forms,) = rules.demand(tokenizer.pieces("我住在北京。"), True).forced
+    (forms,) = Rules(tokenizer, None, [("北京", "北京")], ()).demand(tokenizer.pieces("我住在北京。"), True).forced
     assert {"".join(symbols[number] for number in form) for form in forms} == {"▁北京", "</s>▁北京", "北京"}
 
 

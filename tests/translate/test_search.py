@@ -64,8 +64,7 @@ def test_same_hypotheses_and_scores(variant, options):
 
 def test_sentences_end_at_different_steps_and_too_long_ones_are_errors(trained):
     """What the comparisons rest on: some hypotheses end by themselves, at different lengths, others at the limit."""
-    found = search(trained[1], batch(SOURCES), Options(max_len_b=30))
-    lengths = {len(one.tokens) for each in found for one in each}
+    lengths = {len(one.tokens) for each in search(trained[1], batch(SOURCES), Options(max_len_b=30)) for one in each}
     assert len(lengths) > 5 and min(lengths) < 5 and max(lengths) == 30
     with pytest.raises(ValueError, match="65 positions, but the model has 64"):
         search(trained[1], batch(pairs((65, 1))[0]), Options())

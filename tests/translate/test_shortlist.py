@@ -22,8 +22,7 @@ OPTIONS = Options(max_len_b=20)
 
 
 def test_candidates():
-    shortlist = Shortlist([7], {4: [9, 7], 5: [8]}, 10, 11)
-    found = shortlist.candidates(torch.tensor([[4, 5, EOS], [PAD, 6, EOS]]))
+    found = Shortlist([7], {4: [9, 7], 5: [8]}, 10, 11).candidates(torch.tensor([[4, 5, EOS], [PAD, 6, EOS]]))
     assert found.tolist() == [[EOS, UNKNOWN, 7, 8, 9], [EOS, UNKNOWN, 7, PAD, PAD]]
 
 

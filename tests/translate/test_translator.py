@@ -140,8 +140,7 @@ def test_wrong_settings(folder, tmp_path):
 def test_too_long_a_text_is_cut_or_split(translator):
     cut = translator.translate(f"{LONG} http://a.org", too_long="truncate")
     assert cut.source_tokens == translator.tokenizer.pieces(LONG)[: POSITIONS - 1] and "http" not in cut.text
-    sentences = [f"{each}." for each in LONG.strip().split(".")[:-1]]
-    parts = translator.translate(sentences, alignment=True)
+    parts = translator.translate([f"{each}." for each in LONG.strip().split(".")[:-1]], alignment=True)
     whole = translator.translate(["A man.", LONG], too_long="split", alignment=True)[1]
     assert whole.tokens == [token for part in parts for token in part.tokens]
     assert whole.token_scores == pytest.approx([score for part in parts for score in part.token_scores], abs=1e-4)

@@ -35,8 +35,7 @@ def test_links_of_subwords_and_of_words():
     texts = "A hen sings.", "Ein Huhn singt."
     numbers = word_numbers(source, texts[0]), word_numbers(target, texts[1])
     words = word_alignment(matrix, *numbers, (texts[0].split(), texts[1].split()))
-    expected = [[0.8, 0.1, 0.1, 0.0], [0.35, 0.6, 0.05, 0.0], [0.0, 0.0, 0.6, 0.4]]
-    assert words == [pytest.approx(row) for row in expected]
+    assert words == [pytest.approx(row) for row in [[0.8, 0.1, 0.1, 0.0], [0.35, 0.6, 0.05, 0.0], [0.0, 0.0, 0.6, 0.4]]]
     assert links(words) == [(0, 0), (1, 1), (2, 2)]
     for rows, target in ([], []), ([[1.0, 0.0]], [0]):
         assert links([]) == word_alignment(rows, [0], target, (["A"], [])) == []
