@@ -57,8 +57,7 @@ def difference(
             return float("nan")
         expected = scores(model, source[owners], every, None if candidates is None else candidates[owners])
         lengths = torch.tensor([len(one.tokens) + 1 for one in every])
-        got = torch.tensor([one.score for one in every])
-        found.append(float(((got - expected).abs() / lengths).mean()))
+        found.append(float(((torch.tensor([one.score for one in every]) - expected).abs() / lengths).mean()))
     return float(torch.tensor(found).max())  # that of Python would lose a nan
 
 

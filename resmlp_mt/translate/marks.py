@@ -19,6 +19,7 @@ from resmlp_mt.translate.translator import Translation
 BLOCK = "\0"  # stands between paragraphs in running text
 DEEPEST = 100  # tags within each other
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
+ONE_WORD = re.compile(r"(?<!\S)[^\s/\\_@]*?(?:[/\\_@]|www\.)\S*[^\W_]")  # within it no sentence ends
 Escape = Callable[[str], str]
 
 
@@ -166,6 +167,7 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
         from sentencex import segment
     except ModuleNotFoundError as error:
         raise UserError("documents need sentencex, which finds the sentences: pip install sentencex") from error
+    text = ONE_WORD.sub(lambda word: re.sub("[.?!]", "_", word[0]), text)
     spans: list[tuple[int, int]] = []
     for paragraph in re.finditer(f"[^{BLOCK}]+", text):
         before, end = len(spans), paragraph.start()

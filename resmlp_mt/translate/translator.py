@@ -214,8 +214,7 @@ class Translator:
 
         def search_batch(batch: list[int]) -> list[list[Hypothesis]]:
             some = [parts[number] for number in batch]
-            rows = [torch.tensor(part.numbers) for part in some]
-            source = pad_sequence(rows, batch_first=True, padding_value=self.cfg.pad).to(self.device)
+            source = pad_sequence([torch.tensor(part.numbers) for part in some], True, self.cfg.pad).to(self.device)
             demands = [part.demand for part in some if part.demand is not None]
             constraints = Constraints(demands, rules.words) if demands else None
             candidates = None if shortlist is None else shortlist.candidates(source, [each.tokens for each in demands])
