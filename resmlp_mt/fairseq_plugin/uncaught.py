@@ -30,6 +30,7 @@ MISTAKES: list[tuple[type[Exception], str, str]] = [
     (AssertionError, "^min_len cannot be larger", "{text}: lower --min-len, or raise --max-len-a or --max-len-b"),
     (AssertionError, "multiple of block sizes", "{text}: lower --quant-noise-pq-block-size"),
     (AssertionError, r"^\d+ < \d+$", NO_TRANSLATION),
+    (ValueError, "^DistributedDataParallel device_ids", "--ddp-backend pytorch_ddp needs GPUs: give legacy_ddp"),
     (KeyError, "^'model'$", "--store-ema: the checkpoint has no moving average: leave the option out"),
     (MissingMandatoryValue, "", "{text}: give that option too"),
     (ImportError, "install", "{text}"),
