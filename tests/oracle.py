@@ -110,12 +110,9 @@ def averages(own, x, causal):
 def dynamic(own, x, causal):
     """W_out ( sum_s w[head, s - t] v_s ), where v = GLU(W_in x), and w is the softmax of a prediction from v_t."""
     values = [a / (1 + torch.exp(-b)) for a, b in (linear(own, "in_proj", each).chunk(2) for each in x)]
-    heads = own["heads"]
-    out = []
-    for t, value in enumerate(values):
-        weights = torch.softmax(linear(own, "band.predict", value).view(heads, -1), -1)
-        out.append(linear(own, "out_proj", banded(weights, values, t, heads, causal)))
-    return out
+    weights = [torch.softmax(linear(own, "band.predict", each).view(own["heads"], -1), -1) for each in values]
+    mixed = (banded(each, values, t, own["heads"], causal) for t, each in enumerate(weights))
+    return [linear(own, "out_proj", each) for each in mixed]
 
 
 def ssru(own, x, causal):

@@ -73,8 +73,7 @@ def _one_line(text: str) -> str:
 
 def export() -> argparse.ArgumentParser:
     parser = command_parser(CONTENTS, _export)
-    files = "of a resmlp_transformer; several are averaged"
-    add_path(parser, "checkpoints", "CHECKPOINT", files, nargs="+")
+    add_path(parser, "checkpoints", "CHECKPOINT", "of a resmlp_transformer; several are averaged", nargs="+")
     add_path(parser, "--out", "FOLDER", "the folder to make, which must not exist yet", required=True)
     data = "the binarized data: dictionaries, and how text was prepared"
     add_path(parser, "--data", "DATA_BIN", data, required=True)

@@ -62,9 +62,7 @@ class PairFilter(Checked):
             return "empty"
         if long > self.max_length:
             return "too long"
-        if self.max_ratio is not None and long > self.max_ratio * short:
-            return "ratio"
-        return None
+        return "ratio" if self.max_ratio is not None and long > self.max_ratio * short else None
 
 
 @dataclass

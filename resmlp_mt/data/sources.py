@@ -152,8 +152,7 @@ class ArchivedText:
 
     def pairs(self) -> Iterator[Pair]:
         # A tar archive is read from front to back: each side reads it on its own.
-        streams = (opened_member(self.archive, member) for member in self.members)
-        return _pairs(streams, self.sides, LONGEST_SENTENCE)
+        return _pairs((opened_member(self.archive, each) for each in self.members), self.sides, LONGEST_SENTENCE)
 
 
 PairSource = PlainText | ArchivedText

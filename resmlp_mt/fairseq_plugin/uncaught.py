@@ -31,7 +31,7 @@ MISTAKES: list[tuple[type[Exception], str, str]] = [
     (AssertionError, "multiple of block sizes", "{text}: lower --quant-noise-pq-block-size"),
     (AssertionError, r"^\d+ < \d+$", NO_TRANSLATION),
     (ValueError, "^DistributedDataParallel device_ids", "--ddp-backend pytorch_ddp needs GPUs: give legacy_ddp"),
-    (Exception, "'interpolation'|'compat'", "--num-batch-buckets: fairseq makes none with NumPy 2: leave it out"),
+    (Exception, "'interpolation'|numpy' has no .* 'compat'", "--num-batch-buckets needs NumPy 1: leave it out"),
     (KeyError, "^'model'$", "--store-ema: the checkpoint has no moving average: leave the option out"),
     (MissingMandatoryValue, "", "{text}: give that option too"),
     (ImportError, "install", "{text}"),

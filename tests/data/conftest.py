@@ -50,10 +50,11 @@ def archives(tmp_path: Path) -> Path:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """300 / 40 / 43 pairs; pair 5 of train is empty, 6 is far too long, 7 is one word against many."""
     folder = tmp_path_factory.mktemp("corpus")
-    files = {}
-    for split, lines in (("train", 300), ("valid", 40), ("test", 43)):
-        sides = ("en", ENGLISH), ("de", GERMAN)
-        files[split] = tuple(write_side(folder / f"{split}.{lang}", words, lines, 1) for lang, words in sides)
+    sides = ("en", ENGLISH), ("de", GERMAN)
+    files = {
+        split: tuple(write_side(folder / f"{split}.{lang}", words, lines, 1) for lang, words in sides)
+        for split, lines in (("train", 300), ("valid", 40), ("test", 43))
+    }
     source = files["train"][0].read_bytes().split(b"\n")
     source[4:7] = [b" \t\x00 ", b"Wort " * 300, b"Wort"]
     files["train"][0].write_bytes(b"\n".join(source))

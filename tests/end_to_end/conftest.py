@@ -63,11 +63,7 @@ def data_bin(corpus, fairseq, tmp_path_factory):
 @pytest.fixture(scope="session")
 def train(fairseq, data_bin):
     """Train into a folder with a few options in common; later ones win."""
-
-    def run(save_dir, *options, data=data_bin, **more):
-        return fairseq("train", *training(data, save_dir), *options, **more)
-
-    return run
+    return lambda folder, *options, data=data_bin, **more: fairseq("train", *training(data, folder), *options, **more)
 
 
 @pytest.fixture(scope="session")

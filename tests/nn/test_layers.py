@@ -24,9 +24,7 @@ def layer(causal, **options):
 
 def run(layer, x, memory, padding):
     """The layer's output for T x B x C, of sentences that end before the padding (T x B)."""
-    if isinstance(layer, EncoderLayer):
-        return layer(x, padding)
-    return layer(x, memory, padding.t())[0]
+    return layer(x, padding) if isinstance(layer, EncoderLayer) else layer(x, memory, padding.t())[0]
 
 
 def random_(module):

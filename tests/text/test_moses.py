@@ -41,9 +41,7 @@ def test_shortcut_past_settling(text: str) -> None:
     def fate(char: str) -> str:
         if char in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029":
             return " "
-        if char == "\u2581":
-            return "_"
-        return MosesPunctNormalizer("en").remove_control_chars(char)
+        return "_" if char == "\u2581" else MosesPunctNormalizer("en").remove_control_chars(char)
 
     assert CharacterCleaner("en", punctuation=False)(text) == " ".join("".join(map(fate, text)).split())
 

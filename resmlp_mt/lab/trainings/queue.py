@@ -80,9 +80,7 @@ class SharedSettings:
         """The lines of a subset's target side and the subwords of each; fairseq must understand the folders' names."""
         for folder in str(data), str(out):
             if ":" in folder or "${" in folder or folder.startswith("-"):
-                raise UserError(
-                    f"{folder}: fairseq reads no name with ':' or '${{', or '-' in front: choose another"
-                )
+                raise UserError(f"{folder}: fairseq reads no name with ':' or '${{', or '-' in front: choose another")
         if not reference.is_file():
             raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
         lines, sizes = list(read_lines(reference)), lengths(data, subset, self.langs)[1]

@@ -14,12 +14,9 @@ PNG = b"\x89PNG"
 
 def mixings(layers=2, heads=1, length=9):
     torch.manual_seed(0)
-    found = []
-    for side in "encoder", "decoder":
-        for number in range(layers):
-            weights = torch.randn(heads, length, length)
-            found.append(MixingMatrix(side, number + 1, "", weights.tril() if side == "decoder" else weights))
-    return found
+    encoder, decoder = torch.randn(2, layers, heads, length, length)
+    sides = ("encoder", encoder), ("decoder", decoder.tril())
+    return [MixingMatrix(side, number, "", each) for side, layer in sides for number, each in enumerate(layer, 1)]
 
 
 @pytest.mark.parametrize(("layers", "heads", "length"), [(1, 1, 2), (12, 1, 200), (3, 16, 30)])
