@@ -19,7 +19,9 @@ from resmlp_mt.translate.translator import Translation
 BLOCK = "\0"  # stands between paragraphs in running text
 DEEPEST = 100  # tags within each other
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
-ONE_WORD = re.compile(r"(?<!\S)[^\s/\\_@]*?(?:[/\\_@]|www\.)\S*[^\W_]")  # within it no sentence ends
+ONE_WORD = re.compile(  # within which no sentence ends: an address or a path; a name such as ASP.NET
+    r"(?<!\S)[^\s/\\_@]*?(?:[/\\_@]|www\.)\S*[^\W_]|\w\w\.(?=[A-Z]\w)"
+)
 Escape = Callable[[str], str]
 
 
