@@ -6,6 +6,7 @@ const NAMED = 3; // positions that the words about a layer name
 const REACH = 1000; // characters of tags and the like between two words of a sentence
 const OPTIONS = { n_best: 3, too_long: "split", alignment: true, alignment_by: "omission" };
 const ENDINGS = { ".html": "html", ".htm": "html", ".md": "markdown", ".srt": "srt" }; // of files; others are plain text
+const ENTITIES = { "&": "&amp;", "<": "&lt;" };
 
 const byId = (id) => document.getElementById(id);
 
@@ -122,21 +123,25 @@ function show(document, keep = 0) {
   const pane = byId("translation");
   pane.replaceChildren();
   // where words are looked for: not in tags
-  const seen = byId("kind").value === "html" ? document.text.replace(/<[^>]*>/g, (tag) => " ".repeat(tag.length)) : document.text;
+  const html = byId("kind").value === "html";
+  const seen = html ? document.text.replace(/<[^>]*>/g, (tag) => " ".repeat(tag.length)) : document.text;
   let end = 0;
   document.sentences.forEach((sentence, number) => {
     const [best] = sentence.translations;
     const { translation } = sentence;
     const places = placed(seen, best.words, end);
+    const line = element("span", "", "sentence"); // stays empty where no word is found
     sentence.fixed = !places.length;
-    if (sentence.fixed) return;
+    if (sentence.fixed) {
+      pane.append(line);
+      return;
+    }
     const last = places.at(-1);
     let text = document.text.slice(places[0].at, last.at + last.length);
     pane.append(document.text.slice(end, places[0].at));
     end = last.at + last.length;
     sentence.fixed = text !== best.text; // with tags or line ends in it: no other can stand there
-    if (translation && !sentence.fixed) text = translation.text;
-    const line = element("span", "", "sentence");
+    if (translation && !sentence.fixed) text = html ? translation.text.replace(/[&<]/g, (mark) => ENTITIES[mark]) : translation.text;
     line.append(...spans(text, translation || best, (word) => look(number, word)));
     line.addEventListener("click", () => look(number));
     pane.append(line);
