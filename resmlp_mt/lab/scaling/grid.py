@@ -315,7 +315,7 @@ class Run:
     losses: Sequence[float]  # cross entropy of the validation set in nats a target subword, not smoothed
     processor_seconds: float  # of the whole training
     diverged: bool
-    bleu: float | None = None  # of the validation set, translated with the lowest loss's weights; None: not translated
+    bleu: float | None = None  # of the validation set, translated with the best checkpoint; None: not translated
 
     @property
     def best(self) -> float:

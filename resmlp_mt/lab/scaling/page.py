@@ -35,8 +35,8 @@ MARKERS = "o", "s", "^", "D", "v", "P"
 NOTES = (
     "Loss: the lowest cross entropy of the validation set in a training, not smoothed, in nats a target subword; means "
     "over seeds. N: parameters of encoder and decoder without embeddings and output projection, mixing matrices as "
-    "stored. D: target subwords of the sample. BLEU: of the validation set, translated with the weights of the lowest "
-    "loss.",
+    "stored. D: target subwords of the sample. BLEU: of the validation set, translated with fairseq's best weights, "
+    "which are those of the lowest smoothed loss.",
     "Trend: a regression of the difference of losses on log2 N, log2 D and their product over all cells that both "
     f"families have, Student's {laws.CONFIDENCE:.0%} intervals. The crossing is the D at which both are equal with the "
     "largest N, beyond the measured range an extrapolation; it is told where the trend with D is told from zero there.",
