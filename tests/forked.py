@@ -51,6 +51,7 @@ def fork(function, *arguments):
     with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):  # where preloaded.py is found
         process = server.Process(target=function, args=arguments)
         process.start()
+    multiprocessing.process._children.discard(process)  # else a start in another thread may read its status first
     return process
 
 

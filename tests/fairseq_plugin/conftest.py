@@ -19,10 +19,7 @@ install()  # another test may have imported the plugin before fairseq's commands
 
 @pytest.fixture
 def train(small):
-    def training_of(save_dir, *options, **more):
-        run(fairseq_cli.train, *training(small, save_dir, *options, **more))
-
-    return training_of
+    return lambda save_dir, *options, **more: run(fairseq_cli.train, *training(small, save_dir, *options, **more))
 
 
 @pytest.fixture(scope="session")
