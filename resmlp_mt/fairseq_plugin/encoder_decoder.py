@@ -106,7 +106,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
         reordered: dict[str, list[Tensor]] = {}
         if new_order.is_cpu:
             batch = encoder_out["encoder_out"][0].size(1)
-            (sentence,) = encoder_out.get("sentence", [torch.arange(batch)])
+            sentence = encoder_out["sentence"][0] if "sentence" in encoder_out else torch.arange(batch)
             new_sentence = sentence.index_select(0, new_order)
             if torch.equal(new_sentence, sentence):
                 return encoder_out

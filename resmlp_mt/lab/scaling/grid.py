@@ -302,7 +302,8 @@ def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: 
     sums = {pairs: queue.digests(folder) for pairs, folder in samples.items()}
     return [
         CellFolder(cell.name, cell.seed, samples[cell.pairs], sums[cell.pairs], out / "cells" / cell.name, recipe, plan)
-        for plan, cell in ((plan, plan.cell) for plan in plans)
+        for plan in plans
+        for cell in [plan.cell]
     ]
 
 
