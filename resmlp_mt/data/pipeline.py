@@ -407,6 +407,5 @@ def how_to_translate(data_bin: Path, save_dir: Path) -> str:
     package = Path(__file__).parents[1]
     here = Path(os.path.relpath(package))
     user_dir = package if os.pardir in here.parts else here
-    checkpoint = save_dir / "checkpoint_best.pt"
-    command = ["fairseq-interactive", data_bin, "--user-dir", user_dir, "--path", checkpoint]
+    command = ["fairseq-interactive", data_bin, "--user-dir", user_dir, "--path", save_dir / "checkpoint_best.pt"]
     return f"raw text, with a model trained into {save_dir}:\n{shlex.join(map(str, command))}"

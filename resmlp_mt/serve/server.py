@@ -131,11 +131,10 @@ class Service:
 
     async def _detect(self, request: HTTPRequest) -> Response:
         fields = fields_of(*await self._received(request)) or {}
-        return JSONResponse(self._libretranslate.detect(_with_key(fields, request)))
+        return JSONResponse(await anyio.to_thread.run_sync(self._libretranslate.detect, _with_key(fields, request)))
 
     async def _translate(self, request: HTTPRequest) -> Response:
-        answer = await self._answer(await self._job(request), request.receive)
-        return Response(answer, media_type="application/json")
+        return Response(await self._answer(await self._job(request), request.receive), media_type="application/json")
 
     async def _in_time(self, handler: Callable[[HTTPRequest], Awaitable[Response]], request: HTTPRequest) -> Response:
         """What a handler of a body answers, or why there is no answer."""

@@ -31,8 +31,10 @@ class _Reader(HTMLParser):
         super().__init__(convert_charrefs=False)
         self.pieces = [(0, "text", "")]
         self._lines = list(accumulate((len(line) + 1 for line in source.split("\n")), initial=0))
-        self.feed(source)
+        end = source.rfind(">") + 1  # no tag ends behind it; there Python's parser may take quadratic time
+        self.feed(source[:end])
         self.close()
+        self.pieces.append((end, "text", ""))
 
     def _add(self, kind: str, name: str = "") -> None:
         line, column = self.getpos()

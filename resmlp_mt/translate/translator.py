@@ -203,7 +203,8 @@ class Translator:
         translations = []
         for text in texts:
             hypotheses = zip(*(next(left) for _ in text.parts), strict=True) if text.parts else [()] * options.n_best
-            translations.append([self._joined(text, each, options, len(rules.prefix)) for each in hypotheses])
+            whole = [self._joined(text, each, options, len(rules.prefix)) for each in hypotheses]
+            translations.append(sorted(whole, key=lambda each: -each.score))  # of several parts
         return translations
 
     def _search(self, parts: Sequence[Part], rules: Rules, options: Options) -> list[list[Hypothesis]]:

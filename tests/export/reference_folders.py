@@ -40,10 +40,8 @@ def make(place: Path, name: str) -> Path:
             source = source.repeat_interleave(len(previous) // len(source), 0)
             found.append((source, previous, real, fairseq_scores(model, source, previous)))
     _, tokenizer, _ = model_folder.load(place / "model")
-    text = []
-    for line in LINES:
-        target = tokenizer.encode(line, target=True)
-        text.append((line, tokenizer.encode(line), target, tokenizer.decode(target)))
+    both = [(line, tokenizer.encode(line), tokenizer.encode(line, target=True)) for line in LINES]
+    text = [(line, source, target, tokenizer.decode(target)) for line, source, target in both]
     torch.save({"batches": found, "text": text}, place / "reference.pt")
     return place / "model"
 

@@ -149,6 +149,8 @@ def test_too_long_a_text_is_cut_or_split(translator):
     lengths = [len(part.tokens) + 1 for part in parts]
     total = sum(part.score * length for part, length in zip(parts, lengths, strict=True))
     assert whole.score == pytest.approx(total / sum(lengths), abs=1e-5)
+    ranked = translator.translate(LONG.replace(".", ""), n_best=30, too_long="split", max_len_a=3, max_len_b=3)
+    assert ranked == sorted(ranked, key=lambda each: -each.score)
     row = whole.alignment[len(parts[0].tokens)]  # the first token of the second sentence
     before, after = (sum(len(part.source_tokens) for part in some) for some in (parts[:1], parts[2:]))
     *weights, of_end = parts[1].alignment[0]

@@ -19,8 +19,7 @@ class ResMLPConfig(PretrainedConfig):
         self.use_cache = use_cache
         numbers = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
         shared = sizes is not None and bool(self.model.shared)
-        given = {**numbers, "is_encoder_decoder": True, "tie_word_embeddings": shared, **kwargs}
-        super().__init__(**given)
+        super().__init__(**{**numbers, "is_encoder_decoder": True, "tie_word_embeddings": shared, **kwargs})
 
     @property
     def model(self) -> ModelConfig:
