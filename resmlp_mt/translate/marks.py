@@ -19,6 +19,7 @@ from resmlp_mt.translate.translator import Translation
 BLOCK = "\0"  # stands between paragraphs in running text
 DEEPEST = 100  # tags within each other
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
+MARK = re.compile(r"^([-–—•·▪‣◦*>]\s+)+")  # of a list, of who speaks, of what is quoted: no part of a sentence
 ONE_WORD = re.compile(  # within which no sentence ends: an address or a path; a name such as ASP.NET
     r"(?<!\S)[^\s/\\_@]*?(?:[/\\_@]|www\.)\S*[^\W_]|\w\w\.(?=[A-Z]\w)"
 )
@@ -177,7 +178,7 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
             start = text.index(part.strip(), end)
             end = start + len(part.strip())
             if any(map(str.isalpha, part)):
-                spans.append((start, end))
+                spans.append((end - len(MARK.sub("", part.strip())), end))
             elif len(spans) > before:
                 spans[-1] = spans[-1][0], end
     return spans
@@ -243,8 +244,10 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
             kind = "kept"
         while kind == "break" and done < len(events) and events[done].kind == "break":
             done += 1
-        if kind == "break" and sum(event.raw.lower().startswith("<br") for event in events[number:done]) > 1:
-            kind = "block"  # a paragraph's end
+        tags = sum(event.raw.lower().startswith("<br") for event in events[number:done])
+        following = "".join(event.text for event in events[done : done + 3]).lstrip()
+        if kind == "break" and tags > (0 if MARK.match(following) else 1):
+            kind = "block"  # the end of a paragraph, or of a list's line
         text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
         yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 

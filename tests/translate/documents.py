@@ -14,7 +14,7 @@ the hill. Her brother, Mr. Smith, would like to
 swim in the lake, e.g. tomorrow. It
 rains.
 
-Milk
+- * Milk
 eggs
 """
 

@@ -52,7 +52,8 @@ def test_line_ends_stand_at_the_same_share_of_the_text():
     source = "one <i>two</i><br/>\n three <br>four"
     assert put(source, translation("one two three four")) == "one <i>two</i><br/>\n three<br>four"
     assert put(source, translation("one two three four", [0])) == "<i>one</i><br/>\n <br>"
-    assert document_of("one<br><br/>two<br>\n <BR>three<br>x", "html").sentences == ["one", "two", "three x"]
+    several = document_of("one<br><br/>two<br>\n <BR>three<br>x<br> &bull; y<br>-z", "html")
+    assert several.sentences == ["one", "two", "three x", "y -z"]
     assert put("one\ntwo", translation("one two", [0])) == "one"  # a subtitle's empty line would end it
 
 

@@ -93,8 +93,7 @@ def tune(
     found: list[Result] = []
     for epochs in recipe.tune.rounds:
         this = round_of(recipe, trials, epochs)
-        folder = out / f"{epochs}-epochs"
-        folders = [Trial(name, recipe.seed, data, sums, folder / name, this) for name in this.rows]
+        folders = [Trial(name, recipe.seed, data, sums, out / f"{epochs}-epochs" / name, this) for name in this.rows]
         again = frozenset(each.name for each in folders if each.retrain_name in retrain)
         failed = queue.train_all([each for each in folders if each.retrain_name in only], jobs, again) if train else []
         done = results(recipe, folders)

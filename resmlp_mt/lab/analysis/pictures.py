@@ -61,8 +61,7 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
                 axis.fill_between(each.offsets, low, high, color=color, alpha=0.25, linewidth=0)
         explained = [each.explained for each in found]
         range_of = f" ({min(explained):.0%} - {max(explained):.0%})" if len(found) > 1 else ""
-        title = f"{mixing.name}\ndiagonals explain {np.mean(explained):.0%}{range_of}"
-        axis.set_title(title, fontsize="small")
+        axis.set_title(f"{mixing.name}\ndiagonals explain {np.mean(explained):.0%}{range_of}", fontsize="small")
         for line in axis.axhline, axis.axvline:
             line(0, color="0.6", linewidth=0.8, zorder=0)
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -206,8 +206,7 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     plans = []
     for cell in cells_of(recipe):
         updates, tokens = recipe.numbers(cell)["updates"], int(samples[cell.pairs][1].sum())
-        parameters = models[cell.family, cell.size][1]
-        plans.append(Plan(cell, parameters, tokens, updates, batches[cell.pairs], validated))
+        plans.append(Plan(cell, models[cell.family, cell.size][1], tokens, updates, batches[cell.pairs], validated))
     return sorted(plans, key=lambda each: each.seconds)
 
 
