@@ -11,24 +11,24 @@ from resmlp_mt.common.errors import told_in_one_line
 
 COMMANDS = {
     # subcommand: its module, and what it is for
-    "prepare-text": ("prepare", "parallel text of your own -> subwords -> data for fairseq"),
-    "prepare-wmt14": ("prepare", "WMT14's public archives, En-De or En-Fr -> subwords -> data for fairseq"),
-    "average": ("checkpoints", "average the parameters of checkpoints, the last ones of a training or those named"),
-    "score": ("scores", "sacreBLEU, chrF2 and tokenized BLEU of what fairseq-generate printed"),
-    "table5": ("scores", "the paper's table 5, tokenized BLEU on newstest2014, beside what was measured"),
-    "cost": ("scores", "what training the systems of table 5 costs, by formula: FLOPs and GPU-hours"),
-    "plot": ("plot", "the mixing matrices of a trained model: pictures, profiles, sparsity, what pruning leaves"),
-    "plot-training": ("plot", "loss, perplexity, learning rate and speed of trainings from their logs"),
+    "prepare-text": ("prepare", "prepare your own parallel text: subwords, binary data for fairseq"),
+    "prepare-wmt14": ("prepare", "download and prepare WMT14 En-De or En-Fr: subwords, binary data for fairseq"),
+    "average": ("checkpoints", "average the parameters of a training's last checkpoints, or of given ones"),
+    "score": ("scores", "compute sacreBLEU, chrF2 and tokenized BLEU of fairseq-generate's output"),
+    "table5": ("scores", "the paper's table 5 (tokenized BLEU on newstest2014) next to your own scores"),
+    "cost": ("scores", "estimate what training the systems of table 5 costs: FLOPs and GPU-hours"),
+    "plot": ("plot", "draw the mixing matrices of a trained model, count small weights, prune them"),
+    "plot-training": ("plot", "draw loss, perplexity, learning rate and speed of trainings from their logs"),
     "ablate": ("trainings", "train, translate and score a table of variants, several at a time"),
-    "scale": ("trainings", "how the loss falls with parameters and data: trainings, and laws fitted to them"),
-    "distill": ("trainings", "make training data of what a teacher translated: its targets for the training sources"),
-    "export": ("checkpoints", "a trained model as a folder, text in, text out: for transformers and without fairseq"),
-    "export onnx": ("checkpoints", "graphs for ONNX Runtime, an encoder and a step of the decoder, in such a folder"),
-    "translate": ("folder", "text -> translations, line for line, with the folder of a trained model"),
-    "shortlist": ("folder", "the target tokens that go with each source token, for faster translation"),
-    "serve": ("folder", "a page and an interface over HTTP, with the folder of a trained model"),
-    "benchmark": ("benchmark", "speed and memory of training and generation, beside other architectures of one size"),
-    "benchmark translate": ("benchmark", "engines that translate real text: speed, quality, latency, memory, size"),
+    "scale": ("trainings", "train models of several sizes on several amounts of data, and fit scaling laws"),
+    "distill": ("trainings", "make training data from a teacher's translations (knowledge distillation)"),
+    "export": ("checkpoints", "write a trained model as a folder for transformers and for resmlp-mt translate"),
+    "export onnx": ("checkpoints", "add graphs for ONNX Runtime to such a folder: the encoder and one decoder step"),
+    "translate": ("folder", "translate text line by line with an exported folder"),
+    "shortlist": ("folder", "write likely target tokens of each source token, for faster translation"),
+    "serve": ("folder", "start a web page and an HTTP interface for an exported folder"),
+    "benchmark": ("benchmark", "measure speed and memory of training and generation, next to other architectures"),
+    "benchmark translate": ("benchmark", "compare engines on real text: speed, quality, latency, memory, size"),
 }
 
 EXAMPLE = """from text to a page:
@@ -37,7 +37,7 @@ EXAMPLE = """from text to a page:
   resmlp-mt export checkpoints/checkpoint_best.pt --data work/data-bin --out FOLDER
   resmlp-mt serve FOLDER
 
-resmlp-mt COMMAND --help tells a command's options"""
+resmlp-mt COMMAND --help shows a command's options"""
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:

@@ -16,10 +16,10 @@ CONTENTS = """
 written to --out, which appears whole:
   config.json, generation_config.json, model.safetensors     the model
   tokenizer_config.json, *_symbols.txt, subwords.model       its text
-  *.py                                                       the layers that trained it, and their face for transformers
+  *.py                                                       its layers, and classes for transformers
   README.md                                                  the model card
 
-Before, the scores of random sentences are compared with fairseq's.
+Before writing, the command compares the scores of random sentences with fairseq's.
 
 examples:
   resmlp-mt export checkpoints/checkpoint2[6-9].pt --data data-bin --out en-de --license mit
@@ -46,7 +46,7 @@ def average() -> argparse.ArgumentParser:
     for kind, name in ("epoch", "checkpointE.pt"), ("update", "checkpoint_E_U.pt"):
         last = f"average the last N {name} of the directory"
         number.add_argument(f"--num-{kind}-checkpoints", type=int, metavar="N", help=last)
-    bound = "the last epoch (or update) to use (default: the last there is)"
+    bound = "the last epoch (or update) to use (default: the newest)"
     parser.add_argument("--checkpoint-upper-bound", type=int, metavar="E_OR_U", help=bound)
     return parser
 
@@ -73,15 +73,15 @@ def _one_line(text: str) -> str:
 
 def export() -> argparse.ArgumentParser:
     parser = command_parser(CONTENTS, _export)
-    add_path(parser, "checkpoints", "CHECKPOINT", "of a resmlp_transformer; several are averaged", nargs="+")
-    add_path(parser, "--out", "FOLDER", "the folder to make, which must not exist yet", required=True)
-    data = "the binarized data: dictionaries, and how text was prepared"
+    add_path(parser, "checkpoints", "CHECKPOINT", "checkpoint of a resmlp_transformer; several are averaged", nargs="+")
+    add_path(parser, "--out", "FOLDER", "new folder to write", required=True)
+    data = "the training's binarized data, with its dictionaries and the record of how text was prepared"
     add_path(parser, "--data", "DATA_BIN", data, required=True)
-    add_path(parser, "--codes", "FILE", "the learned subwords (default: those in DATA_BIN)")
-    add_path(parser, "--scores", "FILE", "what resmlp-mt score --json printed, for the model card")
-    add_flag(parser, "--onnx", "also FOLDER/onnx, graphs for --engine onnx of translate and serve")
-    parser.add_argument("--license", type=_one_line, help="of the model, for its card: an identifier such as mit")
-    parser.add_argument("--trained-on", type=_one_line, metavar="WORDS", help="the training data, for the card")
+    add_path(parser, "--codes", "FILE", "file of the learned subwords (default: the one in DATA_BIN)")
+    add_path(parser, "--scores", "FILE", "output of resmlp-mt score --json, for the model card")
+    add_flag(parser, "--onnx", "also write FOLDER/onnx: graphs for --engine onnx of translate and serve")
+    parser.add_argument("--license", type=_one_line, help="the model's licence for the card: an identifier such as mit")
+    parser.add_argument("--trained-on", type=_one_line, metavar="WORDS", help="the training data, for the model card")
     add_user_dir(parser, ", such as a preset; a mixing of your own is refused")
     return parser
 

@@ -13,9 +13,9 @@ from resmlp_mt.serve.settings import TOKEN, Limits, access, bracketed, listening
 from resmlp_mt.translate.options import EngineOptions, Options
 
 TRANSLATE = """
-With --output the translations grow in FILE.partial, which is always of whole lines (look with tail -f), and which
-becomes FILE at the end. A run that was broken off goes on with --resume.
-URLs, e-mail addresses and placeholders such as {name}, {{ name }}, $NAME, %s and %(name)s come out as they are.
+With --output, finished lines are written to FILE.partial (watch it with tail -f). It is renamed to FILE at the end.
+--resume continues an interrupted run.
+URLs, e-mail addresses and placeholders such as {name}, {{ name }}, $NAME, %s and %(name)s are copied unchanged.
 
 examples:
   resmlp-mt translate FOLDER < in.txt > out.txt
@@ -23,36 +23,35 @@ examples:
   resmlp-mt translate FOLDER --document in.html out.html
   resmlp-mt translate FOLDER --precision int8 --jobs 8 < in.txt > out.txt
 """
-SCORES = """before each translation its score and a tab (with --alignment, behind it a tab and, for each subword, the
-source subword that it attends to most, as SOURCE-TARGET, counted from 0)"""
-JSON = """a line of JSON for each line: subwords, scores, the log-probability of each subword and word, and with
---alignment all of the alignment and the links of words"""
-ALIGNMENTS = """a new file beside --output, a line for each text: for each word of the translation the source word that
+SCORES = """print the score and a tab before each translation (with --alignment also, after a tab behind it, the source
+subword that each subword attends to most, as SOURCE-TARGET, counted from 0)"""
+JSON = """print a line of JSON for each text: subwords, scores, the log-probability of each subword and word; with
+--alignment also the alignment of subwords and the links of words"""
+ALIGNMENTS = """also write this new file, a line for each text: for each word of the translation the source word that
 it attends to most, as SOURCE-TARGET (0-0 1-2), counted from 0; words are split at spaces. Not with --n-best, --json"""
-CHECK = """tell on standard error which numbers of a line are missing or new in its translation; 1,000 equals
+CHECK = """report on standard error which numbers of a line are missing or new in its translation; 1,000 equals
 1.000, number words are ignored"""
-DOCUMENT = """translate a file with all that is in it, by its name's end: .txt, .html, .md or .srt; tags, code and line
-ends come back where they were. In place of --input and --output; by one process; without --prefix, --alignment,
---scores and --json"""
-JOBS = """processes, never more than cores, each with a model of its own and its part of the cores, or --threads: often
-faster than threads, with more memory; any number gives the same translations"""
+DOCUMENT = """translate a whole file: .txt, .html, .md or .srt (by its name). Tags, code and line ends stay in their
+places. Instead of --input and --output; one process; not with --prefix, --alignment, --scores and --json"""
+JOBS = """processes, never more than cores. Each has its own model and its share of the cores (or --threads). Often
+faster than threads, but takes more memory; the translations are the same for any number"""
 SHORTLIST = """
-Written to FOLDER/shortlist.txt: which target tokens go with which source tokens, by IBM Model 1 of the training text.
-With that file there, resmlp-mt translate, serve and Translator score for each sentence its own few hundred target
-tokens only, which is faster, and changes some translations. The format is that of CTranslate2's vmap.
+The result is FOLDER/shortlist.txt: likely target tokens of each source token, by IBM Model 1 of the training text.
+With this file, resmlp-mt translate, serve and Translator score only a few hundred target tokens for each sentence.
+That is faster and changes some translations. The format is that of CTranslate2's vmap.
 
 example:
   resmlp-mt shortlist en-de --train train.en train.de --valid val.en val.de
 """
 SERVE = """
-The page is at the address that is printed. Programs send POST /translate; /openapi.json describes it. Ctrl-C ends the
-server once what has begun is answered.
+The command prints the page's address. Programs send POST /translate; /openapi.json describes it. After Ctrl-C the
+server answers the requests that it has begun, then ends.
 
 examples:
   resmlp-mt serve FOLDER
   curl -H 'Content-Type: application/json' -d '{"texts": ["A man."]}' http://127.0.0.1:8000/translate
 """
-ALLOW_HOST = "a name or address that browsers and programs reach this server by, beside --host and localhost"
+ALLOW_HOST = "another name or address of this server that browsers and programs may use, besides --host and localhost"
 
 
 def translate() -> argparse.ArgumentParser:
@@ -60,7 +59,7 @@ def translate() -> argparse.ArgumentParser:
     add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
     add_path(parser, "--input", "FILE", "text in UTF-8, or .gz (default: standard input)")
     add_path(parser, "--output", "FILE", "a new file (default: standard output)")
-    add_flag(parser, "--resume", "go on with what an interrupted run left of --output")
+    add_flag(parser, "--resume", "continue an interrupted run with the same --output")
     add_path(parser, "--document", ("IN", "OUT"), DOCUMENT, nargs=2)
     add_options(parser.add_argument_group("search"), Options)
     layout = parser.add_mutually_exclusive_group()
@@ -126,11 +125,11 @@ def shortlist() -> argparse.ArgumentParser:
     add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
     pair = "SOURCE", "TARGET"
     add_path(parser, "--train", pair, "running text to count in", nargs=2, required=True)
-    add_path(parser, "--valid", pair, "other text: tell how much of its target tokens the shortlist has", nargs=2)
-    lines = "use the first N lines; one of 25 tokens a side takes 20 kB of memory"
+    add_path(parser, "--valid", pair, "other text: report how many of its target tokens the shortlist covers", nargs=2)
+    lines = "use the first N lines; a line of 25 tokens a side takes 20 kB of memory"
     add_number(parser, "--lines", 999_999_999, lines, 200_000)
     add_number(parser, "--per-token", 10_000, "target tokens to keep for each source token", 20)
-    add_number(parser, "--always", 100_000, "frequent target tokens that every sentence may have", 100)
+    add_number(parser, "--always", 100_000, "frequent target tokens that are allowed in every sentence", 100)
     add_flag(parser, "--overwrite", "replace the folder's shortlist")
     return parser
 
@@ -144,16 +143,16 @@ def _shortlist(args: argparse.Namespace) -> None:
 def serve() -> argparse.ArgumentParser:
     parser = command_parser(SERVE, _serve)
     add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
-    who = parser.add_argument_group("who may ask")
-    who.add_argument("--host", default="127.0.0.1", help="address to listen at; the default is this machine alone")
-    add_number(who, "--port", 65535, "0: a free one", 8000, least=0)
-    needed = f"that requests must have, needed to listen beyond this machine; better in the variable {TOKEN}, since "
-    who.add_argument("--token", help=f"{needed}other users see a command's arguments")
+    who = parser.add_argument_group("who may send requests")
+    who.add_argument("--host", default="127.0.0.1", help="address to listen at; by default for this machine only")
+    add_number(who, "--port", 65535, "port to listen at; 0: any free one", 8000, least=0)
+    needed = f"secret that requests must send; needed if other machines can connect. Better set {TOKEN}, as "
+    who.add_argument("--token", help=f"{needed}other users can see a command's arguments")
     add_repeated(who, "--allow-host", "NAME", ALLOW_HOST)
-    add_repeated(who, "--allow-origin", "ORIGIN", "another site whose pages may ask, such as https://example.org")
-    add_path(
-        parser, "--glossary", "FILE", "for requests without one: a line each, a source term, a tab, its translation"
+    add_repeated(
+        who, "--allow-origin", "ORIGIN", "another site whose pages may use the server, such as https://example.org"
     )
+    add_path(parser, "--glossary", "FILE", "for requests without one; each line: a source term, a tab, its translation")
     add_options(parser.add_argument_group("limits"), Limits)
     add_options(parser.add_argument_group("speed"), EngineOptions)
     return parser

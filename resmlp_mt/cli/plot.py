@@ -43,24 +43,24 @@ example:
 
 def plot() -> argparse.ArgumentParser:
     parser = command_parser(MATRICES, _plot)
-    last = "of one model, oldest first; the last is looked at closely"
+    last = "checkpoints of one model, oldest first; most pictures show the last"
     parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help=last)
-    add_path(parser, "--out", "DIR", "folder to write to, made if missing", required=True)
-    length = "look at the first T positions (default: what the training used)"
+    add_path(parser, "--out", "DIR", "folder for the results", required=True)
+    length = "show the first T positions (default: those that the training used)"
     parser.add_argument("--length", type=int, metavar="T", help=length)
-    pruned = "also write the last checkpoint with this share of each A's weights, the smallest, set to zero"
+    pruned = "also write the last checkpoint with this share of each A's weights (the smallest) set to zero"
     parser.add_argument("--prune", nargs="+", type=number_within(1e-9, 1), default=[], metavar="SHARE", help=pruned)
     data = "binarized data: also show what a model's bands (--mixing-band) read in its first 1,000 sentences"
     parser.add_argument("--data", metavar="DIR", help=data)
-    parser.add_argument("--subset", default="valid", metavar="NAME", help="of --data")
-    add_number(parser, "--sentence", 999_999_999, "of --data, to show by itself", 1)
+    parser.add_argument("--subset", default="valid", metavar="NAME", help="subset of --data")
+    add_number(parser, "--sentence", 999_999_999, "number of the sentence of --data that gets a picture of its own", 1)
     add_user_dir(parser)
     return parser
 
 
 def plot_training() -> argparse.ArgumentParser:
     parser = command_parser(CURVES, _plot_training)
-    add_path(parser, "logs", "LOG", "one a training", nargs="+")
+    add_path(parser, "logs", "LOG", "logs of fairseq-train, one for each training", nargs="+")
     add_path(parser, "--out", "FILE", "a PNG file", default=Path("training.png"))
     return parser
 

@@ -13,7 +13,7 @@ from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.wmt14 import TASKS, Preparation
 from resmlp_mt.text.words import CHARACTER_RULES, Words
 
-JOBS = "processes, never more than cores; any number gives the same bytes"
+JOBS = "processes, never more than cores; the results are the same for any number"
 TEXT = f"""
 Plain (or .gz) text becomes OUT/data-bin for fairseq-train and fairseq-generate. Stopped at any moment and run again, it
 goes on; with other options, it redoes what depends on them.
@@ -69,7 +69,7 @@ def prepare_wmt14() -> argparse.ArgumentParser:
 def _add_preparation(parser: argparse.ArgumentParser) -> None:
     """Add the options that both have."""
     add_path(parser, "--out", "OUT", "folder for all results", required=True)
-    add_flag(parser, "--overwrite", "write over files of OUT that no earlier preparation has made")
+    add_flag(parser, "--overwrite", "replace files in OUT that no earlier preparation wrote")
     add_options(parser, Subwords)
     add_number(parser, "--sample", 10**12, "only the first N pairs of each training text (default: all)")
     add_number(parser, "--jobs", 10**6, JOBS, 1)

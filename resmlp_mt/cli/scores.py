@@ -18,16 +18,16 @@ examples:
   resmlp-mt score gen.out --reference test.de --target-lang de
   fairseq-generate ... | resmlp-mt score - --sacrebleu-set wmt14/full -l en-de --split-compounds
 """
-FILES = "what fairseq-generate printed (or its generate-test.txt); '-' is stdin; several are the shards of one run"
+FILES = "output of fairseq-generate (or its generate-test.txt); '-' is stdin; several files are the shards of one run"
 HYPOTHESES = "score this file instead: finished text (see --subwords, --tokenizer), a translation a line, in order"
-SET = "reference: a test set of sacrebleu's catalog, downloaded if need be; newstest2014 in full is wmt14/full"
+SET = "reference: a test set of sacrebleu's catalog, downloaded if missing; the full newstest2014 is wmt14/full"
 TOKENIZED = "for tokenized BLEU alone: tokenized as the corpus was (default: the reference, tokenized by sacremoses)"
 NORMALIZE = "for tokenized BLEU alone, normalize punctuation before tokenizing, as resmlp-mt prepare-text does"
 UNDO = "subwords to undo (default: subword_nmt, which also suits text without; none for --hypotheses)"
 MOSES = "tokenization to undo (default: moses; none with --subwords sentencepiece and for --hypotheses)"
-NBEST = "the --nbest of the generation: the first, best hypothesis of each sentence is scored"
+NBEST = "the --nbest of the generation; only the best hypothesis of each sentence is scored"
 SPLIT = "also report tokenized BLEU with Ost-West as three tokens (Ott et al. 2018); German only"
-BASELINE = "compare with it by sacrebleu's paired bootstrap: output of fairseq-generate, read alike, or finished text"
+BASELINE = "compare with this output of fairseq-generate, or finished text, by sacrebleu's paired bootstrap"
 RUNS = """
 The folder of a run has the name of its system (lstm, convs2s, transformer, resmlp6, resmlp12; gated6 and gated12, which
 the paper does not have) and holds test.json, which evaluate.sh left. A folder of such folders stands for all of them;
@@ -59,8 +59,8 @@ def score() -> argparse.ArgumentParser:
     reference = parser.add_mutually_exclusive_group(required=True)
     reference.add_argument("--reference", help="reference: running text, one sentence a line (or .gz)", **file)
     reference.add_argument("--sacrebleu-set", metavar="SET", help=SET)
-    parser.add_argument("-l", "--language-pair", metavar="SRC-TGT", help="of --sacrebleu-set, such as en-de")
-    parser.add_argument("--target-lang", metavar="LANG", help="such as de (default: that of --language-pair)")
+    parser.add_argument("-l", "--language-pair", metavar="SRC-TGT", help="languages of --sacrebleu-set, such as en-de")
+    parser.add_argument("--target-lang", metavar="LANG", help="such as de (default: from --language-pair)")
     parser.add_argument("--tokenized-reference", help=TOKENIZED, **file)
     add_flag(parser, "--normalize-punctuation", NORMALIZE)
     parser.add_argument("--subwords", choices=SUBWORDS, help=UNDO)
@@ -68,7 +68,7 @@ def score() -> argparse.ArgumentParser:
     add_number(parser, "--nbest", 1_000_000, NBEST, 1)
     add_flag(parser, "--split-compounds", SPLIT)
     parser.add_argument("--baseline", help=BASELINE, **file)
-    parser.add_argument("--output", help="write the detokenized hypotheses there", **file)
+    parser.add_argument("--output", help="write the detokenized hypotheses to this file", **file)
     add_flag(parser, "--json", "print one JSON object")
     return parser
 
@@ -91,9 +91,11 @@ def table5() -> argparse.ArgumentParser:
 def cost() -> argparse.ArgumentParser:
     parser = command_parser(FORMULA, run_of("analysis.flops"))
     parser.add_argument("pairs", nargs="*", metavar="PAIR", help="en-de or en-fr (default: both)")
-    parser.add_argument("--gpu", choices=["V100", "A100"], default="V100", help="whose peak is taken")
+    parser.add_argument("--gpu", choices=["V100", "A100"], default="V100", help="GPU whose peak speed is used")
     share = number_within(0.001, 1)
-    parser.add_argument("--utilization", type=share, default=UTILIZATION, metavar="U", help="share of the peak")
+    parser.add_argument(
+        "--utilization", type=share, default=UTILIZATION, metavar="U", help="share of it that is reached"
+    )
     _add_form(parser)
     return parser
 

@@ -17,8 +17,8 @@ ENGINES = "pytorch", "compiled", "onnx"
 class Options(Checked):
     """How a ``Translator`` translates."""
 
-    beam: int | None = option(None, "width of the search (default: the folder's)", least=1, most=1000)
-    n_best: int = option(1, "translations of each text, at most the beam", least=1, most=1000)
+    beam: int | None = option(None, "beam size (default: the folder's)", least=1, most=1000)
+    n_best: int = option(1, "number of translations of each text, at most the beam size", least=1, most=1000)
     length_penalty: float | None = option(
         None,
         "score = log-probability / T ** this, for T tokens with </s> (default: the folder's)",
@@ -37,26 +37,26 @@ class Options(Checked):
     )
     too_long: str = option(
         "error",
-        "a text of more tokens than the model takes: refuse it, split it at the end of a sentence or a word, or leave "
-        "its end out",
+        "what to do with a text of more tokens than the model takes: stop with an error, split it at the end of a "
+        "sentence or a word, or cut its end off",
         choices=TOO_LONG,
     )
-    alignment: bool = option(False, "tell what each token of the translation attends to")
+    alignment: bool = option(False, "also give what each token of the translation attends to")
     alignment_by: str = option(
         "attention",
-        "what alignment tells: the cross-attention, or how much likelier a token is with each source token than "
-        "without it, which documents use: surer and slower, as a sentence is scored once for each source token",
+        "attention: alignments are the cross-attention; omission: how much less likely a token gets without each "
+        "source token. omission is more accurate and slower (one more scoring a source token); documents use it",
         choices=ALIGNMENTS,
     )
     shortlist: bool = option(True, "use the folder's shortlist, if it has one")
-    prefix: str | None = option(None, "words with which every translation begins, as they stand", metavar="TEXT")
+    prefix: str | None = option(None, "every translation begins with these words, unchanged", metavar="TEXT")
     glossary: tuple[tuple[str, ...], ...] = option(
         (),
-        "terms and their translations, a line each: a source term, a tab, a target term, or several forms of it with "
-        "tabs between, of which one comes out where the source has the term",
+        "file of terms, one a line: a source term, a tab, its translation, or several forms of that with tabs "
+        "between. Where the source has the term, the translation has one of the forms",
         metavar="FILE",
     )
-    avoid: tuple[str, ...] = option((), "words or phrases that no translation has", metavar="WORD")
+    avoid: tuple[str, ...] = option((), "words or phrases that no translation may contain", metavar="WORD")
 
     @property
     def by_omission(self) -> bool:  # the cross-attention is then not needed
@@ -87,15 +87,13 @@ class Options(Checked):
 class EngineOptions(Checked):
     """Where and how a ``Translator`` computes."""
 
-    threads: int | None = option(
-        None, "threads of the processor (default: as many as PyTorch takes)", least=1, most=1024
-    )
-    device: str = option("cpu", "where to compute, such as cuda")
-    precision: str = option("fp32", "fp32, or on a CPU bf16 or int8, faster and nearly as good", choices=PRECISIONS)
+    threads: int | None = option(None, "CPU threads (default: PyTorch's own choice)", least=1, most=1024)
+    device: str = option("cpu", "PyTorch device, such as cuda")
+    precision: str = option("fp32", "bf16 and int8 are for a CPU: faster, nearly as good", choices=PRECISIONS)
     engine: str = option(
         "pytorch",
-        "what computes; compiled: what PyTorch compiles for this processor, in some minutes the first time, and keeps "
-        "in ~/.cache/resmlp_mt; onnx: ONNX Runtime, with what resmlp-mt export onnx wrote into FOLDER/onnx",
+        "compiled: code that PyTorch compiles for this processor, in some minutes the first time, and keeps in "
+        "~/.cache/resmlp_mt; onnx: ONNX Runtime with the graphs that resmlp-mt export onnx wrote into FOLDER/onnx",
         choices=ENGINES,
     )
 
