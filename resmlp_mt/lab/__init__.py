@@ -1,1 +1,1 @@
-"""Trainings in a queue, and what is made of them: tables of variants, scaling, speed, pictures, cost."""
+"""A queue of trainings, and studies built on it: tables of variants, scaling, speed, pictures, cost."""

@@ -35,7 +35,7 @@ class DataBin:
         return [open_binarized(prefix, len(self.dictionary(language))) for prefix, language in files]
 
     def running_text(self) -> Callable[[str], str]:
-        """What fairseq-generate prints in the S- lines of this data: running text, where the data tells how."""
+        """Return a function that writes subwords as S- lines have them: as running text, if there is ``text.json``."""
         if not (self.folder / raw_text.NAME).exists():
             return lambda subwords: subwords
         text = raw_text.RawText.of(self.folder)
@@ -45,7 +45,7 @@ class DataBin:
 
 @dataclass(frozen=True)
 class Distilled:
-    """What was written: pairs in all; translations that are the reference; the teacher's ``<unk>``; empty ones."""
+    """What was written: all pairs; translations equal to the reference; the teacher's ``<unk>``; empty translations."""
 
     pairs: int
     same: int
@@ -56,14 +56,14 @@ class Distilled:
 def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_original: bool = False) -> Distilled:
     """Make binarized data whose training targets are a teacher's, in the new folder ``out``.
 
-    ``generated`` is what fairseq-generate printed for ``--gen-subset train``, one file a shard; the rest is copied. The
-    original pairs, if kept, follow in ``train`` (fairseq takes ``train1`` only with ``--upsample-primary 1``).
+    ``generated``: what fairseq-generate printed for ``--gen-subset train``, one file per shard. Other files are copied.
+    Original pairs, if kept, come last in ``train`` (fairseq reads ``train1`` only with ``--upsample-primary 1``).
     """
     check_outputs([out], [data.folder, *generated])
     check_new(out)
     langs = data.source, data.target
     sources, references = data.sides("train")
-    lengths(data.folder, "train", langs)  # refuses sides that differ in number
+    lengths(data.folder, "train", langs)  # refuses sides with different numbers of sentences
     _check_sources(generated, data, sources)
     printed = read_generate_output(generated)
     check_translated(printed)
@@ -86,7 +86,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
 
 
 def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequence[torch.Tensor]) -> None:
-    """See that the teacher translated this data: every sentence, under its own number, as subwords or running text."""
+    """Check that the teacher translated this data: every sentence, with its number, as subwords or running text."""
     dictionary, running_text = data.dictionary(data.source), data.running_text()
     missing = set(range(len(sources)))
     for path in generated:
@@ -117,7 +117,7 @@ def _builder(stem: Path, dictionary: Dictionary) -> Iterator[Any]:
 def _add_translations(
     side: Any, hypotheses: list[str], references: Sequence[torch.Tensor], dictionary: Dictionary
 ) -> tuple[int, int, int]:
-    """Add the teacher's targets; count those that are the reference, unknown subwords, and empty ones."""
+    """Add the teacher's targets; count those equal to the reference, unknown subwords, and empty ones."""
     same = unknown = empty = 0
     for sentence, (text, reference) in enumerate(zip(hypotheses, references, strict=True)):
         numbers, words = dictionary.encode_line(text, add_if_not_exist=False), text.split()

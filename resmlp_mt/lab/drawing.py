@@ -1,6 +1,6 @@
-"""What all pictures share: a figure, its file, and one color a system, which color-blind eyes tell apart too.
+"""What all pictures share: figures, files, and a color for each system, distinct for color-blind readers, too.
 
-The colors are those of Okabe and Ito, and of Tol. matplotlib is imported where something is drawn.
+The colors are those of Okabe and Ito, and of Tol. matplotlib is imported only where something is drawn.
 """
 
 import importlib.util
@@ -26,17 +26,17 @@ SYSTEMS = {
     **dict.fromkeys(["fconv", "convs2s"], "#999933"),
     "lstm": "#882255",
 }
-"""By the name that a picture has for it, in lower case; architectures and names of rows."""
+"""Colors of systems by their names in pictures (lower case): architectures and names of rows."""
 
 OTHERS = "#AA4499", "#44AA99", "#DDCC77", "#332288", "#661100", "#117733", "#CC6677"
-"""In the order of their appearance, for systems that are not listed."""
+"""Colors of systems that are not in ``SYSTEMS``, in order of appearance."""
 
 PLAIN = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
-"""For what is no system."""
+"""Colors of lines that are not systems."""
 
 
 def colors_of(names: Iterable[str]) -> dict[str, str]:
-    """The color of each system of a picture; ``NAME, seed 1`` has NAME's."""
+    """Return the color of each system of a picture; ``NAME, seed 1`` has the color of NAME."""
     others, found, colors = itertools.cycle(OTHERS), {}, dict(SYSTEMS)
     for name in dict.fromkeys(names):
         system = name.lower().partition(", ")[0]
@@ -47,7 +47,7 @@ def colors_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def wants_pictures() -> bool:
-    """Whether there is matplotlib; told if not."""
+    """Return whether matplotlib is installed; print a hint to stderr if not."""
     found = importlib.util.find_spec("matplotlib") is not None
     if not found:
         print("no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
@@ -60,7 +60,7 @@ def check_matplotlib(what: str) -> None:
 
 
 def check_files(outputs: Sequence[PathLike], inputs: Iterable[PathLike], pictures: str | None) -> None:
-    """See before long work that outputs can be written, over no input; ``pictures`` asks for the last, if not None."""
+    """Check before long work that outputs can be written and are no inputs; with ``pictures``, the last is a PNG."""
     check_outputs(outputs, inputs)
     for path in outputs:
         check_can_be_written(path)

@@ -1,4 +1,4 @@
-"""What a measurement ran on."""
+"""The machine and the software of a measurement."""
 
 import datetime
 import importlib.metadata
@@ -33,7 +33,7 @@ def now() -> str:
 
 
 def commit() -> str:
-    """The checkout's, or ``unknown`` where there is none, or no git."""
+    """Return the commit of the checkout; ``unknown`` without a checkout or without git."""
     command = ["git", "describe", "--always", "--dirty"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
@@ -45,7 +45,7 @@ def commit() -> str:
 def describe(
     device: str = "cpu", threads: int | None = None, packages: Sequence[str] = ("ctranslate2", "pymarian")
 ) -> dict[str, str]:
-    """Versions, processor or GPU, threads of a process (PyTorch's unless given), and how busy the machine is."""
+    """Return versions, GPU if used, processor, threads of a process (default: PyTorch's), and the machine's load."""
     import torch
 
     gpu = {"GPU": torch.cuda.get_device_name(), "CUDA": str(torch.version.cuda)} if device == "cuda" else {}
@@ -63,5 +63,5 @@ def describe(
 
 
 def facts(mapping: Mapping[str, str]) -> str:
-    """A sentence's worth of names and values."""
+    """Return names and values in one line: ``name value, name value``."""
     return ", ".join(f"{name} {value}" for name, value in mapping.items())

@@ -1,4 +1,4 @@
-"""Options and models of fairseq's by which the laboratory plans and measures."""
+"""fairseq's options and models, for planning and measuring."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ from resmlp_mt.common.errors import UserError
 
 
 def training_args(words: Sequence[str], name: str) -> Namespace:
-    """The options of fairseq-train, architecture applied; ``name`` is whose they are, for messages."""
+    """Parse options of fairseq-train and add the architecture's defaults; error messages begin with ``name``."""
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):

@@ -40,7 +40,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def page(title: str, sections: Mapping[str, Sequence[str]]) -> str:
-    """The whole page, of parts that are HTML; each section has a heading and a link to it at the top."""
+    """Return the whole page. The parts of a section are HTML; the top of the page links to each section's heading."""
     links, parts = "", list[str]()
     for number, (heading, body) in enumerate(sections.items(), 1):
         links += f'<a href="#part{number}">{escape(heading)}</a> '

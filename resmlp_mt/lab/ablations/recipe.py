@@ -1,4 +1,4 @@
-"""A table as a small file: what its rows share and what each has of its own, and the folder of each training."""
+"""The recipe of a table, a small file with the common options and those of each row; the folder of each training."""
 
 import shlex
 from dataclasses import dataclass, field
@@ -14,29 +14,29 @@ from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import read_log
 from resmlp_mt.lab.trainings.translation import Translation
 
-UPDATES = "{updates}"  # what ``${updates}`` is in options until a row is known
+UPDATES = "{updates}"  # stands for ``${updates}`` in options until the row is known
 
 
 @dataclass
 class Search:
-    """``tune:``, a search for the options of every row; each choice is a text of options, such as ``--lr 1e-3``."""
+    """``tune:``, a search for the options of every row; each choice is a string of options, such as ``--lr 1e-3``."""
 
-    trials: int = MISSING  # of each row; the first has the row's options as they stand
+    trials: int = MISSING  # of each row; the first has the row's options unchanged
     rounds: list[int] = MISSING  # epochs of a trial in each round
-    space: dict[str, dict[str, list[str]]] = MISSING  # a row, or all: what is chosen: among which options
-    reduction: int = 3  # of so many trials one goes on to the next round
-    seed: int = 1  # of what is chosen
+    space: dict[str, dict[str, list[str]]] = MISSING  # by row, or for all: the possible options by the name of a choice
+    reduction: int = 3  # one of this many trials goes on to the next round
+    seed: int = 1  # of the random choices
 
 
 @dataclass
 class Recipe(queue.SharedSettings):
     """One table; ``reference`` is the text of the subset's target side.
 
-    ``${updates}`` in options is a row's whole budget in updates. ``seeds`` stand in the place of ``seed``.
+    ``${updates}`` in options is a row's whole budget in updates. ``seeds``, if given, replace ``seed``.
     """
 
     baseline: str = MISSING  # the row that all others are compared with
-    rows: dict[str, Any] = MISSING  # name, options of fairseq-train (None: none)
+    rows: dict[str, Any] = MISSING  # options of fairseq-train by name (None: none)
     max_epoch: int = MISSING  # the budget of a row
     updates_per_epoch: int = MISSING
     subset: str = "test"  # what is translated
@@ -58,7 +58,7 @@ class Recipe(queue.SharedSettings):
 
     @property
     def table_files(self) -> tuple[str, str, str, str]:
-        """The table as Markdown, as JSON and as a picture, and the picture of the trainings; named by the subset."""
+        """File names: the table as Markdown, JSON and picture, named by the subset; the picture of the trainings."""
         name = "table" if self.subset == "test" else f"table.{self.subset}"
         return f"{name}.md", f"{name}.json", f"{name}.png", "training.png"
 
@@ -67,7 +67,7 @@ class Recipe(queue.SharedSettings):
         return [
             *("--source-lang", source, "--target-lang", target, *shlex.split(self.batches)),
             *("--max-epoch", str(self.epochs_of(row)), "--seed", str(seed), "--num-workers", "0"),
-            *("--update-epoch-batch-itr", "True"),  # broken off and run again, it ends with the same weights
+            *("--update-epoch-batch-itr", "True"),  # after an interruption it ends with the same weights
             *("--keep-last-epochs", str(self.average), "--log-format", "json", "--log-interval", "10"),
             *self._words(row, self.options),
             *self.own_options(row),
@@ -114,7 +114,7 @@ def _search(path: Path, recipe: Recipe) -> Search:
 
 @dataclass(frozen=True)
 class RowFolder(queue.TrainingFolder):
-    """The folder of a row with a seed: beside a training's files, ``average.pt`` and translations."""
+    """The folder of a row with a seed: a training's files, ``average.pt`` and translations."""
 
     recipe: Recipe
 
@@ -148,7 +148,7 @@ class RowFolder(queue.TrainingFolder):
 
 
 def row_folders(recipe: Recipe, out: Path, data: Path) -> list[RowFolder]:
-    """The folders of a table: OUT/ROW, or OUT/seedN/ROW where the recipe has ``seeds``; seed by seed."""
+    """Return the folders of a table, seed by seed: OUT/ROW, or OUT/seedN/ROW if the recipe has ``seeds``."""
     sums = queue.digests(data)
     return [
         RowFolder(name, seed, data, sums, out / (f"seed{seed}" if recipe.seeds else "") / name, recipe)

@@ -1,4 +1,4 @@
-"""``ablate``: train what is not finished; the figures of a table's rows as text, Markdown, JSON and pictures."""
+"""``ablate``: train the rows that are not finished; write their figures as text, Markdown, JSON and pictures."""
 
 import argparse
 import shlex
@@ -24,11 +24,11 @@ from resmlp_mt.lab.trainings.queue import duration, known, train_all
 from resmlp_mt.score.detokenize import check_tokenization
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
-SIGNIFICANT = 0.05  # the largest p-value that is marked, sacrebleu's own
+SIGNIFICANT = 0.05  # p-values below it are marked, as in sacrebleu
 CONFIDENCE = 0.95
 METRICS = {"sacrebleu": "sacreBLEU", "chrf2": "chrF2"}
 COMPARED = {"perplexity": "valid. perplexity", **METRICS}
-"""The figures of which mean, standard deviation and differences are told."""
+"""The figures whose mean, standard deviation and differences are reported."""
 
 _PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # a white box behind a number
 
@@ -37,7 +37,7 @@ HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean of a row's figures with different seeds, and the sample's standard deviation; none of one figure."""
+    """The mean of a row's figures over seeds, and their sample standard deviation (None for a single figure)."""
 
     mean: float
     sd: float | None
@@ -48,7 +48,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far the mean of a row is from another's, with Welch's t interval; none where nothing tells the variance."""
+    """The difference of two rows' means, with Welch's t interval (None: the variance cannot be estimated)."""
 
     mean: float
     low: float | None = None
@@ -65,7 +65,7 @@ class Difference:
 
 
 def difference(row: Sequence[float], baseline: Sequence[float]) -> Difference:
-    """The two are taken as independent: an equal seed makes the order of the batches equal, not the weights."""
+    """Compare two rows as independent samples: the same seed gives the same order of batches, not the same weights."""
     mean = statistics.fmean(row) - statistics.fmean(baseline)
     if min(len(row), len(baseline)) < 2 or max(len(set(row)), len(set(baseline))) < 2:
         return Difference(mean)
@@ -81,18 +81,18 @@ class Figures:
 
     name: str
     seed: int
-    options: str  # of fairseq-train, those that the row has of its own
+    options: str  # of fairseq-train, the row's own
     training: TrainingFigures
     processor_seconds: float
     trained: dict[str, str]  # date and circumstances
     scores: dict[str, Score]  # ``sacrebleu`` and ``chrf2`` of the translation
-    bootstrap: dict[str, Any] | None  # the same beside the baseline of the same seed; none for the baseline itself
+    bootstrap: dict[str, Any] | None  # comparison with the baseline of the seed; None without one, or for itself
 
     def value(self, figure: str) -> float:
         return self.training.perplexity if figure == "perplexity" else self.scores[figure]["score"]
 
     def differs(self, metric: str) -> bool:
-        """Whether the paired bootstrap tells the row from the one that it is compared with."""
+        """Whether the row differs significantly from the baseline, by the paired bootstrap."""
         return self.bootstrap is not None and self.bootstrap[metric]["p_value"] < SIGNIFICANT
 
     def cells(self) -> list[str]:
@@ -105,7 +105,7 @@ class Table:
     title: str
     baseline: str
     budget: str
-    scored: str  # what the scores are of
+    scored: str  # what was scored
     about: dict[str, str]
     figures: list[Figures]
     names: list[str]  # of all rows, in their order
@@ -123,7 +123,7 @@ class Table:
         return [each.value(figure) for each in self.rows[row]]
 
     def spreads(self, row: str) -> dict[str, Spread]:
-        """By COMPARED, mean and standard deviation over a row's trainings."""
+        """Return mean and standard deviation over a row's trainings, for each figure of COMPARED."""
         values = {figure: self.values(row, figure) for figure in COMPARED}
         return {
             figure: Spread(statistics.fmean(each), statistics.stdev(each) if len(each) > 1 else None)
@@ -131,7 +131,7 @@ class Table:
         }
 
     def differences(self) -> dict[str, dict[str, Difference]]:
-        """By row and figure, how far a row is from the one that all are compared with; over seeds."""
+        """Return each row's difference from the baseline by figure, over seeds; {} without seeds or baseline."""
         if not self.seeds or self.baseline not in self.rows:
             return {}
         theirs = {figure: self.values(self.baseline, figure) for figure in COMPARED}
@@ -149,7 +149,7 @@ class Table:
         return values
 
     def tables(self) -> list[list[list[str]]]:
-        """The cells of the table; with seeds, also those of the differences, and of the trainings one by one."""
+        """Return the table's cells; with seeds, also a table of the differences and one of the single trainings."""
         if not self.seeds:
             return [self.cells()]
         trainings = [["", "seed", *HEADING], *([each.name, str(each.seed), *each.cells()] for each in self.figures)]
@@ -157,7 +157,7 @@ class Table:
         return [self.cells(), *differences, trainings]
 
     def cells(self) -> list[list[str]]:
-        """The heading and a line a row; blank where a row is not finished."""
+        """Return the heading and a line for each row; rows that are not finished are blank."""
         heading = ["", *(["seeds"] if self.seeds else []), *HEADING]
         lines = {name: [name, *[""] * (len(heading) - 1)] for name in self.names}
         for name, row in self.rows.items():
@@ -216,7 +216,7 @@ class Table:
 
 
 def _cells(compared: list[str], row: Sequence[Figures]) -> list[str]:
-    """Cells by HEADING: those of COMPARED, and the means of one or more trainings."""
+    """Return the cells under HEADING: those of COMPARED as given, and means over one or more trainings."""
     return [
         *compared,
         f"{row[0].training.parameters:,}",
@@ -230,7 +230,7 @@ def _as_json(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_table(recipe: Recipe, rows: Sequence[RowFolder], expected: list[str], about: Mapping[str, str]) -> Table:
-    """Score the rows that are finished, beside the ``expected`` lines of running text."""
+    """Score the rows that are finished against the ``expected`` lines of running text."""
     finished = [row for row in rows if row.finished]
     if not finished:
         raise UserError(f"{recipe.title}: no row is finished: see the logs of the rows")
@@ -253,7 +253,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], expected: list[str], a
 
 
 def figure_of(table: Table) -> Any:
-    """Three panels, a line of them a row."""
+    """Draw three panels (score, perplexity, speed) with a line for each row."""
     rows = table.rows
     figure = drawing.new_figure(12, 1.7 + 0.36 * len(rows))
     score, perplexity, speed = figure.subplots(1, 3, sharey=True)
@@ -274,7 +274,7 @@ def figure_of(table: Table) -> Any:
 
 
 def whiskers(table: Table, figure: str) -> list[float]:
-    """Of each row the standard deviation over seeds; without seeds half of the 95 % interval by the bootstrap, or 0."""
+    """Return each row's standard deviation over seeds; without seeds, half of its 95 % bootstrap interval, or 0."""
     rows = table.rows
     if table.seeds:
         return [table.spreads(name)[figure].sd or 0.0 for name in rows]
@@ -286,7 +286,7 @@ def whiskers(table: Table, figure: str) -> list[float]:
 
 
 def _color(row: str) -> str:
-    """That of the row's system; variants have that of the ResMLP."""
+    """Return the color of the row's system; variants have the color of the ResMLP."""
     return drawing.SYSTEMS.get(row.lower(), drawing.RESMLP)
 
 
@@ -343,7 +343,7 @@ def run(args: argparse.Namespace) -> None:
     rows = row_folders(recipe, out, data)
     markdown, record, *pictures = (out / name for name in recipe.table_files)
     check_outputs([markdown, record, *pictures, *(row.folder for row in rows)], [args.recipe, reference, data])
-    check_replaced(next(out.glob("table*.json"), record), [markdown, *pictures])  # or that of another subset
+    check_replaced(next(out.glob("table*.json"), record), [markdown, *pictures])  # or the record of another subset
 
     failed = []
     if not args.table:

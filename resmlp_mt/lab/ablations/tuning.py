@@ -1,8 +1,8 @@
-"""``tune:`` of a recipe: the same number of trials for each row, short trainings first, and the best go on.
+"""``tune:`` of a recipe: every row gets the same number of trials; short trainings come first, and the best continue.
 
-Successive halving (Jamieson and Talwalkar 2016): in each round a trial is trained from its first weights for that
-round's epochs, with the learning rate at zero at their end; the best by validation perplexity are trained in the next,
-and the row as it stands with them.
+Successive halving (Jamieson and Talwalkar 2016): in each round, trials are trained from scratch for the round's epochs;
+with ``${updates}`` in the options the learning rate can be zero at their end. The trials with the best validation
+perplexity, and always the row with its unchanged options, go on to the next round.
 """
 
 import math
@@ -23,21 +23,21 @@ from resmlp_mt.lab.trainings.log import read_log
 
 @dataclass(frozen=True)
 class Trial(RowFolder):
-    """The folder of a trial in one round, which is not translated; one that diverges is the worst."""
+    """The folder of a trial in one round. It is not translated; a trial that diverges counts as the worst."""
 
     may_diverge: ClassVar[bool] = True
     finished = queue.TrainingFolder.finished
 
     @property
     def retrain_name(self) -> str:
-        return self.name.rpartition(".")[0]  # the row's
+        return self.name.rpartition(".")[0]  # the name of the row
 
 
 @dataclass(frozen=True)
 class Result:
     row: str
-    trial: int  # 1: the row's options as they stand
-    options: str  # what was chosen for it, beside the row's own
+    trial: int  # 1: the row's options unchanged
+    options: str  # those chosen for it, in addition to the row's own
     epochs: int
     perplexity: float | None  # on the validation set, after the last epoch; None: it diverged
     processor_seconds: float
@@ -45,7 +45,7 @@ class Result:
 
 
 def choices(recipe: Recipe, row: str) -> list[str]:
-    """The options that each trial of a row has beside its own: at first none, then fixed random ones, all different."""
+    """Return the options that each trial adds to its row's: first none, then fixed random ones, all different."""
     space = {**recipe.tune.space.get("all", {}), **recipe.tune.space.get(row, {})}
     chosen, dice = [""], random.Random(f"{recipe.tune.seed} {row}")
     for _ in range(1000):
@@ -58,7 +58,7 @@ def choices(recipe: Recipe, row: str) -> list[str]:
 
 
 def round_of(recipe: Recipe, trials: Mapping[str, Sequence[int]], epochs: int) -> Recipe:
-    """A round as a recipe whose rows are the trials ``ROW.NUMBER``; rows keep the ratio of their ``epochs``."""
+    """Return a round as a recipe whose rows are the trials ``ROW.NUMBER``; rows keep the ratio of their ``epochs``."""
     rows, budgets = {}, {}
     for row, numbers in trials.items():
         options = choices(recipe, row)
@@ -69,7 +69,7 @@ def round_of(recipe: Recipe, trials: Mapping[str, Sequence[int]], epochs: int) -
 
 
 def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
-    """What is finished of a round, the best of each row first."""
+    """Return the results of a round's finished trials, the best of each row first."""
     found = []
     for each in trials:
         if each.finished:
@@ -87,7 +87,7 @@ def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
 def tune(
     recipe: Recipe, out: Path, data: Path, jobs: int, only: frozenset[str], retrain: frozenset[str], train: bool
 ) -> list[Result]:
-    """Train round after round, the rows ``only``; returns what is finished of all rows, the last round first."""
+    """Train the rows ``only``, round after round; return the finished trials of all rows, the last round first."""
     sums = queue.digests(data)
     trials = {row: list(range(1, recipe.tune.trials + 1)) for row in recipe.rows}
     found: list[Result] = []
@@ -101,7 +101,7 @@ def tune(
         if failed:
             raise UserError(f"not finished: {'; '.join(failed)}")
         best = {row: [each.trial for each in done if each.row == row] for row in trials}
-        trials = {  # a short round favours little dropout: the row as it stands goes on whatever its place
+        trials = {  # a short round favours little dropout: so the unchanged row always goes on
             row: [1, *[number for number in best[row] if number != 1][: max(1, len(numbers) // recipe.tune.reduction)]]
             for row, numbers in trials.items()
             if len(best[row]) == len(numbers)
@@ -110,7 +110,7 @@ def tune(
 
 
 def save(recipe: Recipe, found: Sequence[Result], out: Path, about: Mapping[str, str]) -> str:
-    """Write all trials as ``tuning.json`` and ``tuning.md``; returns them for the terminal."""
+    """Write all trials to ``tuning.json`` and ``tuning.md``; return them as text for the terminal."""
     values: dict[str, Any] = {"title": recipe.title, "about": dict(about), "tune": asdict(recipe.tune)}
     write_json(out / "tuning.json", {**values, "rows": recipe.rows, "trials": [asdict(each) for each in found]})
     cells = [["row", "trial", "epochs", "valid. perplexity", "processor time", "options beside the row's own"]]

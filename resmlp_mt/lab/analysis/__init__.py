@@ -1,1 +1,1 @@
-"""What a model costs and what it learned: FLOPs; mixing matrices, their profiles and sparsity, pictures, pruning."""
+"""A model's cost and what it has learned: FLOPs; mixing matrices, their profiles and sparsity, pictures, pruning."""

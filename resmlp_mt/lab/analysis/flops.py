@@ -1,12 +1,12 @@
-"""How many floating-point operations a translation model needs: matrix products alone, 2 FLOPs a multiply-add.
+"""The floating-point operations of a translation model: only matrix products, 2 FLOPs for each multiply-add.
 
-A product of (m x k) and (k x n) counts 2 m k n, as torch.utils.flop_counter counts it. Embedding look-ups, activations,
-normalization, softmax and what is done element by element are left out. Lengths are in subwords with ``</s>``; padded
-positions cost what real ones do. Square matrices over positions (attention, A) are counted whole, as they are computed,
-also in decoders.
+A product of (m x k) and (k x n) counts 2 m k n, as in torch.utils.flop_counter. Embedding look-ups, activations,
+normalization, softmax and elementwise operations are left out. Lengths are in subwords with ``</s>``; padded positions
+cost as much as real ones. Square matrices over positions (attention, A) are counted whole, as they are computed, also
+in decoders.
 
 A training step needs 3 times the FLOPs of its forward pass: the backward pass multiplies each product's gradient by
-both of its factors. By that, what training the systems of table 5, and two beyond it, costs.
+both of its factors. This gives the cost of training the systems of table 5, and of two more.
 """
 
 import argparse
@@ -35,10 +35,10 @@ TRAINING = 3  # a forward and a backward pass over a forward pass alone
 class TranslationModel:
     """The FLOPs of a model as a polynomial in the lengths of source and target."""
 
-    encoder_position: int  # of the encoder, for each position
-    decoder_position: int  # for each target position
+    encoder_position: int  # of the encoder, for each source position
+    decoder_position: int  # of the decoder, for each target position
     cross: int = 0  # for each pair of a source and a target position
-    encoder_pair: int = 0  # for each pair of positions of one side
+    encoder_pair: int = 0  # for each pair of positions within a side
     decoder_pair: int = 0
     keys_and_values: int = 0  # of the decoder, for each source position; they are kept between steps
     beyond_the_end: int = 0  # of the decoder, for positions that it computes and drops
@@ -48,12 +48,12 @@ class TranslationModel:
         return source * (self.encoder_position + source * self.encoder_pair)
 
     def decoder(self, source: int, target: int) -> int:
-        """FLOPs of a target sentence beside its encoded source sentence, all positions at once."""
+        """Return the FLOPs of decoding a target sentence, all positions in parallel, after encoding the source."""
         position = self.decoder_position + target * self.decoder_pair + source * self.cross
         return target * position + self.kept(source) + self.beyond_the_end
 
     def kept(self, source: int) -> int:
-        """Those of the decoder's FLOPs that are for the source sentence alone."""
+        """Return the decoder's FLOPs that depend on the source sentence alone: keys and values."""
         return source * self.keys_and_values
 
     def forward(self, source: int, target: int) -> int:
@@ -64,13 +64,13 @@ class TranslationModel:
 
 
 Mixing = tuple[int, int]
-"""What connects the positions of one sentence: FLOPs for each position, and for each pair of positions."""
+"""FLOPs of a token mixing: for each position, and for each pair of positions."""
 
 
 def token_mixing(cfg: LayerConfig) -> Mixing:
-    """That of a layer.
+    """Return the FLOPs of a layer's token mixing.
 
-    What is weighted element by element is no product: a depthwise convolution, and what a band's weights weigh.
+    Elementwise weighting is no matrix product: depthwise convolutions and the sums with a band's weights count nothing.
     """
     d = cfg.dim
     over_channels = 2 * d * d
@@ -100,9 +100,9 @@ def of_layers(layers: Iterable[Mixing]) -> Mixing:
 
 
 def resmlp(args: Any, vocabulary: int) -> TranslationModel:
-    """This plugin's model (Touvron et al. 2021), and the Transformer (Vaswani et al. 2017), which differ in the mixing.
+    """This plugin's model (Touvron et al. 2021) and the Transformer (Vaswani et al. 2017), which has another mixing.
 
-    An MLP is 4 d m a position; attention 8 d^2 for four projections, and 2 d a pair each for scores and weighted sums.
+    MLP: 4 d m per position; attention: 8 d^2 for four projections, and per pair 2 d for scores, 2 d for weighted sums.
     """
     d, mlp = args.encoder_embed_dim, args.encoder_ffn_embed_dim
     if (d, mlp) != (args.decoder_embed_dim, args.decoder_ffn_embed_dim):
@@ -129,9 +129,9 @@ def resmlp(args: Any, vocabulary: int) -> TranslationModel:
 def convs2s(args: Any, vocabulary: int) -> TranslationModel:
     """Gehring et al. 2017, as fairseq's ``fconv``: gated convolutions, attention in every decoder layer.
 
-    A layer of c channels and kernel k over p channels is a convolution to 2 c channels, 4 k p c a position, and, where
-    c is not p, a projection 2 p c of the residual. The decoder also convolves over k - 1 positions beyond the end, and
-    drops them.
+    A layer from p to c channels with kernel k is a convolution to 2 c channels, 4 k p c per position, and, if c is not
+    p, a projection of the residual, 2 p c. The decoder also convolves over k - 1 positions beyond the end, which it
+    drops.
     """
     width, out = args.encoder_embed_dim, args.decoder_out_embed_dim
     encoder, decoder = _layers(args.encoder_layers), _layers(args.decoder_layers)
@@ -147,7 +147,7 @@ def convs2s(args: Any, vocabulary: int) -> TranslationModel:
 
 
 def _convolutions(layers: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of each layer the FLOPs for each position, and for the positions beyond the end of a decoder."""
+    """Return the FLOPs of each layer: for each position, and for all positions beyond the end (decoder)."""
     found, before = [], layers[0][0]
     for channels, kernel in layers:
         convolution = 4 * kernel * before * channels
@@ -158,7 +158,7 @@ def _convolutions(layers: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _layers(text: str) -> list[tuple[int, int]]:
-    """Channels and kernels of fairseq's ``[(512, 3)] * 9 + [(1024, 3)] * 4``, read without running it."""
+    """Read channels and kernels from fairseq's ``[(512, 3)] * 9 + [(1024, 3)] * 4`` without running it as code."""
     layers: list[tuple[int, int]] = []
     for part in text.split("+"):
         numbers, _, times = part.partition("*")
@@ -169,8 +169,8 @@ def _layers(text: str) -> list[tuple[int, int]]:
 def lstm(args: Any, vocabulary: int) -> TranslationModel:
     """Luong et al. 2015, as fairseq's one-directional ``lstm``: input feeding, global attention on the last layer.
 
-    A cell is 8 h (in + h) a position, the attention 2 h^2 (query) and 4 h^2 (output); its scores and weighted sums are
-    no matrix products in fairseq and left out.
+    Per position, a cell needs 8 h (in + h), attention 2 h^2 (query) and 4 h^2 (output). Its scores and weighted sums
+    are no matrix products in fairseq and are left out.
     """
     h, embedding, out = args.encoder_hidden_size, args.encoder_embed_dim, args.decoder_out_embed_dim
     upper = (args.encoder_layers - 1) * 16 * h * h
@@ -182,11 +182,11 @@ def lstm(args: Any, vocabulary: int) -> TranslationModel:
 
 
 FORMULAS = {"resmlp_transformer": resmlp, "transformer": resmlp, "fconv": convs2s, "lstm": lstm}
-"""By fairseq's name of a model, from its options, architecture applied, and the size of the target dictionary."""
+"""Formulas by fairseq's name of a model, from its complete options and the size of the target dictionary."""
 
 
 def of_options(args: Any, vocabulary: int) -> TranslationModel:
-    """The model that fairseq's options, architecture applied, describe; ``vocabulary`` is the target dictionary's."""
+    """Return the FLOPs of the model that complete options describe; ``vocabulary``: the target dictionary's size."""
     name = ARCH_MODEL_NAME_REGISTRY[args.arch]
     other_lstm = name == "lstm" and (args.encoder_hidden_size != args.decoder_hidden_size or args.encoder_bidirectional)
     if name not in FORMULAS or other_lstm or getattr(args, "no_cross_attention", False):
@@ -211,7 +211,7 @@ GPUS = {"V100": 125e12, "A100": 312e12}
 
 
 def training_options(pair: str, system: str) -> argparse.Namespace:
-    """The options of fairseq-train, architecture applied, that the recipe trains a system with."""
+    """Return the options with which the recipe trains a system, with the architecture's defaults."""
     script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
     if not (ROOT / script).is_file():
         raise UserError(f"{ROOT / script}: no such file: the recipes are in the checkout: start resmlp-mt cost")
@@ -223,12 +223,12 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
         raise UserError(f"{script}: {done.stderr.strip()}")
     words = shlex.split(done.stdout)[1:]
     user_dir = words.index("--user-dir")
-    del words[user_dir : user_dir + 2]  # it is imported already, and named from the checkout
+    del words[user_dir : user_dir + 2]  # it is imported already, and its path is relative to the checkout
     return training_args(words, script)
 
 
 def estimate(pair: str, system: str, rate: float) -> dict[str, Any]:
-    """FLOPs a target token (forward), target tokens and FLOPs of the whole training, GPU-hours at ``rate`` FLOP/s."""
+    """Return forward FLOPs per target token, the training's target tokens and FLOPs, GPU-hours at ``rate`` FLOP/s."""
     corpus, args = CORPORA[pair], training_options(pair, system)
     per_token = of_options(args, corpus["vocabulary"]).per_target_token(corpus["length"], corpus["length"])
     if args.max_update:

@@ -1,11 +1,11 @@
-"""The matrices of a model, A above all: the part that training used, how near A is to a filter, how sparse it is, and
-what the bands of a gated model read in a text.
+"""A model's matrices, mainly A: the part that training used, how close A is to a convolution, how sparse it is, and the
+bands of a gated model on a text.
 
-A is as large as the longest sentence could be, and sentences are short. What no sentence of the training reached is as
-it was initialized, and what few reached is mostly noise.
+A has a row for each position of the longest possible sentence, but most sentences are short. Entries that no training
+sentence reached keep their initial values; those that few sentences reached are mostly noise.
 
-An A whose every entry depends on j - i alone (a Toeplitz matrix) is a convolution. The means of the diagonals are the
-nearest such matrix; the share of A's variance that they explain says how near.
+An A whose entries depend only on j - i (a Toeplitz matrix) is a convolution. The means of the diagonals are the nearest
+such matrix; the share of A's variance that they explain measures how near it is.
 """
 
 import copy
@@ -27,13 +27,13 @@ from resmlp_mt.nn.gated_mixing import Band, GatedTokenMixing
 SIDES = "encoder", "decoder"
 
 BELOW = 0.05
-"""Of the largest weight's magnitude: small, as in figures 3 and B.2 of Touvron et al. 2021."""
+"""A weight below this share of the largest magnitude is small, as in figures 3 and B.2 of Touvron et al. 2021."""
 
 SHARE = 0.01
-"""Used are the positions before the first whose bias had less than this share of the largest squared gradients."""
+"""The used part ends before the first position whose bias has at most this share of the largest squared gradient."""
 
 MOST_SENTENCES = 1000  # of a text, to be read
-BUFFERS = "version", "_float_tensor"  # ends of names that fairseq's models keep beside their parameters
+BUFFERS = "version", "_float_tensor"  # ends of the names of buffers in fairseq's models, which are no parameters
 
 BY_GRADIENT = (
     "found from the optimizer's state: each position's bias b had at least "
@@ -50,11 +50,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MixingMatrix:
-    """A of one layer, counted from 1."""
+    """The matrix A of one layer; layers are counted from 1."""
 
     side: str
     layer: int
-    key: str  # of its module in the model
+    key: str  # name of the mixing in the model
     weights: Tensor  # H x T x T, a matrix for each head (H = 1: one for all channels), zero where it is not read
 
     @property
@@ -87,13 +87,13 @@ def layers_of(model: ResMLPTransformerModel) -> Iterator[tuple[str, int, Any]]:
 
 
 def whole_matrix(mixing: TokenMixing) -> Tensor:
-    """H x N x N: A as a mixing applies it, all of its rows."""
+    """Return all rows of A as a mixing applies it: H x N x N."""
     rows = mixing.rows(0, mixing.max_positions).detach()
     return rows.view(-1, *rows.shape[-2:])
 
 
 def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
-    """Every A of a model, the encoder's first; none of a side whose token mixing is no matrix over positions."""
+    """Return every A of a model, the encoder's first; layers whose mixing is no matrix over positions have none."""
     return [
         MixingMatrix(side, number, f"{side}.layers.{number - 1}.mixing.mixing", whole_matrix(layer.mixing.mixing))
         for side, number, layer in layers_of(model)
@@ -103,13 +103,13 @@ def mixing_matrices(model: ResMLPTransformerModel) -> list[MixingMatrix]:
 
 @dataclass(frozen=True)
 class Profile:
-    """One matrix over relative position: mean and standard deviation of each diagonal j - i (causal: up to 0)."""
+    """A matrix by relative position: mean and standard deviation of each diagonal j - i (if causal, up to 0)."""
 
     offsets: NDArray[np.int64]
     mean: Array
     spread: Array
     explained: float  # the share of the variance of all entries that the means explain
-    by_chance: float  # that to expect of independent random entries
+    by_chance: float  # the share to expect if entries are random and independent
 
 
 def profiles(mixing: MixingMatrix) -> list[Profile]:
@@ -128,8 +128,8 @@ def profiles(mixing: MixingMatrix) -> list[Profile]:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """The share of small weights: of ``A`` (the mean over its heads), ``W1`` or ``W2`` of the MLP, or ``q``, ``k``,
-    ``v`` or ``out`` of the cross-attention."""
+    """The share of small weights in a matrix: ``A`` (the mean over its heads), the MLP's ``W1`` or ``W2``, or the
+    cross-attention's ``q``, ``k``, ``v`` or ``out``."""
 
     side: str
     layer: int
@@ -143,13 +143,13 @@ def share_of_small(weights: Tensor) -> float:
 
 
 def sparsity_of_mixing(mixing: MixingMatrix) -> Sparsity:
-    """Of the entries that count: in the decoder those of the lower triangle."""
+    """Return the sparsity of A over its ``counts``: in the decoder, the lower triangle."""
     shares = [share_of_small(matrix[mixing.counts]) for matrix in mixing.weights]
     return Sparsity(mixing.side, mixing.layer, "A", sum(shares) / len(shares))
 
 
 def sparsity_over_channels(model: ResMLPTransformerModel) -> list[Sparsity]:
-    """Of both matrices of every MLP, and of the cross-attention's, layer by layer."""
+    """Return the sparsity of the matrices of every MLP and cross-attention, layer by layer."""
     found = []
     for side, number, layer in layers_of(model):
         matrices = {"W1": layer.mlp.fc1, "W2": layer.mlp.fc2}
@@ -162,7 +162,7 @@ def sparsity_over_channels(model: ResMLPTransformerModel) -> list[Sparsity]:
 
 @dataclass(frozen=True)
 class UsedPart:
-    """How much of A to look at, ``A[:T,:T]`` with T of each side, and how that was found."""
+    """The part of A to analyse, ``A[:T,:T]`` with a T for each side, and how it was found."""
 
     lengths: dict[str, int]
     how: str
@@ -175,14 +175,14 @@ class UsedPart:
 def used_part(checkpoint: Mapping[str, Any], mixings: Sequence[MixingMatrix]) -> UsedPart:
     if lengths := _lengths(squared_gradients(checkpoint), mixings, SHARE):
         return UsedPart(lengths, BY_GRADIENT)
-    # b starts at zero, and b of a position gets a gradient just where a sentence has that position
+    # b starts at zero, and b of a position gets a gradient only from sentences with that position
     if lengths := _lengths(checkpoint["model"], mixings, 0):
         return UsedPart(lengths, BY_BIAS)
     return UsedPart({mixing.side: mixing.length for mixing in mixings}, NOTHING_TELLS)
 
 
 def _lengths(parameters: Mapping[str, Tensor], mixings: Sequence[MixingMatrix], share: float) -> dict[str, int]:
-    """Of each side the longest that its biases tell, up to the first with too small a share; {} if one has none."""
+    """Return each side's longest part over its layers: positions before the first small bias; {} if one is 0."""
     lengths: dict[str, int] = {}
     for mixing in mixings:
         bias = parameters.get(f"{mixing.key}.bias", torch.zeros(mixing.length))
@@ -193,9 +193,9 @@ def _lengths(parameters: Mapping[str, Tensor], mixings: Sequence[MixingMatrix], 
 
 
 def squared_gradients(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
-    """For each parameter the squared gradients that Adagrad (``sum``) or Adam (``exp_avg_sq``) remembers.
+    """Return, by parameter, the squared gradients that Adagrad (``sum``) or Adam (``exp_avg_sq``) keeps.
 
-    The state knows parameters by their order alone, or, in ``--fp16``, as one vector. Nothing where it does not fit.
+    The state has no names, only the order of parameters, or, in ``--fp16``, one vector of all. {} if sizes differ.
     """
     states = (checkpoint.get("last_optimizer_state") or {}).get("state") or {}
     records = [states[number].get("sum", states[number].get("exp_avg_sq")) for number in sorted(states)]
@@ -219,14 +219,14 @@ def squared_gradients(checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
 def pruned(
     checkpoint: Mapping[str, Any], model: ResMLPTransformerModel, share: float, used: UsedPart
 ) -> dict[str, Any]:
-    """A new checkpoint, without optimizer state, whose every A has lost a share of its used part: the smallest."""
+    """Return a checkpoint without optimizer state, with the smallest ``share`` of each A's used part set to zero."""
     weights = dict(checkpoint["model"])
     for mixing in mixing_matrices(model):
         key = f"{mixing.key}.weight"
         bare = copy.deepcopy(model.get_submodule(mixing.key))
         weight = bare.weight.detach().clone()
         torch.nn.init.zeros_(bare.weight)
-        beside = whole_matrix(bare)  # what A has beside its weight: a relative term
+        beside = whole_matrix(bare)  # the rest of A, without its weight: a relative term
         chosen = smallest(used.of(mixing), share)
         length = chosen.size(-1)
         weight.view_as(beside)[:, :length, :length][chosen] = 0.0 - beside[:, :length, :length][chosen]
@@ -235,7 +235,7 @@ def pruned(
 
 
 def smallest(mixing: MixingMatrix, share: float) -> Tensor:
-    """H x T x T, true at the given share of the entries of each head, those that are smallest in magnitude."""
+    """Return H x T x T, true at the given share of each head's entries, those with the smallest magnitudes."""
     number = int(share * int(mixing.counts.sum()) + 1e-9)  # 0.29 of 100 is 29
     sizes = mixing.weights.abs().masked_fill(~mixing.counts, torch.inf).flatten(1)
     order = sizes.argsort(dim=1, stable=True)[:, :number]
@@ -249,8 +249,8 @@ class TextBand:
     side: str
     layer: int
     offsets: list[int]
-    mean: Tensor  # over all positions of the text, H x J
-    spread: Tensor  # standard deviation
+    mean: Tensor  # the mean over all positions of the text, H x J
+    spread: Tensor  # the standard deviation over them, H x J
     sentence: Tensor  # the weights of each position of one sentence, T x H x J
     tokens: list[str]  # of that sentence
 
@@ -276,7 +276,7 @@ def read_bands(
     dictionaries: tuple[Any, Any],
     sentence: int = 1,
 ) -> list[TextBand]:
-    """Read the first ``MOST_SENTENCES`` pairs with a model; of ``sentence``, counted from 1, every weight is kept."""
+    """Run a model on the first ``MOST_SENTENCES`` pairs; keep all weights of pair ``sentence``, counted from 1."""
     if not 1 <= sentence <= len(pairs):
         raise UserError(
             f"--sentence {sentence}: the text has {len(pairs):,} sentences: give one of 1 to {len(pairs):,}"

@@ -27,7 +27,7 @@ RELATIVE = "relative position j - i (subwords)"
 
 
 def overview(mixings: Sequence[MixingMatrix], size: float = 2.5) -> Figure:
-    """Every A, on one scale, a panel of ``size`` inches each; the heads of a layer beside each other."""
+    """Draw every A on one scale, each in a panel of ``size`` inches, with the heads of a layer side by side."""
     figure, axes = _panels(mixings, size)
     scale = _scale(mixings)
     for axis, mixing in zip(axes, mixings, strict=True):
@@ -40,12 +40,12 @@ def overview(mixings: Sequence[MixingMatrix], size: float = 2.5) -> Figure:
 
 def layer(mixing: MixingMatrix) -> Figure:
     figure = overview([mixing], 6.25)
-    figure.set_figwidth(7.7)  # A is a square: beside it there is room for the names of its axes
+    figure.set_figwidth(7.7)  # A is a square; the names of its axes need room next to it
     return figure
 
 
 def profile(mixings: Sequence[MixingMatrix]) -> Figure:
-    """The mean of each diagonal of each A, all on one scale: a line a head, or with one head its spread too."""
+    """Draw the mean of each diagonal of each A on one scale: a line for each head; with one head, also its spread."""
     figure, axes = _panels(mixings, 2.7)
     heads = max(len(mixing.weights) for mixing in mixings)
     # no yellow, which is hardly seen on white
@@ -79,7 +79,7 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
 
 
 def band(bands: Sequence[TextBand]) -> Figure:
-    """What each head reads of its neighbours: the mean over a text, and beside it how much that differs there."""
+    """Draw how each head weighs its neighbours: the mean over a text and, next to it, the standard deviation."""
     parts = [(each, kind, part) for each in bands for kind, part in (("mean", each.mean), ("spread", each.spread))]
     figure, axes = _panels([each for each, _, _ in parts], 2.5)
     largest = max(float(part.abs().max()) for _, _, part in parts) or 1.0
@@ -95,7 +95,7 @@ def band(bands: Sequence[TextBand]) -> Figure:
 
 
 def band_of_a_sentence(bands: Sequence[TextBand]) -> Figure:
-    """How much each position of one sentence reads of its neighbours: over the heads, the root of the mean square."""
+    """Draw how much each position of a sentence reads from its neighbours: the root mean square over the heads."""
     sides = [[each for each in bands if each.side == side] for side in dict.fromkeys(each.side for each in bands)]
     columns = max(map(len, sides))
     tall = [0.22 * len(side[0].tokens) + 1.0 for side in sides]
@@ -120,7 +120,7 @@ def band_of_a_sentence(bands: Sequence[TextBand]) -> Figure:
 def _show_offsets(
     axis: Axes, values: Tensor, offsets: Sequence[int], first: int, colors: Colormap, scale: Normalize
 ) -> None:
-    """A row for each head or position, counted from ``first``, and a column for each relative position."""
+    """Draw a row for each head or position, counted from ``first``, and a column for each relative position."""
     extent = (offsets[0] - 0.5, offsets[-1] + 0.5, first + len(values) - 0.5, first - 0.5)
     axis.imshow(values.numpy(), cmap=colors, norm=scale, extent=extent, interpolation="nearest", aspect="auto")
     axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
@@ -152,7 +152,7 @@ def sparsity(found: Sequence[Sparsity]) -> Figure:
 
 
 def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
-    """One A in several checkpoints, oldest first, and below each what has changed since the checkpoint before."""
+    """Draw one A in several checkpoints, oldest first; below each, its change since the checkpoint before."""
     steps = [replace(after, weights=after.weights - before.weights) for before, after in itertools.pairwise(series)]
     scale, step_scale = _scale(series), _scale(steps)
     figure: Figure = new_figure(2.1 * len(series) + 2.0, 5.3)
@@ -173,7 +173,7 @@ def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
 
 
 def _panels(mixings: Sequence[MixingMatrix | TextBand], size: float) -> tuple[Figure, list[Axes]]:
-    """A panel for each layer, in rows that start anew with the decoder."""
+    """Return a figure and a panel for each matrix or band; the decoder starts a new row."""
     sides = list(dict.fromkeys(mixing.side for mixing in mixings))
     count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}
     columns = min(MOST_COLUMNS, max(count.values()))
@@ -192,14 +192,14 @@ def _panels(mixings: Sequence[MixingMatrix | TextBand], size: float) -> tuple[Fi
 
 
 def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
-    """White at zero, equal on both sides; the one weight in two hundred that is largest may be beyond it."""
+    """Return a symmetric scale, white at zero; the largest 0.5% of the weights may lie beyond it."""
     sizes = np.concatenate([mixing.weights[:, mixing.counts].abs().flatten().numpy() for mixing in mixings])
     largest = float(np.quantile(sizes, 0.995)) or 1.0
     return Normalize(-largest, largest)
 
 
 def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 6) -> None:
-    """A, or its heads with their numbers; positions are counted from 1."""
+    """Draw A, or its heads with their numbers; positions are counted from 1."""
     axis.tick_params(labelsize="small")
     heads, length = len(mixing.weights), mixing.length
     pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
@@ -222,7 +222,7 @@ def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 
 
 
 def _mosaic(pictures: Array) -> tuple[Array, list[tuple[int, int]]]:
-    """H x T x T x 4 as one picture, with room above each head for its number, and the upper left corner of each."""
+    """Tile H x T x T x 4 into one picture with room above each head for its number; also return upper left corners."""
     heads, length, _, channels = pictures.shape
     columns = math.ceil(math.sqrt(heads))
     rows = math.ceil(heads / columns)

@@ -34,12 +34,12 @@ NOTES = {
     "Change": "Each A in each checkpoint and, below, what has changed since the checkpoint before, with its norm over "
     "that of A.",
 }
-"""Under each heading of the page."""
+"""The explanation under each heading of the page."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A checkpoint's mixing matrices, whole, the sparsity of those over channels, and what of A was used."""
+    """A checkpoint's data: its whole mixing matrices, the sparsity of matrices over channels, the used part of A."""
 
     path: Path
     architecture: str
@@ -73,7 +73,7 @@ def read_series(paths: Sequence[Path]) -> list[Reading]:
 
 
 def used_of(readings: Sequence[Reading], length: int | None) -> matrices.UsedPart:
-    """The length that the user chose, or what the last checkpoint that can tell says was used."""
+    """Return the part given by the user, else by the last checkpoint with optimizer state, else by the last."""
     last = readings[-1]
     if length is not None:
         lengths = {mixing.side: min(length, mixing.length) for mixing in last.mixings}
@@ -83,7 +83,7 @@ def used_of(readings: Sequence[Reading], length: int | None) -> matrices.UsedPar
 
 
 class Report:
-    """Checkpoints of one model, oldest first; pictures and tables of one model are of the last."""
+    """The report on checkpoints of one model, oldest first; most pictures and tables show only the last."""
 
     def __init__(self, readings: Sequence[Reading], used: matrices.UsedPart, bands: Sequence[matrices.TextBand] = ()):
         self.readings, self.used, self.bands = readings, used, bands

@@ -1,4 +1,4 @@
-"""The paper's table 5 beside what was measured."""
+"""The paper's table 5 next to measured scores."""
 
 import argparse
 import json
@@ -22,18 +22,18 @@ PAPER: dict[str, tuple[str, float | None, float | None]] = {
 """Touvron et al. 2021, table 5, and two systems beyond it."""
 
 PAIRS = {"de": ("En-De", "compound_split_bleu"), "fr": ("En-Fr", "tokenized_bleu")}
-"""Target language: pair, and the score that the table reports, for En-De with compounds split (Ott et al. 2018)."""
+"""By target language: the pair and the table's score; En-De splits compounds (Ott et al. 2018)."""
 
-SEGMENTS = 3003  # of newstest2014 in full
+SEGMENTS = 3003  # in the full newstest2014
 SCORES = "test.json"
-LARGEST = 1 << 20  # bytes of it; it has a few hundred
+LARGEST = 1 << 20  # bytes of a file SCORES; it usually has a few hundred
 Scores = dict[str, Any]
 Found = dict[tuple[str, str], Scores]
 """By system and target language."""
 
 
 def read_runs(folders: list[str]) -> Found:
-    """The scores of each folder: of a run, of runs, or SYSTEM=DIR."""
+    """Read the scores of folders; each is the folder of a run, a folder of such folders, or SYSTEM=DIR."""
     found: Found = {}
     for folder in folders:
         system, _, named = folder.partition("=")
@@ -53,7 +53,7 @@ def read_runs(folders: list[str]) -> Found:
 
 
 def read_scores(path: Path) -> Scores:
-    """Target language, number of segments, tokenized BLEU and sacreBLEU of what ``score --json`` wrote."""
+    """Read target language, number of segments, tokenized BLEU and sacreBLEU from the output of ``score --json``."""
     if not path.is_file():
         raise UserError(f"{path}: no such file: run evaluate.sh for it first")
     result = read_object(path, LARGEST) or {}
@@ -69,7 +69,7 @@ def read_scores(path: Path) -> Scores:
 
 
 def rows(found: Found) -> list[list[str]]:
-    """The table as text: a heading, then one row a system; blank where nothing was measured."""
+    """Return the table as text: a heading and a row for each system; cells without a score are blank."""
     table = [["newstest2014"]]
     for pair, _ in PAIRS.values():
         table[0] += [f"{pair}, paper", "measured", "sacreBLEU"]
@@ -96,7 +96,7 @@ def notes(found: Found) -> list[str]:
 
 
 def as_json(found: Found) -> dict[str, Any]:
-    """By system, its name, and by pair what is in the paper and what was measured."""
+    """Return each system's name and, by pair, the paper's score and the measured ones."""
     table: dict[str, Any] = {}
     for system, (name, *paper) in PAPER.items():
         table[system] = {"name": name}

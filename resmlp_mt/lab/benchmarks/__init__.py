@@ -1,1 +1,1 @@
-"""Architectures side by side on the same work: how fast they train and translate, and in how much memory."""
+"""Benchmarks of architectures on the same work: how fast they train and translate, and how much memory they use."""

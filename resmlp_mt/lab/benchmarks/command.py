@@ -1,4 +1,4 @@
-"""What ``benchmark`` does with its options."""
+"""The command ``benchmark``: from its options to measurements and their files."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ from resmlp_mt.lab.benchmarks.workloads import generate, train
 from resmlp_mt.lab.drawing import check_files
 
 SIZES = {"base": Size(), "small": Size(width=256, mlp=512, layers=3, heads=4, vocabulary=4000)}
-"""The paper's, with a smaller vocabulary; Multi30k's."""
+"""``base``: the paper's size with a smaller vocabulary; ``small``: the size for Multi30k."""
 SMALL = SIZES["small"]
 
 
@@ -50,14 +50,14 @@ FULL = (
     Comparison(TWO + OTHERS, shapes("16x16"), "generation", "Generation by a small model, more architectures",
                size=SMALL, sentences=64, rounds=5),
 )  # fmt: skip
-"""Half an hour on two cores."""
+"""Takes half an hour on two cores."""
 
 QUICK = (
     Comparison(TWO + BY_ONEDNN, shapes("24x16"), "training", "Training", rounds=3),
     Comparison(TWO, shapes("16x1 16x32"), "generation", "Generation by a small model",
                size=SMALL, sentences=8, rounds=3, memory=False),
 )  # fmt: skip
-"""A minute on two cores."""
+"""Takes a minute on two cores."""
 
 
 def comparisons(args: argparse.Namespace) -> list[Comparison]:
@@ -110,7 +110,7 @@ def picture_of(title: str, args: argparse.Namespace) -> Path:
 
 
 def check(chosen: list[Comparison], args: argparse.Namespace) -> None:
-    """See that what is to be written can be, and that only architectures are compared."""
+    """Check that the output files can be written, and that only architectures are compared."""
     outputs = [path for path in (args.json, args.markdown) if path is not None]
     outputs += [picture_of(each.title, args) for each in chosen if args.plots]
     check_files(outputs, (), "--plots" if args.plots else None)
@@ -143,4 +143,4 @@ def run(args: argparse.Namespace) -> None:
             section.rows.append(row)
             print(f"{title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
         print(f"{report.as_text(section)}\n", flush=True)
-        save(run, args)  # a run that is broken off leaves what it has
+        save(run, args)  # an interrupted run keeps what it has measured

@@ -1,10 +1,10 @@
-"""A folder as an engine, and processes in which an engine is alone: its time, its memory, its operations.
+"""The engine of an exported folder, and processes for one engine each, which measure its time, memory and operations.
 
-An engine translates sentences, ``translate(sentences, length=None)``: all in one batch if it is told how many subwords
-each translation has, ``</s>`` included. For fairseq (``workloads.FairseqEngine``), CTranslate2 and Marian (``rivals``)
-a sentence is a list of subwords; a model's folder translates text.
+An engine has ``translate(sentences, length=None)``. ``length`` fixes the number of subwords of every translation, with
+``</s>``; then all sentences are one batch. For fairseq (``workloads.FairseqEngine``), CTranslate2 and Marian
+(``rivals``) a sentence is a list of subwords; a folder translates text.
 
-This module imports nothing large, so that a process holds what its own engine loads, and nothing else.
+This module imports nothing large, so a process holds only what its own engine loads.
 """
 
 import logging
@@ -20,15 +20,15 @@ from typing import Any
 
 from resmlp_mt.common.workers import end_with_parent
 
-PRELOADED = ["resmlp_mt.lab.benchmarks.workloads"]  # in a forkserver's process
+PRELOADED = ["resmlp_mt.lab.benchmarks.workloads"]  # imported once, in the process of the forkserver
 OUTSIDE = "outside of operations"
 
 Batch = tuple[Sequence[Any], int | None]
-"""Sentences, and the length of their translations."""
+"""Sentences, and the length of their translations (None: not fixed)."""
 
 
 class FolderEngine:
-    """A folder of ``resmlp-mt export`` in ``Translator``, from text to text.
+    """A folder made by ``resmlp-mt export``, translated with ``Translator``, from text to text.
 
     ``options`` are ``precision``, ``engine``, and fields of ``translate.options.Options`` such as ``batch_tokens``.
     """
@@ -40,7 +40,7 @@ class FolderEngine:
         given = dict(options)
         own = {name: given.pop(name) for name in ("precision", "engine") if name in given}
         self._options = {"beam": beam, **given, "n_best": 1}
-        Options(**self._options)  # a wrong one is told before anything is measured
+        Options(**self._options)  # a wrong option is an error before anything is measured
         self._translator = Translator(folder, threads=threads, **own)
 
     def translate(self, sentences: Sequence[str], length: int | None = None) -> list[str]:
@@ -48,12 +48,12 @@ class FolderEngine:
 
 
 class EngineProcess:
-    """An engine alone in a process of its own; ``build`` makes it there, and can be pickled."""
+    """An engine alone in its own process; ``build``, which must be picklable, makes it there."""
 
     def __init__(self, build: Callable[[], Any], start: str = "spawn"):
         self._process = new_processes(1, start)
         try:
-            self.formula = self._process.submit(_build, build).result()  # of its FLOPs, if there is one
+            self.formula = self._process.submit(_build, build).result()  # of the engine's FLOPs, if there is one
         except BaseException:
             self.close()
             raise
@@ -62,7 +62,7 @@ class EngineProcess:
         return self._process.submit(_timed, sentences, length).result()
 
     def operations(self, batches: Sequence[Batch], device: str = "cpu") -> dict[str, float]:
-        """Seconds by PyTorch operation of translating batches, one after the other."""
+        """Return the seconds by PyTorch operation for translating batches one after the other."""
         return self._process.submit(_operations, batches, device).result()
 
     def peak(self) -> int:
@@ -72,7 +72,7 @@ class EngineProcess:
         self._process.shutdown()
 
 
-_engine: list[Any] = []  # that of this process
+_engine: list[Any] = []  # the engine of this process
 
 
 def _build(build: Callable[[], Any]) -> Any:
@@ -92,15 +92,15 @@ def _timed(sentences: Sequence[Any], length: int | None) -> tuple[list[Any], flo
 
 
 def _operations(batches: Sequence[Batch], device: str) -> dict[str, float]:
-    if "torch" not in sys.modules:  # CTranslate2's process; PyTorch would count in its memory
+    if "torch" not in sys.modules:  # CTranslate2's process: importing PyTorch would add to its memory
         return {OUTSIDE: sum(_timed(*batch)[1] for batch in batches)}
     return operations(lambda: [_engine[0].translate(*batch) for batch in batches], device)
 
 
 def operations(work: Callable[[], object], device: str) -> dict[str, float]:
-    """Seconds by PyTorch operation, those that it calls not counted, most first; on CUDA the GPU's alone.
+    """Return the seconds by PyTorch operation, without those that it calls, longest first; on CUDA only the GPU's time.
 
-    On the CPU also what is spent outside of any, in Python and in the profiler itself, so that all adds up.
+    On the CPU the time outside of operations (Python, the profiler itself) is included, so the sum is the whole time.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -117,7 +117,7 @@ def operations(work: Callable[[], object], device: str) -> dict[str, float]:
 
 
 def quiet() -> None:
-    """Print no progress of fairseq's and no warnings."""
+    """Switch off fairseq's progress messages and all warnings."""
     for package in "fairseq", "fairseq_cli":
         logging.getLogger(package).setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
@@ -126,16 +126,16 @@ def quiet() -> None:
 def _quiet_process() -> None:
     end_with_parent()
     quiet()
-    logging.disable(logging.WARNING)  # other packages' too, which fairseq lets tell all
+    logging.disable(logging.WARNING)  # of other packages, too: fairseq sets logging to show them all
 
 
 def start_of(device: str) -> str:
-    """How a process starts that imports fairseq: a fork of one that has looked for a GPU cannot use it."""
+    """Return the start method of a process with fairseq: a fork cannot use a GPU that its parent has looked for."""
     return "spawn" if device == "cuda" else "forkserver"
 
 
 def new_processes(count: int, start: str = "forkserver") -> ProcessPoolExecutor:
-    """Processes that have used no thread and no GPU: by ``forkserver`` with fairseq imported, by ``spawn`` bare."""
+    """Return processes that have used no thread and no GPU; with ``forkserver`` fairseq is imported already."""
     context = multiprocessing.get_context(start)
     if start == "forkserver":
         context.set_forkserver_preload(PRELOADED)
@@ -143,9 +143,9 @@ def new_processes(count: int, start: str = "forkserver") -> ProcessPoolExecutor:
 
 
 def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str) -> int:
-    """Bytes by which ``work`` makes a new process grow at most; ``rehearsal`` loads the libraries before that counts.
+    """Return by how many bytes ``work`` makes a new process grow at its peak; ``rehearsal`` loads the libraries before.
 
-    Both can be pickled. On CUDA it is what PyTorch's allocator hands out at most.
+    Both must be picklable. On CUDA it is the peak of what PyTorch's allocator hands out.
     """
     with new_processes(1, start_of(device)) as process:
         return process.submit(_peak, work, rehearsal, device).result()
@@ -165,7 +165,7 @@ def _peak(work: Callable[[], object], rehearsal: Callable[[], object], device: s
 
 
 def memory(entry: str) -> int:
-    """Linux's count for this process, in bytes. That of getrusage has a parent's peak in it."""
+    """Return an entry of /proc/self/status, in bytes; getrusage would include a parent's peak."""
     found = re.search(rf"^{entry}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     assert found is not None
     return 1024 * int(found[1])

@@ -1,4 +1,4 @@
-"""The one measure: systems take turns, round by round, on the same work; what their times say."""
+"""How all speeds are measured: systems take turns, round by round, on the same work; statistics of their times."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch.utils.benchmark import timer  # waits for the GPU where there is one
 from resmlp_mt.lab.benchmarks.systems import Comparison
 
 Times = list[list[float]]
-"""Seconds by round and piece of work."""
+"""Seconds of each piece of work in each round."""
 Name = TypeVar("Name")
 
 
@@ -32,9 +32,9 @@ def bracketed(spread: Spread, digits: int = 0) -> str:
 
 
 def turns(names: Sequence[Name], pieces: int, rounds: int) -> Iterator[tuple[int, int, Name]]:
-    """Whose turn it is: (round, piece, name), every name once a piece before the next piece begins."""
+    """Yield whose turn it is, as (round, piece, name): every name does a piece before the next piece begins."""
     for number in range(rounds):
-        for piece in range(pieces):  # every other round backwards: nobody always runs behind the same one
+        for piece in range(pieces):  # every other round backwards: none always follows the same one
             for name in names if number % 2 == 0 else reversed(names):
                 yield number, piece, name
 
@@ -60,12 +60,12 @@ def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int
 
 
 def per_second(amount: float, times: Times) -> Spread:
-    """Work a second over the rounds; ``amount`` is that of all pieces together."""
+    """Return the work per second over the rounds; ``amount`` is the work of all pieces together."""
     return Spread.of([amount / sum(pieces) for pieces in times])
 
 
 def speed_ratio(times: Times, baseline: Times) -> Spread:
-    """How many times as fast as the baseline, round by round, all pieces together."""
+    """Return how many times as fast as the baseline a system is, round by round, all pieces together."""
     return Spread.of([sum(theirs) / sum(ours) for ours, theirs in zip(times, baseline, strict=True)])
 
 
@@ -77,7 +77,7 @@ def latency(times: Times) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Workload:
-    """Batches that are timed one by one and counted together; memory is found with the last."""
+    """Batches that are timed one by one and counted together; memory is measured with the last."""
 
     label: str
     length: float  # in subwords with </s>, the mean where sentences differ
@@ -94,8 +94,8 @@ class Measurement:
     batch_tokens: int
     rate: Spread  # target tokens a second, subwords with </s>
     ratio: Spread  # the speed over the baseline's, round by round
-    flop_ratio: float | None = None  # what the ratio would be if FLOPs were all
-    flops: float | None = None  # a token
+    flop_ratio: float | None = None  # the ratio if the time depended on FLOPs alone
+    flops: float | None = None  # per token
     memory: int | None = None  # bytes, with a batch of batch_tokens
     latency: tuple[float, float] | None = None  # percentiles 50 and 99 of seconds, where a batch is one sentence
     seconds: Times | None = None
@@ -103,7 +103,7 @@ class Measurement:
 
     @property
     def memory_per_token(self) -> float | None:
-        """Bytes, what the model itself takes included."""
+        """Bytes per token, including the memory of the model itself."""
         return None if self.memory is None else self.memory / self.batch_tokens
 
 
@@ -115,7 +115,7 @@ def compare(
     peaks: Mapping[str, int],
     operations: Mapping[str, Callable[[], dict[str, float]]],
 ) -> list[Measurement]:
-    """Time the systems on a workload, by ``work`` as ``measure`` has it; all mappings are by system."""
+    """Time the systems on a workload; ``work`` is that of ``measure``, and all mappings are by system."""
     tokens = workload.tokens
     times = measure(work, len(tokens), comparison.rounds, comparison.warmup)
     theirs = flops[comparison.baseline]

@@ -1,4 +1,4 @@
-"""Translating real text, from text to text, by engines that take turns: speed, quality, latency, memory, size."""
+"""Engines that translate real text, from text to text, in turns: speed, quality, latency, memory, size."""
 
 import argparse
 import itertools
@@ -36,8 +36,8 @@ from resmlp_mt.text.tokenizer import Tokenizer
 
 ALONE = 1000  # sentences that are translated one at a time, for the latency
 BEST = "best"  # an option of CTranslate2 and Marian: the fastest of the settings that are tried
-PART = 256  # sentences on which they are tried
-PROFILED = {"together": 256, "one at a time": 8}  # sentences of the profile, which takes long to sum up
+PART = 256  # sentences on which the settings are tried
+PROFILED = {"together": 256, "one at a time": 8}  # sentences that are profiled; summing up takes long
 
 
 @dataclass(frozen=True)
@@ -56,26 +56,26 @@ class Row:
     sentences: int
     rate: Spread  # sentences a second
     ratio: Spread  # the speed over the baseline's, round by round
-    words: float  # of the source, as blanks divide them, a second
+    words: float  # of the source, separated by blanks, per second
     scores: dict[str, Score] | None  # sacreBLEU and chrF2, if there are references
-    latency: tuple[float, float]  # percentiles 50 and 99 of the seconds that a sentence takes that is alone
-    first: float  # seconds until the first sentence is out, start of the process and loading included
-    memory: int  # peak of its process in bytes, its libraries and all
+    latency: tuple[float, float]  # percentiles 50 and 99 of the seconds for a single sentence
+    first: float  # seconds until the first translation, including the start of the process and loading
+    memory: int  # peak of its process until now, in bytes, including its libraries
     size: int  # bytes on disk
-    same: int  # sentences that every round translated alike
-    tried: list[tuple[dict[str, Any], float]]  # what BEST was chosen from, the seconds of each, the fastest first
+    same: int  # sentences with the same translation in every round
+    tried: list[tuple[dict[str, Any], float]]  # for BEST: settings and their seconds, fastest first
     seconds: list[float]  # of each round
     operations: Sequence[dict[str, float]] | None = None  # seconds by PyTorch operation, for each of PROFILED
 
 
 class TextEngine:
-    """An engine that translates text in a process of its own; ``folder`` is an empty one, for what is converted.
+    """An engine that translates text in its own process. ``folder``, which is empty, gets converted models.
 
-    On ``part``, lines of text, a rival's settings are tried if BEST is among its options.
+    If BEST is among a rival's options, its settings are tried on ``part``, lines of text.
 
-    The source's system is ``model.pt``, in fairseq's own search, ``ctranslate2/model.pt``, ``marian/model.npz``, or a
-    folder of ``resmlp-mt export``. For an engine of subwords text is split, and translations are joined, in this
-    process: that time counts.
+    The source's system is ``model.pt`` (with fairseq's search), ``ctranslate2/model.pt``, ``marian/model.npz``, or a
+    folder made by ``resmlp-mt export``. For an engine that needs subwords, this process splits the text and joins the
+    translations; that time counts.
     """
 
     def __init__(self, source: Source, folder: str, part: Sequence[str] = ()):
@@ -113,7 +113,7 @@ class TextEngine:
     def _start(self) -> EngineProcess:
         try:
             return EngineProcess(self._build)
-        except (TypeError, ValueError, BrokenProcessPool) as error:  # Marian ends its process
+        except (TypeError, ValueError, BrokenProcessPool) as error:  # the last one: Marian has ended its process
             raise UserError(f"{self.name}: {str(error).splitlines()[0]}") from error
 
     def first_sentence(self, line: str) -> float:
@@ -124,13 +124,13 @@ class TextEngine:
             return time.perf_counter() - start
 
     def translate(self, lines: Sequence[str]) -> tuple[list[str], float]:
-        """Translations, and the seconds that they took from text to text, without the way between processes."""
+        """Return translations and their seconds, from text to text, without the transfer between processes."""
         start = time.perf_counter()
         sentences = self._prepared(lines)
         before = time.perf_counter() - start
         translations, seconds = self.process.translate(sentences)
         start = time.perf_counter()
-        if self._tokenizer:  # nothing where the source has no word
+        if self._tokenizer:  # an empty source has an empty translation
             translations = [
                 self._tokenizer.decode(self._tokenizer.numbers(translation, target=True)) if source else ""
                 for source, translation in zip(sentences, translations, strict=True)
@@ -138,7 +138,7 @@ class TextEngine:
         return translations, before + seconds + time.perf_counter() - start
 
     def operations(self, batches: Sequence[Sequence[str]]) -> dict[str, float]:
-        """Seconds by PyTorch operation of translating these, one batch after the other."""
+        """Return the seconds by PyTorch operation for translating batches one after the other."""
         return self.process.operations([(self._prepared(lines), None) for lines in batches])
 
     def _prepared(self, lines: Sequence[str]) -> list[Any]:
@@ -146,7 +146,7 @@ class TextEngine:
 
 
 def tokenizer_of(source: Source) -> Tokenizer:
-    """Text to subwords and back, as the data was prepared."""
+    """Return the tokenizer of the data: text to subwords and back, as it was prepared."""
     raw = RawText.of(str(source.data))
     symbols = [read_dictionary(raw.folder / f"dict.{name}.txt").symbols for name in source.languages]
     return Tokenizer(raw.settings(*map(str, source.languages)), raw.folder / raw.learned, *symbols)
@@ -155,7 +155,7 @@ def tokenizer_of(source: Source) -> Tokenizer:
 def compare(
     engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: str, rounds: int, profile: bool = False
 ) -> list[Row]:
-    """Every engine translates every corpus once a round, in turns, and then single sentences, also in turns."""
+    """Let every engine translate every corpus once per round, in turns, and then single sentences, also in turns."""
     first = {engine.name: engine.first_sentence(corpora[0].lines[0]) for engine in engines}
     rows = []
     for corpus in corpora:
@@ -226,7 +226,7 @@ def table(rows: Sequence[Row]) -> Cells:
 
 
 def tables_of(rows: Sequence[Row]) -> list[Cells]:
-    """The figures, and, if that was asked for, where the time of sentences together and of single ones goes."""
+    """Return the table of figures and, with profiles, where the time goes for sentences together and one at a time."""
     spent = [
         (f"{row.corpus}, {count} sentences {how}", row.engine, operations)
         for row in rows
@@ -236,7 +236,7 @@ def tables_of(rows: Sequence[Row]) -> list[Cells]:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """BLEU against speed, a panel a text that has references; there must be one."""
+    """Draw BLEU against speed, with a panel for each text that has references; there must be one."""
     texts = list(dict.fromkeys(row.corpus for row in rows if row.scores))
     figure = new_figure(6.5 * len(texts), 5.5)
     colors = colors_of(row.engine for row in rows)
@@ -268,7 +268,7 @@ def frontier(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def read_corpus(text: str) -> Corpus:
-    """``SOURCE`` or ``SOURCE:REFERENCE``, which have as many lines."""
+    """Read ``SOURCE`` or ``SOURCE:REFERENCE``, files with the same number of lines."""
     source, _, reference = text.partition(":")
     paths = [source, reference] if reference else [source]
     sides = [list(side) for side in zip(*read_parallel(paths), strict=True)]
@@ -303,7 +303,7 @@ def run(args: argparse.Namespace) -> None:
         "machine": describe(threads=args.threads),
         "settings": {"data": str(args.data), **settings},
     }
-    os.environ["OMP_NUM_THREADS"] = str(args.threads)  # of the processes that are started now
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)  # for the processes that are started from now on
     with ExitStack() as stack:
         engines = []
         for name in names:

@@ -1,4 +1,4 @@
-"""What was measured, as tables for the terminal, as Markdown, and as pictures; those need matplotlib."""
+"""Measurements as tables for the terminal, as Markdown, and as pictures, which need matplotlib."""
 
 import itertools
 import math
@@ -46,13 +46,13 @@ class Run:
 
 
 def cells(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> Cells:
-    """A header and a line a row; columns that would be empty are left out."""
+    """Return a header and a line for each row; columns that would be empty are left out."""
     filled = [[name, *map(show, rows)] for name, show in columns.items()]
     return [list(line) for line in zip(*(column for column in filled if any(column[1:])), strict=True)]
 
 
 def shown(value: float | None, digits: int = 0) -> str:
-    """A number; nothing where none was measured."""
+    """Return a number as text, or an empty text if none was measured."""
     return "" if value is None else f"{value:,.{digits}f}"
 
 
@@ -84,7 +84,7 @@ def table(section: Section) -> Cells:
 
 
 def profiles(spent: Iterable[tuple[str, str, Mapping[str, float]]]) -> list[Cells]:
-    """Where the time goes, a table a title; ``spent`` has titles, systems, and their seconds by operation."""
+    """Return a table for each title: where the time goes. ``spent``: titles, systems, their seconds by operation."""
     tables: dict[str, dict[str, Mapping[str, float]]] = {}
     for title, system, operations in spent:
         tables.setdefault(title, {})[system] = operations
@@ -114,13 +114,13 @@ def as_text(section: Section) -> str:
 
 
 def tables_as_text(tables: Sequence[Cells]) -> str:
-    """The names of workload and system are at the left of the first, those of operations at the left of the others."""
+    """Return tables as text. The first has two columns of names (workload, system), the others have one (operation)."""
     first, *others = tables
     return "\n\n".join([text_table(first, left=2), *map(text_table, others)])
 
 
 def as_markdown(run: Run, pictures: Sequence[str]) -> str:
-    """A document; ``pictures`` are as seen from it, one a section or none."""
+    """Return a document; ``pictures`` are paths relative to it, one for each section, or none."""
     parts = ["# Benchmarks", f"Made on {run.date} by", f"    {run.command}", EXPLANATION]
     for number, section in enumerate(run.sections):
         parts += [f"## {section.title}", f"{facts(section.settings)}.", f"On {facts(section.machine)}."]
@@ -137,22 +137,22 @@ def draw(section: Section, path: Path) -> None:
 
 
 def legend(figure: Any, axis: Any, title: str) -> None:
-    """The names below all panels, since they can be long, and what the marks mean."""
+    """Put the names below all panels, since they can be long, with a title that explains the marks."""
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small", title=title)
 
 
 def by_length(section: Section) -> Any:
-    """Speed over the baseline's, and what a token costs in time and in memory, against length."""
-    first = {row.system: row for row in sorted(section.rows, key=lambda row: -row.length)}  # the shortest of each
+    """Draw speed relative to the baseline, and time and memory per token, against length."""
+    first = {row.system: row for row in sorted(section.rows, key=lambda row: -row.length)}  # each system's shortest
 
     def time_per_token(row: Measurement) -> Spread:
-        return Spread(1e6 / row.rate.median, 1e6 / row.rate.high, 1e6 / row.rate.low)  # the quickest quarter is lowest
+        return Spread(1e6 / row.rate.median, 1e6 / row.rate.high, 1e6 / row.rate.low)  # high rates are short times
 
     def predicted_time(row: Measurement) -> float | None:
         shortest = first[row.system]
         return 1e6 / shortest.rate.median * row.flops / shortest.flops if row.flops and shortest.flops else None
 
-    # a title, a figure of a row, what FLOPs predict for it
+    # a title, a figure of a row, the prediction of FLOPs for it
     panels: list[tuple[str, Callable[[Measurement], Any], Callable[[Measurement], Any] | None]] = [
         (f"times as fast as {section.baseline}", lambda row: row.ratio, lambda row: row.flop_ratio),
         ("time a token (microseconds)", time_per_token, predicted_time),
@@ -191,7 +191,7 @@ def whiskers(spreads: list[Spread]) -> list[list[float]]:
 
 
 def plain_log(axis: Any) -> None:
-    """A logarithmic axis with numbers as people write them, more of them where the range is small."""
+    """Make the y axis logarithmic, with plain numbers at the ticks and more ticks if the range is small."""
     from matplotlib.ticker import LogLocator
 
     axis.set_yscale("log")
@@ -204,7 +204,7 @@ def plain_log(axis: Any) -> None:
 
 
 def by_sentences(section: Section) -> Any:
-    """Speed over the baseline's and tokens a second as bars, quartiles as whiskers; black ticks what FLOPs predict."""
+    """Draw bars of speed relative to the baseline and of tokens per second; black lines: what FLOPs predict."""
     workloads = list(dict.fromkeys(row.workload for row in section.rows))
     figure = new_figure(13, 5)
     ratios, rates = figure.subplots(1, 2)

@@ -1,6 +1,6 @@
-"""What a user would pick instead, for Transformers: CTranslate2 and Marian, each with the settings that make it fast.
+"""Engines that a user might choose instead, for Transformers: CTranslate2 and Marian, each with its fastest settings.
 
-A class has ``settings(threads)``: the options that decide its speed, of which the fastest can be chosen.
+Each class has ``settings(threads)``, the possible values of the options that decide its speed.
 """
 
 import importlib
@@ -32,9 +32,9 @@ BY_SETTINGS = "max_batch_size", "batch_type", "beam_size"  # arguments of CTrans
 class CTranslate2Engine:
     """A converted Transformer in CTranslate2.
 
-    ``options`` are those of ``ctranslate2.Translator`` (``inter_threads`` are workers with ``intra_threads`` each), and
-    of its ``translate_batch``; with ``vmap`` only words of that file, which the converter had, are a translation's;
-    ``isa`` are the processor's instructions that it uses, such as AVX2, in a process that has not imported it yet.
+    ``options`` are those of ``ctranslate2.Translator`` (``inter_threads`` are workers with ``intra_threads`` each) and
+    of its ``translate_batch``. With ``vmap``, a file that the converter had, translations have only words of that file.
+    ``isa`` is the instruction set, such as AVX2; it needs a process that has not imported CTranslate2 yet.
     """
 
     def __init__(self, converted: str, device: str, threads: int, beam: int, options: dict[str, Any]):
@@ -49,8 +49,8 @@ class CTranslate2Engine:
 
     @staticmethod
     def settings(threads: int) -> list[dict[str, Any]]:
-        """Instructions that this processor has, batches, workers."""
-        from resmlp_mt.translate.kernels import processor  # imports PyTorch, which an engine's process does without
+        """Return the settings to try: instruction sets of this processor, batches, workers."""
+        from resmlp_mt.translate.kernels import processor  # imports PyTorch, which an engine's process does not need
 
         sets = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in processor().split()]
         batches = [(size, "examples") for size in BATCHES] + [(size, "tokens") for size in BATCH_TOKENS]
@@ -63,7 +63,7 @@ class CTranslate2Engine:
         ]
 
     def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
-        """The last subword of a translation whose length is given is a word instead of ``</s>``."""
+        """Translate; with ``length``, the last subword of a translation is a word instead of ``</s>``."""
         lengths = {}
         if length is not None:
             lengths = {"min_decoding_length": length, "max_decoding_length": length, "max_batch_size": 0}
@@ -72,21 +72,21 @@ class CTranslate2Engine:
 
 
 class MarianEngine:
-    """A model of Marian's, converted, by pymarian. ``options`` are those of ``marian-decoder``, with ``_`` for ``-``.
+    """A converted Marian model in pymarian. ``options`` are those of ``marian-decoder``, with ``_`` for ``-``.
 
-    ``original`` is the model as it was trained, beside which ``original.decoder.yml`` names the vocabularies.
+    ``original`` is the model as it was trained; the file ``original.decoder.yml`` next to it names the vocabularies.
     """
 
     def __init__(self, converted: str, original: str, threads: int, beam: int, options: dict[str, Any]):
         usual = {"beam_size": beam, "normalize": 1, "mini_batch": BATCH, "maxi_batch": 100, "maxi_batch_sort": "src"}
         given = {"config": f"{original}.decoder.yml", "models": f"{converted}/model.bin", "cpu_threads": threads}
         words = [f"--{name.replace('_', '-')} {value}" for name, value in {**given, **usual, **options}.items()]
-        pymarian = importlib.import_module("_pymarian")  # the package around it imports what its commands need
+        pymarian = importlib.import_module("_pymarian")  # without pymarian, which imports what its commands need
         self._translator = pymarian.Translator(" ".join([*words, "--quiet", "--quiet-translation"]))
 
     @staticmethod
     def settings(threads: int) -> list[dict[str, Any]]:
-        """Batches by sentences and by tokens."""
+        """Return the settings to try: batches by sentences and by tokens."""
         by_tokens = [{"mini_batch_words": size, "mini_batch": 1000} for size in BATCH_TOKENS]
         return [{"mini_batch": size} for size in BATCHES] + by_tokens
 
@@ -94,11 +94,11 @@ class MarianEngine:
         return [line.split(" ") for line in self._translator.translate([*map(" ".join, sentences)])]
 
 
-PACKAGES = {"ctranslate2": "ctranslate2", "marian": "_pymarian"}  # that are imported for "marian/MODEL"
+PACKAGES = {"ctranslate2": "ctranslate2", "marian": "_pymarian"}  # modules, by the start of "marian/MODEL"
 
 
 def builder(source: "Source", folder: str) -> Callable[[], Any]:
-    """What builds a rival in another process, from what is converted now to ``folder/converted``."""
+    """Convert a model to ``folder/converted``; return what builds its engine in another process."""
     system, here = source.system, source.conditions
     if not find_spec(PACKAGES[system.rival]):
         raise UserError(f"{system.name}: not installed: pip install {PACKAGES[system.rival].lstrip('_')}")
@@ -111,7 +111,7 @@ def builder(source: "Source", folder: str) -> Callable[[], Any]:
             convert: Callable[..., None] = partial(_from_marian_to_ctranslate2, system.path)
         else:
             convert = partial(_from_fairseq_to_ctranslate2, replace(source, system=replace(system, name=system.path)))
-        with new_processes(1) as process:  # CTranslate2 beside PyTorch makes both slow
+        with new_processes(1) as process:  # CTranslate2 and PyTorch in one process are both slow
             process.submit(convert, folder, vmap).result()
     except (TypeError, ValueError, RuntimeError, OSError) as error:
         raise UserError(f"{system.name}: cannot be converted: {str(error).splitlines()[0]}") from error
@@ -129,9 +129,9 @@ def _convert_for_marian(model: str, converted: str) -> None:
 
 
 def _from_marian_to_ctranslate2(model: str, folder: str, vmap: str | None) -> None:
-    """Write ``folder/converted`` of a Transformer that Marian trained."""
+    """Convert a Transformer that Marian trained to ``folder/converted``."""
     arrays, name = dict(np.load(model)), "special:model.yml"
-    # newer Marian fills this text with zeros, of which the converter takes one
+    # newer Marian pads this text with zeros; the converter expects one
     arrays[name] = np.frombuffer(arrays[name].tobytes().rstrip(b"\0") + b"\0", np.int8)
     np.savez(f"{folder}/model.npz", **arrays)
     vocabularies = importlib.import_module("yaml").safe_load(Path(f"{model}.decoder.yml").read_text())["vocabs"]
@@ -140,7 +140,7 @@ def _from_marian_to_ctranslate2(model: str, folder: str, vmap: str | None) -> No
 
 
 def _from_fairseq_to_ctranslate2(source: "Source", folder: str, vmap: str | None) -> None:
-    """Write ``folder/converted`` of a Transformer of fairseq's."""
+    """Convert a Transformer of fairseq to ``folder/converted``."""
     torch = importlib.import_module("torch")
     config, model, task = source.load()
     checkpoint = Path(folder) / "checkpoint.pt"

@@ -1,4 +1,4 @@
-"""What is compared: fairseq architectures of equal width, depth and vocabulary, and the batches that they get."""
+"""The systems that are compared, fairseq architectures of equal width, depth and vocabulary, and their batches."""
 
 import ast
 import contextlib
@@ -44,13 +44,13 @@ SIZE_OPTIONS = {
     "lstm": _BOTH_SIDES + ",encoder_hidden_size={size.width},decoder_hidden_size={size.width}"
     ",decoder_out_embed_dim={size.width}",
 }
-"""How each of fairseq's models is told its size. Embeddings are shared as far as it can."""
+"""The options that give each fairseq model its size. Embeddings are shared where the model can share them."""
 SIZE_OPTIONS["dynamicconv"] = SIZE_OPTIONS["lightconv"].replace("lightweight", "dynamic")
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of all systems: channels, MLP channels, layers a side, attention heads, dictionary entries."""
+    """The size of all systems: channels, MLP channels, layers per side, attention heads, dictionary entries."""
 
     width: int = 512
     mlp: int = 2048
@@ -69,7 +69,7 @@ TINY = Size(width=8, mlp=8, layers=1, heads=1, vocabulary=16)  # for rehearsals
 
 @dataclass(frozen=True)
 class Conditions:
-    """Where and how all systems run; ``threads`` are those of a process on the CPU."""
+    """Where and how all systems run; ``threads`` are the CPU threads of a process."""
 
     device: str = "cpu"
     fp16: bool = False
@@ -77,7 +77,7 @@ class Conditions:
     beam: int = 4
 
     def apply(self) -> None:
-        """Set this process's threads, where the machine has such a device."""
+        """Set this process's threads; refuse a GPU that is not there, and fp16 on a CPU."""
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("--device cuda: this PyTorch sees no GPU")
         if self.fp16 and self.device == "cpu":
@@ -89,8 +89,8 @@ class Conditions:
 class System:
     """``ARCH`` or ``ARCH:option=value,flag,...`` with options of fairseq-train.
 
-    Where text is translated ARCH may also be a checkpoint, with options that replace its own, as ``--model-overrides``
-    does. ``ARCH@onednn`` multiplies fp32 matrices by oneDNN, where others do by BLAS.
+    For translating text, ARCH may also be a checkpoint; its options are then replaced, as by ``--model-overrides``.
+    ``ARCH@onednn`` multiplies fp32 matrices with oneDNN; without it BLAS is used.
     """
 
     name: str
@@ -98,7 +98,7 @@ class System:
     def __post_init__(self) -> None:
         place, _, options = self.name.partition(":")
         found = re.fullmatch(r"(.*)@([a-z0-9]+)", place)
-        # the library is that of fp32 products on the CPU
+        # the library multiplies fp32 matrices on the CPU
         self.arch, self.library = found.groups() if found else (place, "blas")
         self.options = split_options(options)
         if self.library not in LIBRARIES:
@@ -114,7 +114,7 @@ class System:
 
     @property
     def rival(self) -> str:
-        """``ctranslate2``, ``marian`` or nothing: another engine for what stands behind it."""
+        """The other engine that a name begins with, ``ctranslate2`` or ``marian``; empty if there is none."""
         place = self.arch.partition("/")[0]
         return place if place in PACKAGES else ""
 
@@ -148,7 +148,7 @@ def as_argument(option: str) -> str:
 
 
 def as_override(option: str) -> tuple[str, Any]:
-    """``layerscale-init=0.1`` is ``("layerscale_init", 0.1)``; a flag is True, what is no Python is a string."""
+    """``layerscale-init=0.1`` is ``("layerscale_init", 0.1)``; a flag is True; what is no literal stays text."""
     name, equals, value = option.removeprefix("--").partition("=")
     given: Any = value if equals else True
     with contextlib.suppress(ValueError, SyntaxError):
@@ -158,13 +158,13 @@ def as_override(option: str) -> tuple[str, Any]:
 
 @dataclass(frozen=True)
 class Source:
-    """What a model that translates is made from, wherever it is made: an architecture or a checkpoint."""
+    """What a translating model is made from, in any process: an architecture or a checkpoint."""
 
     system: System
     size: Size = field(default_factory=Size)
     conditions: Conditions = field(default_factory=Conditions)
     data: str | None = None  # a folder of fairseq-preprocess; without it the dictionary is made up
-    languages: tuple[str, str] | tuple[None, None] = (None, None)  # of the data, where its files do not tell them
+    languages: tuple[str, str] | tuple[None, None] = (None, None)  # of the data, if its files do not tell them
 
     def task(self) -> TranslationTask:
         if self.data is None:
@@ -178,7 +178,7 @@ class Source:
             raise UserError(f"{self.data}: no folder of fairseq-preprocess with one language pair: {error}") from error
 
     def load(self, **overrides: Any) -> tuple[Any, BaseFairseqModel, TranslationTask]:
-        """The configuration, the model and its task; ``overrides`` replace a checkpoint's options."""
+        """Return the configuration, the model and its task; ``overrides`` replace a checkpoint's options."""
         task = self.task()
         if not self.system.is_checkpoint:
             config = self.system.config(self.size, self.conditions)
@@ -196,7 +196,7 @@ def formula_of(config: Any, vocabulary: int) -> TranslationModel | None:
 
 @dataclass(frozen=True)
 class Shape:
-    """The longest sentence of a batch in subwords with ``</s>``, on either side, and how many sentences there are."""
+    """The shape of a batch: its longest sentence, in subwords with ``</s>``, on both sides; its number of sentences."""
 
     length: int
     sentences: int
@@ -212,7 +212,7 @@ class Shape:
         return Shape(int(found[1]), int(found[2]))
 
     def random_sentences(self, padding: float, dictionary: Dictionary, seed: int) -> list[Tensor]:
-        """Random sentences with ``</s>``, longest first; less than half of their batch, ``padding``, is padding."""
+        """Return random sentences with ``</s>``, longest first; ``padding``, below 0.5, is the share of padding."""
         generator = torch.Generator().manual_seed(seed)
         shortest = max(2, round(self.length * (1 - 2 * padding)))
         lengths = torch.linspace(self.length, shortest, self.sentences).round().int().tolist()
@@ -225,7 +225,7 @@ class Shape:
 
 
 def batch(pairs: Mapping[int, tuple[Tensor, Tensor]], dictionary: Dictionary) -> dict[str, Any]:
-    """What fairseq's data loader gives for these pairs: sources padded on the left, targets on the right."""
+    """Return fairseq's batch of these pairs: sources padded on the left, targets on the right."""
     samples = [{"id": number, "source": source, "target": target} for number, (source, target) in pairs.items()]
     return collate(samples, dictionary.pad(), dictionary.eos())
 
@@ -240,12 +240,12 @@ class Comparison:
     baseline: str = "transformer"
     size: Size = field(default_factory=Size)
     conditions: Conditions = field(default_factory=Conditions)
-    padding: float = 0.1  # part of a batch
+    padding: float = 0.1  # the share of padding in a batch
     rounds: int = 7
     warmup: int = 1  # rounds that do not count
     memory: bool = True  # find the peak memory
     profile: bool = False  # find where the time goes
-    sentences: int = 32  # of a round, in generation
+    sentences: int = 32  # at least so many per round, in generation
 
     def __post_init__(self) -> None:
         names = [system.name for system in self.systems]

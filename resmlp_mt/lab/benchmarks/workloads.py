@@ -1,6 +1,6 @@
-"""What is timed: fairseq's training step, and translating by engines in turns.
+"""The work that is timed: fairseq's training step, and translation by engines that take turns.
 
-Sentences are random. Every translation of a batch is forced to one length.
+Sentences are random. All translations of a batch are forced to the same length.
 """
 
 import math
@@ -29,11 +29,11 @@ from resmlp_mt.translate.precision import keep_freed_memory
 BATCH = 64  # sentences that fairseq translates at a time
 
 Piece = tuple[list[list[str]], int]
-"""A batch of source sentences in subwords, and how many each translation has, ``</s>`` included."""
+"""A batch of source sentences in subwords, and the number of subwords of every translation, with ``</s>``."""
 
 
 class Training:
-    """A system in training as fairseq-train trains it: forward and backward pass, Adam's step."""
+    """A system and its training as by fairseq-train: forward and backward pass, Adam's step."""
 
     def __init__(self, system: System, comparison: Comparison):
         comparison.conditions.apply()
@@ -50,7 +50,7 @@ class Training:
             torch.cuda.synchronize()
 
     def flops_per_token(self, shape: Shape, tokens: int) -> float | None:
-        """FLOPs a real target token of a step; padding costs what tokens do."""
+        """Return a step's FLOPs per real target token; padding costs as much as tokens."""
         if (formula := formula_of(self.config, len(self.dictionary))) is None:
             return None
         return flops.TRAINING * shape.sentences * formula.forward(shape.length, shape.length) / tokens
@@ -78,7 +78,7 @@ def train(comparison: Comparison) -> Iterator[Measurement]:
 
 
 def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
-    """The second step has the optimizer's state beside the activations from its beginning."""
+    """Train two steps: only the second has the optimizer's state in memory while activations are computed."""
     training = Training(system, comparison)
     batch = shape.random_batch(comparison.padding, training.dictionary)
     for _ in range(2):
@@ -86,9 +86,9 @@ def two_steps(comparison: Comparison, system: System, shape: Shape) -> None:
 
 
 class FairseqEngine:
-    """A model in fairseq's search, prepared as fairseq-generate prepares it.
+    """A model with fairseq's search, prepared as fairseq-generate prepares it.
 
-    A checkpoint's options are the system's instead of its own; ``batch_size=64`` sentences unless given.
+    The system's options replace those of a checkpoint; ``batch_size`` is 64 sentences unless it is given.
     """
 
     def __init__(self, source: Source):
@@ -103,15 +103,15 @@ class FairseqEngine:
             model.half()
         model.to(self._device)
         model.prepare_for_inference_(config)
-        keep_freed_memory()  # as our models have it
+        keep_freed_memory()  # as our own engine does
         for module in model.modules():
-            if hasattr(module, "can_use_fastpath"):  # fairseq 0.12.2 calls a fused layer as PyTorch 1 had it
+            if hasattr(module, "can_use_fastpath"):  # fairseq 0.12.2 calls the fused layer of PyTorch 1
                 module.can_use_fastpath = False
         self.generator = self.task.build_generator([model], config.generation)
         self.formula = formula_of(config, len(self.task.target_dictionary))
 
     def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
-        """Untrained models never end a sentence where a trained one would, so they are told the length."""
+        """Translate; ``length`` fixes all lengths, since untrained models do not end sentences as trained ones do."""
         size = self._batch_size
         if length is not None:
             if length > self.generator.max_len:
@@ -143,13 +143,13 @@ class FairseqEngine:
 
 
 def random_piece(shape: Shape, padding: float, dictionary: Dictionary) -> Piece:
-    """Random sentences of that shape, and translations as long as the longest."""
+    """Return random sentences of a shape; their translations are as long as the longest sentence."""
     sentences = shape.random_sentences(padding, dictionary, 1)
     return [[dictionary[number] for number in each[:-1].tolist()] for each in sentences], shape.length
 
 
 def generate(comparison: Comparison) -> Iterator[Measurement]:
-    """Time the translating of random sentences."""
+    """Time the translation of random sentences."""
     sources = {each.name: Source(each, comparison.size, comparison.conditions) for each in comparison.systems}
     dictionary = made_up_dictionary(comparison.size.vocabulary)
     engines: dict[str, EngineProcess] = {}
@@ -176,7 +176,7 @@ def seconds(engine: EngineProcess, piece: Piece, number: int) -> float:
 
 
 def peaks(comparison: Comparison, sources: Mapping[str, Source], piece: Piece) -> dict[str, int]:
-    """By system, the peak memory of building its engine and translating a piece."""
+    """Return, by system, the peak memory for building its engine and translating a piece."""
     if not comparison.memory:
         return {}
     tiny = partial(translate_alone, Source(System("transformer"), TINY, comparison.conditions), ([[]], 2))
@@ -189,7 +189,7 @@ def translate_alone(source: Source, piece: Piece) -> None:
 
 
 def flops_per_token(comparison: Comparison, formula: flops.TranslationModel | None, piece: Piece) -> float | None:
-    """FLOPs a target token; the encoder reads a sentence once, every beam decodes it step by step."""
+    """Return the FLOPs per target token; the encoder reads a sentence once, every beam decodes it step by step."""
     if formula is None:
         return None
     (sources, length), beam = piece, comparison.conditions.beam
@@ -200,7 +200,7 @@ def flops_per_token(comparison: Comparison, formula: flops.TranslationModel | No
 
 
 def step_by_step(formula: flops.TranslationModel, source: int, target: int) -> float:
-    """FLOPs of the decoder, one position after the other: squares over positions are triangles here."""
+    """Return the decoder's FLOPs, step by step: each position is paired only with itself and earlier ones."""
     without = formula.decoder(source, 0)
     steps = ((formula.decoder(source, length) - without) / length for length in range(1, target + 1))
     return formula.kept(source) + sum(steps)

@@ -1,6 +1,6 @@
-"""The grid of a study: its file, its cells and what each costs, the folder of each, and what its log tells.
+"""The grid of a study: its file, its cells and their cost, the folder of each cell, and the results in its log.
 
-A training ends when its updates are used, so many for an amount of data, and its learning rate may fall to zero there.
+A training ends after a number of updates that is set for its amount of data, so its learning rate can fall to zero.
 """
 
 import math
@@ -31,7 +31,7 @@ from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.score.scoring import sacre_bleu
 
 RATE = 2.0e11  # FLOP/s of an --amp training on a core of an AMD EPYC: 6 FLOP a parameter and target token
-SECONDS_AN_UPDATE = 0.023  # of a core, beside the products
+SECONDS_AN_UPDATE = 0.023  # of a core, in addition to the matrix products
 SECONDS_AT_THE_START = 8.0  # of a core, until the first update
 
 _EMBEDDING = "embed_tokens", "embed_positions", "output_projection"
@@ -63,19 +63,19 @@ class Cell:
 
 @dataclass
 class ScalingRecipe(queue.SharedSettings):
-    """One study; ``reference`` is the text of the validation set's target side: for the loss a character."""
+    """A study; ``reference`` is the text of the validation set's target side, for the loss per character."""
 
-    families: dict[str, str] = MISSING  # name, options, in which {number} is a number of the size, as in ``options``
-    sizes: dict[str, Any] = MISSING  # name, numbers by name, or by name and amount of data, family or both
+    families: dict[str, str] = MISSING  # options by name; {number} in them, as in ``options``, is a number of the size
+    sizes: dict[str, Any] = MISSING  # by name: numbers by name, which may depend on amount of data or family
     pairs: list[int] = MISSING  # amounts of training data, from small to large
-    updates: Any = MISSING  # of a training, a number or a mapping from amounts of data; {updates} in options
+    updates: Any = MISSING  # of a training: a number, or by amount of data or family; {updates} in options
     validations: int = MISSING  # of a training, evenly spaced
-    sample_seed: int = 1  # of the permutation of which samples are the beginning
-    repeated: list[Any] = field(default_factory=list)  # of ``Repeated``
+    sample_seed: int = 1  # of the permutation; a sample is its beginning
+    repeated: list[Any] = field(default_factory=list)  # each one as for ``Repeated``
     search: str = ""  # options of fairseq-generate, by which the validation set is translated; "": it is not
 
     def numbers(self, cell: Cell) -> dict[str, Any]:
-        """What options may name."""
+        """Return the numbers that options may name, by name."""
 
         def chosen(name: str, value: Any) -> Any:
             while isinstance(value, Mapping):
@@ -100,7 +100,7 @@ class ScalingRecipe(queue.SharedSettings):
             *("--validate-interval", never, "--validate-interval-updates", every),
             *("--save-interval", never, "--save-interval-updates", every, "--keep-interval-updates", "1"),
             *("--seed", str(cell.seed), "--num-workers", "0"),
-            *("--update-epoch-batch-itr", "True"),  # broken off and run again, it goes on with the same batches
+            *("--update-epoch-batch-itr", "True"),  # after an interruption it resumes with the same batches
             *("--log-format", "json", "--log-interval", "10"),
             *shlex.split(f"{self.options} {self.families[cell.family]}".format(**numbers)),
         ]
@@ -126,10 +126,10 @@ def read_scaling_recipe(path: Path) -> ScalingRecipe:
 
 @dataclass(frozen=True)
 class Parameters:
-    """Trained parameters, each counted once: encoder and decoder with mixing matrices, but without embeddings.
+    """Numbers of trained parameters; ``encoder`` and ``decoder`` include mixing matrices, but no embeddings.
 
-    ``embedding`` has those of positions and the output projection too. ``mixing``, of both sides, is what connects
-    positions by a fixed matrix (A, its bias, its relative term), stored whole also where it is triangular.
+    ``embedding`` includes those of positions and the output projection. Shared parameters count once. ``mixing``: the
+    fixed matrices over positions of both sides (A, its bias, its relative term), triangular ones as whole matrices.
     """
 
     embedding: int
@@ -160,7 +160,7 @@ def count(model: nn.Module) -> Parameters:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a cell is made of, known before it is trained."""
+    """What is known of a cell before it is trained."""
 
     cell: Cell
     parameters: Parameters
@@ -171,8 +171,8 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Of one core, about."""
-        # a validation is the forward third of a training
+        """The estimated seconds on one core."""
+        # a validation costs the forward pass, a third of a training step
         tokens = self.tokens / self.updates_an_epoch * self.updates + self.validated / 3
         of_a_token = 6 * (self.parameters.non_embedding + self.parameters.embedding) / RATE
         return SECONDS_AT_THE_START + self.updates * SECONDS_AN_UPDATE + tokens * of_a_token
@@ -187,7 +187,7 @@ def cells_of(recipe: ScalingRecipe) -> list[Cell]:
 
 
 def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
-    """What the cells cost, the cheapest first; ``data`` is the whole data-bin."""
+    """Return the plans of all cells, the cheapest first; ``data`` is the whole data-bin."""
     dictionaries = [read_dictionary(data / f"dict.{lang}.txt") for lang in recipe.langs]
     source, target = lengths(data, "train", recipe.langs)
     order = drawn(data, recipe.langs, recipe.pairs[-1], recipe.sample_seed)
@@ -211,7 +211,7 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
 
 
 def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
-    """The updates that fairseq makes of an epoch of sentences of so many subwords with ``</s>``."""
+    """Return fairseq's updates per epoch; ``source`` and ``target``: each sentence's subwords with ``</s>``."""
     order = np.argsort(target, kind="mergesort")
     order = order[np.argsort(source[order], kind="mergesort")]
     longer = np.maximum(source, target)
@@ -229,7 +229,7 @@ def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
 def _model(
     recipe: ScalingRecipe, cell: Cell, dictionaries: Sequence[Dictionary], longest: Sequence[int]
 ) -> tuple[Any, Parameters]:
-    """The options of a cell, architecture applied, and the parameters of its model."""
+    """Return the options of a cell, with the architecture's defaults, and the number of its model's parameters."""
     name = f"families: {cell.family}, size {cell.size}"
     args = training_args(["no-data", *recipe.training_options(cell)], name)
     for side, length in zip(("source", "target"), longest, strict=True):
@@ -239,12 +239,12 @@ def _model(
                 f"{name}: a {side} sentence has {length} positions, the model {limit}: "
                 f"--max-{side}-positions {length} or more, or prepare the data with a smaller --max-length"
             )
-    # Not by convert_namespace_to_omegaconf, which takes half a second a model
+    # Without convert_namespace_to_omegaconf, which takes half a second per model
     return args, count(build_model(Namespace(model=args), TranslationTask(args, *dictionaries)))
 
 
 def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
-    """The cells for the terminal, with the processor hours up to the end of each."""
+    """Return the cells as a table, with the processor hours up to the end of each."""
     heading = ["cell", "non-embedding", "encoder", "decoder", "mixing", "embedding", "tokens"]
     rows = [[*heading, "epochs", "minutes", "hours so far"]]
     hours = 0.0
@@ -259,7 +259,7 @@ def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class CellFolder(queue.TrainingFolder):
-    """The folder of a cell; its checkpoints go when it is finished: a study needs log and translation."""
+    """The folder of a cell. In the end its checkpoints are deleted: a study needs only log and translation."""
 
     recipe: ScalingRecipe
     plan: Plan
@@ -278,7 +278,7 @@ class CellFolder(queue.TrainingFolder):
         return Translation(self, self.recipe.langs, "valid", shlex.split(self.recipe.search))
 
     def after(self, held: IO[str], stop: Event) -> None:
-        lowest = self.folder / "checkpoint_best.pt"  # of the loss
+        lowest = self.folder / "checkpoint_best.pt"  # by validation loss
         if self.recipe.search and lowest.exists():
             self.translation.make(lowest, held, stop)
         for path in self._checkpoints:
@@ -290,7 +290,7 @@ class CellFolder(queue.TrainingFolder):
 
 
 def cell_folders(recipe: ScalingRecipe, plans: Sequence[Plan], out: Path, data: Path) -> list[CellFolder]:
-    """The folders of a study, OUT/cells/NAME; makes samples of the data, OUT/data/PAIRS."""
+    """Return the folders of a study, OUT/cells/NAME; make missing samples of the data, OUT/data/PAIRS."""
     made_of = {"data": queue.digests(data), "seed": recipe.sample_seed}
     samples = {pairs: out / "data" / str(pairs) for pairs in recipe.pairs}
     for pairs, folder in samples.items():
@@ -328,7 +328,7 @@ class Run:
 
 
 def read_run(cell: CellFolder, vocabulary: int, references: list[str]) -> Run:
-    """Read a finished cell; one that is no better than guessing has diverged."""
+    """Read a finished cell; it counts as diverged if its last loss is no better than guessing."""
     bits = {at: entry.get("nll_loss", entry.get("loss")) for at, entry in read_log(cell.log).validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.has_diverged() or not losses or list(losses.values())[-1] >= math.log(vocabulary)

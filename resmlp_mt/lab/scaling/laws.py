@@ -1,6 +1,6 @@
-"""``L(N, D) = ((N_c / N)^(alpha / beta) + D_c / D)^beta`` (Kaplan et al. 2020, equation 1.5) of each family's runs.
+"""The law ``L(N, D) = ((N_c / N)^(alpha / beta) + D_c / D)^beta`` (Kaplan et al. 2020, equation 1.5), by family.
 
-N and D act together in it: a larger model gains less where data is short. It is fitted by Huber's loss on log L from
+N and D interact in it: a larger model gains less if there is little data. It is fitted with Huber's loss on log L from
 a grid of starts; intervals are from a bootstrap over runs.
 """
 
@@ -18,9 +18,9 @@ CONFIDENCE = 0.95
 RESAMPLES = 400
 FEWEST_SIZES = FEWEST_AMOUNTS = 3
 FEWEST_RUNS = 7  # three more than the law has constants
-EXPONENTS = 0.1, 0.3, 0.8  # of the starts
+EXPONENTS = 0.1, 0.3, 0.8  # alpha and beta of the starts
 DELTA = 0.01
-"""Where Huber's loss turns from the square to the line: residuals of a logarithm of 0.01 are one per cent of a loss."""
+"""The residual of log L at which Huber's loss turns from quadratic to linear: one per cent of the loss."""
 
 NAMES = "N_c", "alpha", "D_c", "beta"
 
@@ -42,7 +42,7 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
 
 
 def loss_by(law: np.ndarray, sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """``law``: NAMES, but N_c and D_c by their logarithms, as those of a law that is not identified are huge."""
+    """Return the law's loss. ``law``: NAMES, but log N_c and log D_c, which would be huge if not identified."""
     log_n, alpha, log_d, beta = law
     return np.exp(beta * np.logaddexp(alpha / beta * (log_n - np.log(sizes)), log_d - np.log(tokens)))
 
@@ -56,8 +56,8 @@ def points_of(runs: Sequence[Run]) -> np.ndarray:
 def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> np.ndarray:
     """Fit the law to points (3 x runs), from given starts or a grid of them.
 
-    Solved for are log (N_c / N)^alpha at the geometric mean of N, alpha, log (D_c / D)^beta at that of D, and log beta,
-    which are of like size and not as correlated as the constants.
+    The unknowns are log (N_c / N)^alpha at the geometric mean of N, alpha, log (D_c / D)^beta at that of D, and log
+    beta. They are of similar size and less correlated than the constants. Returns log N_c, alpha, log D_c and beta.
     """
     n, d, target = np.log(points)
     centers = n.mean(), d.mean()
@@ -79,7 +79,7 @@ def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> np.ndarray
 
     half = float(np.median(target))
     grid = [solved(theta) for theta in starts] or [
-        [half - beta * math.log(2), alpha, half - beta * math.log(2), math.log(beta)]  # that both together are the loss
+        [half - beta * math.log(2), alpha, half - beta * math.log(2), math.log(beta)]  # equal terms; loss: the median
         for alpha, beta in product(EXPONENTS, EXPONENTS)
     ]
     bounds = [-np.inf, 1e-3, -np.inf, math.log(1e-3)], [np.inf, 10, np.inf, math.log(10)]
@@ -89,7 +89,7 @@ def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> np.ndarray
 
 @dataclass(frozen=True)
 class FamilyFit:
-    """What was found of a family; where something lacks for a fit (``why_not``), nothing."""
+    """The fit of a family; without a law if there are too few points for one (``why_not`` tells)."""
 
     runs: list[Run]  # those that have not diverged
     why_not: str = ""
@@ -141,14 +141,14 @@ def _error(law: np.ndarray, points: np.ndarray, power: int) -> float:
 
 
 def hold_out(runs: Sequence[Run], points: np.ndarray, held: np.ndarray) -> float | None:
-    """The mean error, of log L, of runs that a fit has not seen; nothing if too few are left for it."""
+    """Return the mean absolute error of log L for ``held`` runs by a fit to the others; None if those are too few."""
     if lacks([run for run, out in zip(runs, held, strict=True) if not out]):
         return None
     return _error(fit_law(points[:, ~held]), points[:, held], 1)
 
 
 def seeds_spread(runs: Sequence[Run]) -> float:
-    """The standard deviation of log L over the seeds of a cell, by the mean variance of all cells that have several."""
+    """Return the standard deviation of log L over seeds, from the mean variance of cells with several (NaN: none)."""
     by_cell: dict[tuple[str, int], list[float]] = {}
     for run in runs:
         by_cell.setdefault((run.cell.size, run.cell.pairs), []).append(math.log(run.best))

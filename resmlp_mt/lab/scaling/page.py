@@ -1,4 +1,4 @@
-"""``scale``: train what is not finished; the study as Markdown, as JSON and as a picture."""
+"""``scale``: train the cells that are not finished, and write the study as Markdown, as JSON and as a picture."""
 
 import argparse
 import datetime
@@ -44,7 +44,7 @@ NOTES = (
     f"{laws.CONFIDENCE:.0%} intervals of a bootstrap over runs, made wider by sqrt(runs / (runs - 4)). Misfit and "
     "spread over seeds are standard deviations of log L; the errors are those of runs that a fit has not seen.",
 )
-"""What the figures are."""
+"""What the figures mean."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Study:
     runs: list[grid.Run]  # those that are finished
     families: Mapping[str, laws.FamilyFit]
     tokens_a_character: float  # of the validation set: target subwords with </s> over characters of running text
-    about: Mapping[str, str]  # what else to tell, such as the command
+    about: Mapping[str, str]  # other facts, such as the command
 
     @property
     def diverged(self) -> list[str]:
@@ -62,7 +62,7 @@ class Study:
 
     @cached_property
     def trends(self) -> dict[str, Trend]:
-        """Each family minus each that stands before it, in loss and in BLEU."""
+        """The trends of each family minus each earlier family, in loss and in BLEU."""
         names = {f"{one} minus {other}": (one, other) for other, one in itertools.combinations(self.families, 2)}
         found = {
             f"{name}{unit}": trend(paired(self.runs, *pair), figure)
@@ -117,7 +117,7 @@ class Study:
         return {heading: rows for heading, rows in tables.items() if len(rows) > 1}
 
     def _means(self, figure: str) -> dict[tuple[str, str, int], float]:
-        """A figure of runs by family, size and pairs, the mean over seeds."""
+        """Return the mean of a figure over seeds, by family, size and pairs."""
         found: dict[tuple[str, str, int], list[float]] = {}
         for run in self.runs:
             if not run.diverged and getattr(run, figure) is not None:
@@ -178,7 +178,7 @@ def save(study: Study, out: Path) -> None:
 
 
 def drawn(study: Study) -> bytes:
-    """The picture as PNG, 1,400 pixels wide: loss over data, over size, and the difference to the first family."""
+    """Draw loss over data, loss over size, and differences to the first family, as PNG, 1,400 pixels wide."""
     figure = drawing.new_figure(14, 5)
     axes = figure.subplots(1, 3)
     baseline, *others = study.families
@@ -207,7 +207,7 @@ def drawn(study: Study) -> bytes:
 
 
 def _draw_losses(axis: Any, runs: Sequence[grid.Run], law: Any, row: int, style: Mapping[str, Any]) -> None:
-    """Loss along N (row 0) or D (row 1), of runs that have the same value of the other."""
+    """Draw the loss over N (row 0) or D (row 1) for runs that have the same value of the other."""
     points = laws.points_of(runs)
     axis.plot(points[row], points[2], linestyle="none", markersize=5, **style)
     if law is not None and runs:
@@ -254,7 +254,7 @@ def run(args: argparse.Namespace) -> None:
     own = {name: [run for run in runs if run.cell.family == name] for name in recipe.families}
     families = {name: laws.fit_family(own[name], seed) for seed, name in enumerate(own, 1)}
     tokens_a_character = int(target.sum()) / sum(map(len, text))
-    differing = {"on", "load", "rows at a time"}  # from training to training
+    differing = {"on", "load", "rows at a time"}  # between trainings
     trained = Counter(
         facts({k: v for k, v in each.trained.items() if k not in differing}) for each in cells if each.finished
     )

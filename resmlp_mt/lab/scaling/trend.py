@@ -1,6 +1,6 @@
 """Which of two families has the lower loss in each cell, and how the difference changes with size and data.
 
-No law is asked for: a regression on log N and log D tells what a law with more constants does not identify.
+This needs no law: a regression on log N and log D shows differences where the constants of laws are not identified.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ FEWEST_CELLS = 5
 
 @dataclass(frozen=True)
 class Trend:
-    """``L_one - L_other = mean + a log2 N + b log2 D + c log2 N log2 D``, N of the other, N and D over their geometric
-    means, the product less its mean; L of a cell is the mean over seeds. The same for BLEU. Where the cells do not
-    tell c, it is 0.
+    """The regression ``L_one - L_other = mean + a log2 N + b log2 D + c log2 N log2 D`` over cells; also of BLEU.
 
-    The intervals are Student's, the crossing's Fieller's; they hold what seeds do and what the regression does not.
+    L of a cell is the mean over seeds. N is that of the other family. N and D are divided by their geometric means, and
+    the product has its mean subtracted. c is 0 if the cells do not determine it. Intervals are Student's, that of the
+    crossing is Fieller's; they include the noise of seeds and the error of the regression.
     """
 
     cells: int
@@ -34,7 +34,7 @@ class Trend:
 
 
 def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
-    """Runs of two families in the same cell, the first and the other's; without those that have diverged."""
+    """Return pairs of runs, one of each family, with the same size, data and seed; diverged runs are left out."""
     found = {(run.cell.size, run.cell.pairs, run.cell.seed, run.cell.family): run for run in runs if not run.diverged}
     mine = (run for run in found.values() if run.cell.family == one)
     names = ((run, (run.cell.size, run.cell.pairs, run.cell.seed, other)) for run in mine)
@@ -42,9 +42,9 @@ def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
 
 
 def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best") -> Trend | None:
-    """The regression, by least squares, of the cells whose pairs have the figure, ``best`` (the loss) or ``bleu``.
+    """Return the least-squares regression over cells whose pairs have the figure, ``best`` (the loss) or ``bleu``.
 
-    Nothing of fewer than five cells or of one size or amount of data.
+    None if there are fewer than five cells, or only one size or one amount of data.
     """
     cells: dict[Any, list[tuple[float, ...]]] = {}  # N, D and difference for each seed
     for one, other in pairs:
@@ -59,13 +59,13 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best") -> Trend | Non
     n, d = n - n.mean(), d - center_d
     product = (n * d).mean()  # the columns are centred, so that the constant is the mean of the cells
     x = np.stack([np.ones(len(n)), n, d, n * d - product], 1)
-    alone = np.square(np.linalg.qr(x)[0]).sum(1) > 1 - 1e-9  # a cell that the regression goes through, wherever it is
+    alone = np.square(np.linalg.qr(x)[0]).sum(1) > 1 - 1e-9  # a cell that the regression always fits exactly
     if np.linalg.matrix_rank(x) < x.shape[1] or alone.any():
         x = x[:, :3]
     found, _, _, _ = np.linalg.lstsq(x, difference, rcond=None)
     freedom = len(cells) - len(found)
     variance = np.sum((difference - x @ found) ** 2) / freedom * np.linalg.inv(x.T @ x)
-    # what is told of the coefficients, and the difference with the largest N at the mean of log D
+    # rows: the reported sums of coefficients; last, the difference with the largest N at the mean of log D
     sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, -product)])
     sums = sums[:, : len(found)]
     values, variance = sums @ found, sums @ variance @ sums.T

@@ -1,1 +1,1 @@
-"""A queue of trainings, each in a folder of its own, on which tables of variants and scaling stand."""
+"""A queue of trainings, each in its own folder; tables of variants and studies of scaling are built on it."""

@@ -1,6 +1,6 @@
-"""What fairseq-train tells in its log (``--log-format json`` or ``simple``), over all its runs, and curves of it.
+"""Figures of fairseq-train's log (``--log-format json`` or ``simple``) over all runs of a training, and their curves.
 
-What was done twice, because the training was broken off after it, counts once: as it was the last time.
+Updates that a training repeats after an interruption count once, with their last figures.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ _PARAMETERS = re.compile(r"\| num\. shared model params: [0-9,]+ \(num\. trained
 @dataclass(frozen=True)
 class TrainingFigures:
     perplexity: float  # on the validation set after the last epoch
-    parameters: int  # those that are trained
+    parameters: int  # trained parameters
     words_per_second: float  # target subwords with </s> a second of the clock, the median over the log
 
 
@@ -46,10 +46,10 @@ class TrainingLog:
     training: dict[float, dict[str, float]]
     validation: dict[float, dict[str, float]]
     epochs: dict[float, dict[str, float]]  # at the end of each
-    parameters: int  # 0 where it does not tell
+    parameters: int  # trained ones; 0 if the log does not have the number
 
     def check_updates(self, per_epoch: int) -> int:
-        """See that every epoch so far had so many updates, and return the last that is finished, 0 before the first."""
+        """Check that every epoch so far had ``per_epoch`` updates; return the last finished epoch (0: none)."""
         last = 0
         for updates, entry in self.epochs.items():
             last = int(entry.get("epoch", last))
@@ -83,7 +83,7 @@ def read_log(path: PathLike) -> TrainingLog:
 
 
 def _entry(line: str) -> tuple[str, dict[str, float]]:
-    """The kind of a line and its finite numbers by name; none where it has none, or where a kill has cut it."""
+    """Return a line's kind and its finite numbers by name; empty if it has none, or if a kill has cut the line."""
     match = _LINE.search(line)
     if not match:
         return "", {}
@@ -110,7 +110,7 @@ def draw_curves(runs: Mapping[str, TrainingLog], path: PathLike, title: str = ""
 
 
 def figure_of(runs: Mapping[str, TrainingLog], title: str = "") -> Any:
-    """One panel a figure, one line a training; where a color comes again, the line has another style."""
+    """Draw a panel for each figure and a line for each training; lines of the same color have different styles."""
     from matplotlib.ticker import LogLocator
 
     rows = -(-len(runs) // NAMES_A_LINE)

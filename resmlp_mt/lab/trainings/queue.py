@@ -1,8 +1,8 @@
-"""Many trainings: the file of settings that they have in common, the folder of each, and several of them at a time.
+"""A queue of trainings: their common file of settings, a folder for each, and several trainings at the same time.
 
-Settings are YAML as fairseq reads its own (OmegaConf, with ``${interpolation}``), checked by a dataclass; ``base:``
-names another file whose settings hold where this one is silent. fairseq's commands are processes of their own, one
-thread each, whose processor time counts; what is done already is not done again.
+Settings are YAML, read by OmegaConf (with ``${interpolation}``) as in fairseq, and checked by a dataclass. ``base:``
+names another file for the settings that this one does not give. fairseq's commands run in their own processes with one
+thread each; their processor time is measured. What is already done is not repeated.
 """
 
 import contextlib
@@ -41,9 +41,9 @@ from resmlp_mt.data.steps import lock_folder
 from resmlp_mt.lab.machine import describe
 
 USER_DIR = Path(resmlp_mt.__file__).parent
-PAUSE = 3.0  # seconds after which a command's processor time is told again
-BEAT = 0.2  # seconds between two looks at a command
-NOT_FINITE = "the training has diverged", "FloatingPointError"  # in the log, of our models and of fairseq's
+PAUSE = 3.0  # seconds between two reports of a command's processor time
+BEAT = 0.2  # seconds between two checks whether a command has ended
+NOT_FINITE = "the training has diverged", "FloatingPointError"  # marks in the log: of our models, of fairseq's
 MOST = 10**9  # the largest number that a file of settings may have
 
 _SHARED = """
@@ -55,8 +55,8 @@ reset-dataloader reset-lr-scheduler reset-meters reset-optimizer max-valid-steps
 validate-interval-updates save-interval-updates keep-interval-updates
 """
 SHARED_OPTIONS = frozenset(["-s", "-t", *(f"--{name}" for name in _SHARED.split())])
-"""Options of fairseq-train that are not a single training's to choose: data, batches, budget, what a training that was
-broken off goes on from, and what its log is read for."""
+"""Options of fairseq-train that a single training must not choose: data, batches, budget, how it is saved and resumed,
+and what its log must have."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class SharedSettings:
     """What all trainings of a file have in common."""
 
     title: str = MISSING  # of the table or page
-    languages: str = MISSING  # source and target, en-de
+    languages: str = MISSING  # source and target, such as en-de
     reference: str = MISSING  # running text of a target side, in the folder of the data
     batches: str = MISSING  # options of fairseq-train that make the batches
     options: str = ""  # of fairseq-train for every training
@@ -77,7 +77,7 @@ class SharedSettings:
         return source, target
 
     def target_text(self, reference: Path, data: Path, out: Path, subset: str) -> tuple[list[str], np.ndarray]:
-        """The lines of a subset's target side and the subwords of each; fairseq must understand the folders' names."""
+        """Return a subset's target lines and the subwords of each; refuse folder names that fairseq misreads."""
         for folder in str(data), str(out):
             if ":" in folder or "${" in folder or folder.startswith("-"):
                 raise UserError(f"{folder}: fairseq reads no name with ':' or '${{', or '-' in front: choose another")
@@ -93,7 +93,7 @@ Settings = TypeVar("Settings", bound=SharedSettings)
 
 
 def read_settings(path: Path, kind: type[Settings], **also: str) -> Settings:
-    """The settings of a file and its bases, interpolated, as a dataclass; ``also`` is what they may name beside."""
+    """Return the settings of a file and its bases as a dataclass; ``also``: more values for ``${interpolation}``."""
     with reading(path):
         given: Any = OmegaConf.to_container(OmegaConf.merge(_over_base(path, []), also), resolve=True)
     settings = checked(path, kind, {name: value for name, value in given.items() if name not in ("base", *also)})
@@ -110,7 +110,7 @@ Checked = TypeVar("Checked")
 
 
 def checked(path: Path, kind: type[Checked], given: Any, part: str = "") -> Checked:
-    """The settings ``given`` for a part of a file, or all of it, as a dataclass; whole numbers are above 0."""
+    """Return the settings ``given`` for a file, or a part of it, as a dataclass; whole numbers must be 1 to MOST."""
     with reading(path, part):
         values: Any = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(kind), given), throw_on_missing=True)
     for name, value in values.items():
@@ -125,17 +125,17 @@ def checked(path: Path, kind: type[Checked], given: Any, part: str = "") -> Chec
 
 @contextlib.contextmanager
 def reading(path: Path, part: str = "") -> Iterator[None]:
-    """Tell in one line what is wrong with a file of settings, or with a part such as ``tune: ``."""
+    """Turn errors of a settings file, or of a part such as ``tune: ``, into a UserError of one line."""
     try:
         yield
     except (OmegaConfBaseException, OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError,
             yaml.YAMLError) as error:  # fmt: skip
-        missing = "unknown name " if type(error) is KeyError else ""  # OmegaConf's say more
+        missing = "unknown name " if type(error) is KeyError else ""  # OmegaConf's own errors say more
         raise UserError(f"{path}: {part}not read: {missing}{' '.join(str(error).split())}") from error
 
 
 def _over_base(path: Path, above: list[Path]) -> DictConfig:
-    """The settings of a file over those of its base, and so on; ``above`` are the files that it is a base of."""
+    """Return a file's settings, merged over those of its bases; ``above``: the files that it is a base of."""
     settings = OmegaConf.load(path)
     if not isinstance(settings, DictConfig):
         raise UserError(f"{path}: not a mapping of settings: see examples/ablations")
@@ -154,7 +154,7 @@ def check_folder_names(path: Path, setting: str, names: Iterable[str]) -> None:
 
 
 def check_own(path: Path, name: str, options: str | None) -> None:
-    """Refuse options that are not a single training's to choose."""
+    """Refuse options that a single training must not choose (SHARED_OPTIONS)."""
     with reading(path, f"{name}: "):
         words = shlex.split(options or "")
     for word in words:
@@ -163,11 +163,11 @@ def check_own(path: Path, name: str, options: str | None) -> None:
 
 
 class Stopped(Exception):
-    """The whole run was told to stop."""
+    """Raised when the whole run has to stop."""
 
 
 def locked(folder: Path) -> IO[str]:
-    """Open a folder for one run at a time; its command keeps the lock until it has ended, too."""
+    """Lock a folder for one run at a time. A command that the run starts also holds the lock, until it has ended."""
     return lock_folder(folder, f"{folder}: another run, or a training left over from one, works here: let it end")
 
 
@@ -181,14 +181,14 @@ def run(
 ) -> None:
     """Run ``python -m MODULE ARGUMENTS`` to its end, or until ``stop``; ``output`` and ``log`` get stdout and stderr.
 
-    The command keeps the lock ``held``. ``tell`` gets its processor time in seconds now and then and at the end.
+    The command keeps the lock ``held``. ``tell`` gets its processor time in seconds, every PAUSE and at the end.
     """
     with open(output, "ab") as out, open(log, "ab") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", *map(str, command)],
             stdin=subprocess.DEVNULL, stdout=out, stderr=err,
             env={**os.environ, "OMP_NUM_THREADS": "1"}, pass_fds=[held.fileno()],
-            preexec_fn=end_with_parent,  # its processor time would not be counted
+            preexec_fn=end_with_parent,  # nobody would measure the processor time of an orphan
         )  # fmt: skip
     try:
         last = time.monotonic()
@@ -210,7 +210,7 @@ def run(
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process, with its finished children, has had of the processor."""
+    """Return the processor time of a process and its finished children, in seconds."""
     times = psutil.Process(pid).cpu_times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -223,7 +223,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def code_digest() -> str:
-    """The first digits of a checksum of the models' code, which shows trainings by other code."""
+    """Return the first digits of a checksum of the models' code, to recognize trainings with different code."""
     code = hashlib.sha256()
     for room in "fairseq_plugin", "nn":
         for path in sorted((USER_DIR / room).glob("*.py")):
@@ -240,7 +240,7 @@ class TrainingFolder:
     data: Path
     sums: dict[str, str] = field(repr=False)  # checksums of the data
     folder: Path
-    may_diverge: ClassVar[bool] = False  # and counts as finished then
+    may_diverge: ClassVar[bool] = False  # if so, a diverged training counts as finished
 
     @property
     def label(self) -> str:
@@ -248,12 +248,12 @@ class TrainingFolder:
 
     @property
     def retrain_name(self) -> str:
-        """What --retrain calls it."""
+        """The name that --retrain takes for this training."""
         return self.name
 
     @property
     def options(self) -> list[str]:
-        """The options of fairseq-train, those apart that name files."""
+        """The options of fairseq-train, without those that name files."""
         raise NotImplementedError
 
     @property
@@ -267,10 +267,10 @@ class TrainingFolder:
         return self.is_trained
 
     def after(self, held: IO[str], stop: Event) -> None:
-        """What is done after the training."""
+        """Do what follows the training, such as translating."""
 
     def progress(self) -> str:
-        """How far a training is that goes on, for the terminal; nothing to say nothing."""
+        """Return how far a running training is, for the terminal; an empty text if there is nothing to print."""
         return ""
 
     @property
@@ -279,7 +279,7 @@ class TrainingFolder:
 
     @property
     def processor_seconds(self) -> float:
-        """The processor time of the training, that of its broken-off runs included."""
+        """The processor time of the training, including its interrupted runs."""
         return sum(self.state.values["processor_seconds"])
 
     @property
@@ -288,7 +288,7 @@ class TrainingFolder:
 
     @property
     def state(self) -> JsonFile:
-        """What has been done in the folder; nothing where its file is not ours."""
+        """The record of what has been done in the folder (``row.json``); empty if the file is not ours."""
         state = JsonFile(self.folder / "row.json")
         training = state.values.get("training")
         if not isinstance(training, dict) or training.keys() != {"options", "data"}:
@@ -300,10 +300,10 @@ class TrainingFolder:
         return {"options": self.options, "data": self.sums}
 
     def finish(self, stop: Event, retrain: bool, about: Mapping[str, str]) -> None:
-        """Do what is not done yet; ended by ``stop`` and run again, it goes on. With ``retrain`` all goes first."""
+        """Do what is not done yet. After ``stop``, the next run resumes. ``retrain`` first deletes what is there."""
         with contextlib.closing(locked(self.folder)) as held:
             try:
-                # fairseq-train would go on from any checkpoints
+                # fairseq-train would resume from any checkpoints
                 if not self.state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
                     raise UserError(
                         f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose "
@@ -337,7 +337,7 @@ class TrainingFolder:
         state.values["training"] = self._training
         earlier = state.values.setdefault("processor_seconds", [])
         codes = state.values.setdefault("codes", [])
-        codes += {code_digest()} - set(codes)  # a training that was killed may go on with other code
+        codes += {code_digest()} - set(codes)  # a training that was killed may be resumed with other code
         shown = ""
 
         def tell(seconds: float) -> None:
@@ -351,7 +351,7 @@ class TrainingFolder:
 
         tell(0.0)
         command: list[PathLike] = ["fairseq_cli.train", self.data, "--user-dir", USER_DIR, "--save-dir", self.folder]
-        command += ["--distributed-world-size", "1"]  # of several GPUs one: the others would make another batch of it
+        command += ["--distributed-world-size", "1"]  # one GPU even if there are several: each would add to the batch
         try:
             run([*command, *self.options], self.log, self.log, held, stop, tell)
         except UserError:
@@ -379,9 +379,9 @@ def duration(seconds: float) -> str:
 def train_all(
     trainings: Sequence[TrainingFolder], jobs: int, retrain: frozenset[str], planned: Mapping[str, float] | None = None
 ) -> list[str]:
-    """Finish trainings in their order, ``jobs`` at a time; returns labels of those that failed.
+    """Finish trainings in their order, ``jobs`` at the same time; return the labels of those that failed.
 
-    ``planned`` are the seconds of each by name; without them all are taken to be alike.
+    ``planned``: the expected seconds of each, by name; without it, all are taken to be equally long.
     """
 
     def end(number: int, frame: Any) -> None:
@@ -413,7 +413,7 @@ def train_all(
                 if each in waiting:
                     waiting.remove(each)
                     tell_time()
-        finally:  # also if it was interrupted
+        finally:  # also after an interrupt
             stop.set()
             pool.shutdown(cancel_futures=True)
     return failed

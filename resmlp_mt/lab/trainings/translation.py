@@ -1,4 +1,4 @@
-"""What a training's model translates: fairseq-generate's output in the folder of the training, and its running text."""
+"""Translations by a training's model: fairseq-generate's output in the training's folder, and its running text."""
 
 import os
 from collections.abc import Sequence
@@ -34,13 +34,13 @@ class Translation:
 
     @property
     def is_there(self) -> bool:
-        """Whether it is there, made with these options."""
+        """Whether the translation exists and was made with these options."""
         return self.training.state.values.get("search", {}).get(self.subset) == self.options and self.path.is_file()
 
     def make(self, checkpoint: Path, held: IO[str], stop: Event) -> None:
-        """Translate with a checkpoint, under the folder's lock ``held``."""
+        """Translate with a checkpoint; fairseq-generate keeps the folder's lock ``held``."""
         part, log = self.path.with_suffix(".txt.part"), self.training.folder / "generate.log"
-        for path in part, log:  # what a kill has left
+        for path in part, log:  # left by a run that was killed
             path.unlink(missing_ok=True)
         source, target = self.langs
         command: list[PathLike] = [
@@ -55,7 +55,7 @@ class Translation:
         state.save()
 
     def running_text(self, references: list[str]) -> list[str]:
-        """The translations as running text, in the order of the subset, which has these ``references``."""
+        """Return the translations as running text, in the subset's order; ``references`` are those of the subset."""
         lines, data = in_order(read_generate_output([self.path]), len(references)), self.training.data
         if (data / raw_text.NAME).exists():
             return [*map(raw_text.RawText.of(data).running_text(self.langs[1]), lines)]
