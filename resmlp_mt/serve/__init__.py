@@ -1,1 +1,1 @@
-"""A page and an interface over HTTP to a translator."""
+"""A web page and an HTTP interface for a translator."""

@@ -13,17 +13,17 @@ from resmlp_mt.translate.translator import Translation
 
 
 class FullError(Exception):
-    """So many requests are waiting already that one more is refused."""
+    """A request was refused, because too many are waiting already."""
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a request comes to, by whichever interface: sentences, and how their translations become its answer."""
+    """The work of a request of either interface: sentences, and how their translations become its answer."""
 
     sentences: list[str]
     options: Options
     answer: Callable[[list[list[Translation]]], bytes]  # of the translations of each sentence, in order
-    name: str = "sentences"  # of the sentences, in messages
+    name: str = "sentences"  # what messages call the sentences
 
     @property
     def characters(self) -> int:
@@ -33,9 +33,9 @@ class Job:
 def job_of(
     documents: Sequence[Parts], options: Options, answer: Callable[[list[list[list[Translation]]]], bytes]
 ) -> Job:
-    """A job of texts in sentences; its answer is made of the translations of each text's sentences."""
+    """Return a job for whole documents; ``answer`` gets the translations of each document's sentences."""
     if any(each for document in documents for each in document.marked):
-        options = replace(options, alignment=True, alignment_by="omission")  # what marks are put back by
+        options = replace(options, alignment=True, alignment_by="omission")  # by which tags are put back
 
     def whole(found: list[list[Translation]]) -> bytes:
         left = iter(found)
@@ -52,12 +52,12 @@ class _Entry:
 
 
 class Batcher:
-    """Answers jobs in batches of the same options: the oldest first, with all that can be answered with it.
+    """Answers jobs in batches of the same options: the oldest job first, together with others that fit.
 
     Args:
         work: called in a thread of its own, one call at a time; returns an answer for each job. If it raises, each
             job is given to it alone, so that one cannot spoil the others
-        limits: one job that is larger than they say is answered alone
+        limits: a single job that is larger than ``max_characters`` is answered alone
     """
 
     def __init__(self, work: Callable[[Sequence[Job]], Sequence[bytes]], limits: Limits):
@@ -67,11 +67,11 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """Jobs that nobody works on yet."""
+        """The number of jobs that are not being worked on yet."""
         return len(self._waiting)
 
     async def answer(self, job: Job) -> bytes:
-        """Wait for the answer; cancelled before its turn, a job leaves no work."""
+        """Wait for a job's answer. Raises FullError. A job that is cancelled before its turn is not worked on."""
         if len(self._waiting) >= self._limits.max_waiting:
             raise FullError
         loop = asyncio.get_running_loop()
@@ -85,7 +85,7 @@ class Batcher:
                 self._waiting.remove(entry)
 
     async def run(self) -> None:
-        """Answer until cancelled; then the thread ends what it has begun."""
+        """Answer jobs until cancelled; then the thread finishes what it has begun."""
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1) as thread:
             while True:
@@ -104,7 +104,7 @@ class Batcher:
                         entry.answer.set_result(answer)
 
     def _next(self) -> list[_Entry]:
-        """Take the oldest request and those that can be answered with it, if any is left."""
+        """Remove the oldest job and those that can be answered with it, and return them; [] if none waits."""
         batch: list[_Entry] = []
         size = 0
         for entry in self._waiting:

@@ -1,4 +1,4 @@
-"""LibreTranslate's interface, so that its clients work with this server: what they ask, and what they are answered."""
+"""LibreTranslate's interface, its requests and its answers, so that its clients work with this server."""
 
 import functools
 import re
@@ -56,23 +56,23 @@ class Translated(BaseModel):
 
 
 def is_form(content_type: str) -> bool:
-    """Whether a body is one of a form, or there is none: some clients send all in the address."""
+    """Whether a body is a form's, or there is none: some clients send all fields in the address."""
     return content_type in ("application/x-www-form-urlencoded", "")
 
 
 def fields_of(body: bytes, content_type: str, query: Mapping[str, str]) -> dict[str, Any] | None:
-    """The fields of a request of this interface; None where it is one of our own."""
+    """Return the fields of a request of this interface; None if it is a request of our own interface."""
     if is_form(content_type):
         return {**query, **dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))}
     try:
         values = from_json(body)
-    except ValueError:  # our own interface tells what is wrong
+    except ValueError:  # our own interface reports what is wrong
         return None
     return values if isinstance(values, dict) and values.keys() & {"q", "source", "target"} else None
 
 
 class LibreTranslate:
-    """The answers for a model of two languages."""
+    """Answers requests for a model of two languages."""
 
     def __init__(self, languages: TextSettings, limits: Limits, access: Access):
         self._source, self._target = languages.source_language, languages.target_language
@@ -97,7 +97,7 @@ class LibreTranslate:
         }
 
     def check(self, fields: Mapping[str, Any], *needed: str) -> None:
-        """Refuse a request with a wrong key, or without a field."""
+        """Refuse a request with a wrong key, or without a needed field, by an HTTPException."""
         if not self._access.has_token(str(fields.get("api_key", ""))):
             raise HTTPException(403, "Invalid API key")
         for name in needed:
@@ -110,12 +110,12 @@ class LibreTranslate:
         return [each.model_dump() for each in self._detected(" ".join(map(str, texts)))]
 
     def _detected(self, text: str) -> list[Detected]:
-        """The model's two languages, the likely one first."""
+        """Return the model's two languages, the likelier one first."""
         ranked = identifier(self._source, self._target).rank(text)
         return [Detected(confidence=round(100 * float(share), 1), language=code) for code, share in ranked]
 
     def job(self, fields: Mapping[str, Any]) -> Job:
-        """What a request to translate comes to."""
+        """Return the job of a request to translate."""
         self.check(fields, "q", "source", "target")
         asked = LibreTranslateRequest.model_validate(fields)
         for language, others in (asked.source, {AUTO}), (asked.target, set()):
@@ -159,7 +159,7 @@ class LibreTranslate:
 
 @functools.cache
 def identifier(*languages: str) -> Any:
-    """What tells languages apart, by sequences of bytes."""
+    """Return py3langid's model that tells these languages apart, by sequences of bytes."""
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
     except ImportError as error:

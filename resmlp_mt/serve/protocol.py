@@ -1,4 +1,4 @@
-"""What a client may ask and what it is answered, as pydantic models, and the OpenAPI document that they make."""
+"""The requests and answers as pydantic models, and the OpenAPI document that describes them."""
 
 import json
 from dataclasses import Field as DataclassField
@@ -35,7 +35,7 @@ class Request(BaseModel):
     )
 
     def job(self, language: str) -> Job:
-        """What it comes to, with the language of the texts."""
+        """Return the job of this request; ``language`` is that of the texts."""
         options = Options(**self.options)
         if self.format is None:
             return Job(self.texts, options, lambda found: _body(Answer(results=list(map(_result, found)))), "texts")
@@ -58,7 +58,7 @@ def _body(answer: BaseModel) -> bytes:
 
 
 def request_model(limits: Limits) -> type[Request]:
-    """What a request must be: ``Request`` with the limits of a server."""
+    """Return the model of a server's requests: ``Request`` with the server's limits."""
     ranges = {"beam": (1, limits.max_beam), "n_best": (1, limits.max_beam), "length_penalty": (-10, 10)}
     options = {
         each.name: _option_type(each, *ranges.get(each.name, (None, None)))
@@ -73,7 +73,7 @@ def request_model(limits: Limits) -> type[Request]:
 
 
 def _option_type(option: "DataclassField[Any]", least: float | None, most: float | None) -> Any:
-    """The type of an option of translating, with its range and description."""
+    """Return the type of an option of translating, with its range and description."""
     about = option.metadata
     kinds = {"glossary": Glossary, "avoid": list[str]}
     kind = kinds.get(option.name) or (get_args(option.type) or (option.type,))[0]
@@ -99,7 +99,7 @@ class Hypothesis(BaseModel):
 
 
 class Result(BaseModel):
-    """For a text; as a line of ``resmlp-mt translate --json``."""
+    """The translations of one text, as a line of ``resmlp-mt translate --json``."""
 
     source_tokens: list[str] = Field(description="S subwords.")
     translations: list[Hypothesis] = Field(description="The best one first.")
@@ -154,7 +154,7 @@ class Language(BaseModel):
 
 
 def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
-    """The OpenAPI document (version 3.1) of a server."""
+    """Return the OpenAPI document (version 3.1) of a server."""
     asked = request_model(limits)
     answers = Answer, DocumentsAnswer, Translated, Detected, Language, Mixing, Health, Refusal
     models = [

@@ -1,4 +1,4 @@
-"""A page and an interface over HTTP to a ``Translator``; needs starlette, pydantic and uvicorn."""
+"""A web page and an HTTP interface for a ``Translator``; needs starlette, pydantic and uvicorn."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ from resmlp_mt.serve.protocol import Health, Mixing, document, request_model
 from resmlp_mt.serve.settings import Access, Limits
 from resmlp_mt.translate.translator import Translator
 
-PAGE = {"/": "html", "/page.css": "css", "/page.js": "javascript"}  # a file of page/ each, and its kind of text
+PAGE = {"/": "html", "/page.css": "css", "/page.js": "javascript"}  # address: type of text; each is a file in page/
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -40,11 +40,11 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-"""Of every answer. The page may load nothing from another server, and no other page may hold it in a frame."""
+"""Sent with every answer. The page may load nothing from another server, and no other page may show it in a frame."""
 
 
 class Guard:
-    """Refuses who may not ask (starlette's TrustedHostMiddleware knows no Origin), and gives answers ``HEADERS``."""
+    """Refuses requests by Host and Origin (starlette's TrustedHostMiddleware knows no Origin); sends ``HEADERS``."""
 
     def __init__(self, app: ASGIApp, access: Access):
         self._app, self._access = app, access
@@ -61,7 +61,7 @@ class Guard:
 
 
 class Service:
-    """What is behind the addresses. One thread alone uses the translator, but for its ``mixing_rows``."""
+    """The HTTP routes and their handlers. Only one thread uses the translator, except for its ``mixing_rows``."""
 
     def __init__(self, translator: Translator, limits: Limits, access: Access, glossary: Any):
         self._glossary = glossary
@@ -73,7 +73,7 @@ class Service:
         self._pages = {path: pages.joinpath(path[1:] or "page.html").read_bytes() for path in PAGE}
 
     def app(self) -> ASGIApp:
-        """The whole of it, for an ASGI server."""
+        """Return the whole service as an ASGI application."""
         routes = [
             *(Route(path, self._page, methods=["GET"]) for path in PAGE),
             Route("/translate", partial(self._in_time, self._translate), methods=["POST"]),
@@ -137,7 +137,7 @@ class Service:
         return Response(await self._answer(await self._job(request), request.receive), media_type="application/json")
 
     async def _in_time(self, handler: Callable[[HTTPRequest], Awaitable[Response]], request: HTTPRequest) -> Response:
-        """What a handler of a body answers, or why there is no answer."""
+        """Return a handler's answer, or an error: 503 after too long, 429 if too many wait, 499 if nobody waits."""
         try:
             with anyio.fail_after(self._limits.max_seconds):
                 return await handler(request)
@@ -156,7 +156,7 @@ class Service:
             raise HTTPException(401, problem, {"WWW-Authenticate": "Bearer"})
 
     async def _received(self, request: HTTPRequest) -> tuple[bytes, str, Mapping[str, str]]:
-        """The body, read no further than it may be long, its type, and what stands in the address."""
+        """Return the body, which is read only up to its limit, its type, and the fields of the address."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and not is_form(kind):
             raise HTTPException(415, "send the body as Content-Type: application/json")
@@ -170,7 +170,7 @@ class Service:
         return bytes(body), kind, request.query_params
 
     async def _job(self, request: HTTPRequest) -> Job:
-        """What a client asks, by our interface or by LibreTranslate's."""
+        """Return the job of a request, by our interface or by LibreTranslate's."""
         body, kind, query = await self._received(request)
 
         def made() -> Job:
@@ -191,7 +191,7 @@ class Service:
         return job
 
     async def _answer(self, job: Job, receive: Receive) -> bytes:
-        """Wait for an answer, as long as the client does."""
+        """Wait for a job's answer until the client disconnects; then raise ``ClientDisconnect``."""
 
         async def gone() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -208,7 +208,7 @@ class Service:
                 task.cancel()
 
     def _translated(self, jobs: Sequence[Job]) -> list[bytes]:
-        """The answers to jobs of the same options."""
+        """Return the answers to jobs that have the same options."""
         encoded = [
             self._translator.encode(text, job.options.too_long, f"{job.name}[{number}]: ")
             for job in jobs
@@ -232,7 +232,7 @@ def _refused(status: int, problem: str, headers: Any = None) -> JSONResponse:
 
 
 async def _error(request: HTTPRequest, error: Exception) -> Response:
-    """An exception as one line of JSON. Starlette passes on those that are nobody's mistake, for the server's log."""
+    """Return an exception as one line of JSON. Starlette raises unexpected ones again, for the server's log."""
     if isinstance(error, HTTPException):
         return _refused(error.status_code, error.detail, error.headers)
     if isinstance(error, ValidationError):
@@ -245,9 +245,9 @@ async def _error(request: HTTPRequest, error: Exception) -> Response:
 
 
 def server_of(translator: Translator, limits: Limits, access: Access, glossary: Any = ()) -> uvicorn.Server:
-    """A server; its ``run(sockets=[...])`` serves until SIGINT or SIGTERM, and then ends what it has begun.
+    """Return a server; its ``run(sockets=[...])`` serves until SIGINT or SIGTERM, and then finishes what it has begun.
 
-    ``glossary``, as that of ``Options``, is for requests without one.
+    ``glossary``, as in ``Options``, is used for requests without one.
     """
     config = uvicorn.Config(
         Service(translator, limits, access, glossary).app(),

@@ -1,4 +1,4 @@
-"""Who may ask a server and how much it takes on; imports no web framework, for the command's help."""
+"""A server's access rules and limits; imports no web framework, so that the command's help works without one."""
 
 import hmac
 import ipaddress
@@ -12,7 +12,7 @@ from resmlp_mt.common.options import Checked, option
 
 TOKEN = "RESMLP_MT_TOKEN"  # a variable of the environment
 SHORTEST_TOKEN = 16
-BYTES_OF_A_CHARACTER = 12  # in JSON at most: two of \uXXXX
+BYTES_OF_A_CHARACTER = 12  # at most, in JSON: two of \uXXXX
 BYTES_BESIDE_TEXTS = 1000
 THIS_MACHINE = "127.0.0.1", "localhost", "[::1]"
 NAME = r"\[[0-9A-Fa-f:.]+\]|[^:@/\[\]\s]+"  # of a host, without the port
@@ -21,7 +21,7 @@ HOST = re.compile(rf"({NAME})(:\d+)?")
 
 @dataclass(frozen=True)
 class Limits(Checked):
-    """What a server takes on: options of ``resmlp-mt serve``."""
+    """A server's limits: options of ``resmlp-mt serve``."""
 
     max_characters: int = option(5000, "characters of a request, and one a sentence", least=1, most=10_000_000)
     max_beam: int = option(12, "largest beam size; the page uses 3", least=3, most=1000)
@@ -31,26 +31,26 @@ class Limits(Checked):
 
     @property
     def max_bytes(self) -> int:
-        """Of a request's body, so that no request of so many characters is larger."""
+        """The most bytes of a request's body: no request of ``max_characters`` is larger."""
         return self.max_characters * BYTES_OF_A_CHARACTER + BYTES_BESIDE_TEXTS
 
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask."""
+    """Who may send requests to a server."""
 
-    # Names of the server, in lower case, as the Host header has them without the port. A page of another site whose
-    # name suddenly leads to this machine (DNS rebinding) sends another one.
+    # Names of the server, in lower case, as in the Host header without the port. A page of another site whose name is
+    # redirected to this machine (DNS rebinding) sends another name.
     hosts: frozenset[str] = frozenset(THIS_MACHINE)
-    token: str | None = None  # to be sent with what needs the model; None: everybody may ask
+    token: str | None = None  # requests that need the model must send it; None: everybody may ask
     origins: tuple[str, ...] = ()  # other sites whose pages may ask, such as https://example.org
 
     def has_token(self, token: str) -> bool:
-        """Whether who sends this may ask."""
+        """Whether a client that sends this token may ask."""
         return self.token is None or hmac.compare_digest(token.encode(), self.token.encode())
 
     def refusal(self, headers: Mapping[str, str]) -> str | None:
-        """Why a request is refused, if it is."""
+        """Return why a request's Host or Origin is refused, or None."""
         host = HOST.fullmatch(headers.get("host", ""))
         if host is None or host[1].lower() not in self.hosts:
             return f"Host {headers.get('host', '')!r:.80} is no name of this server: start it with --allow-host"
@@ -61,7 +61,7 @@ class Access:
 
 
 def access(host: str, token: str | None, names: list[str], origins: list[str]) -> Access:
-    """Who may ask a server that listens at ``host``, as the options of ``resmlp-mt serve`` say it."""
+    """Return who may ask a server that listens at ``host``, from the options of ``resmlp-mt serve``."""
     for name in names:
         if not re.fullmatch(NAME, name):
             raise UserError(f"--allow-host {name}: give a name or address without a port, one of IPv6 in brackets")
@@ -74,15 +74,15 @@ def access(host: str, token: str | None, names: list[str], origins: list[str]) -
 
 
 def bracketed(host: str) -> str:
-    """A host's name or address as it stands in a URL."""
+    """Return a host's name or address as in a URL: IPv6 in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 def _check_token(token: str | None, host: str) -> None:
-    """Refuse a token that is none, and to listen beyond this machine without one."""
+    """Refuse a token that is short or has wrong characters, and a host that other machines can reach without one."""
     try:
         addresses = {str(info[4][0]).partition("%")[0] for info in socket.getaddrinfo(host, None)}
-    except (OSError, UnicodeError) as error:  # of a label that is empty or too long
+    except (OSError, UnicodeError) as error:  # UnicodeError: a label is empty or too long
         reason = error.strerror if isinstance(error, OSError) else "is no name"
         raise UserError(f"--host {host}: {reason}: give an address of this machine") from error
     if token is None:
@@ -96,13 +96,13 @@ def _check_token(token: str | None, host: str) -> None:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that is bound to an address and listens; with port 0 at one that is free."""
+    """Return a socket that listens at an address; port 0 takes a free port."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.create_server(address[:2], family=family)
     except OSError as error:
         reason = str(error.strerror).partition(" (")[0]
         raise UserError(f"--host {host} --port {port}: {reason}: choose another port or host") from error
-    # for its connections: else an answer on one that is kept open waits 40 ms until its head is acknowledged
+    # for its connections: else an answer on a kept-open one waits 40 ms until its headers are acknowledged
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

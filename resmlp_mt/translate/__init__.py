@@ -1,1 +1,1 @@
-"""Translation outside fairseq: a model's folder, the search, and text to text. Nothing here needs fairseq."""
+"""Translation without fairseq: a model's folder, beam search, and text to text. Nothing here imports fairseq."""

@@ -1,4 +1,4 @@
-"""Word alignment: that of the subwords, smoothed over neighbouring words."""
+"""Word alignment, made from the alignment of subwords and smoothed over neighbouring words."""
 
 import re
 from collections.abc import Sequence
@@ -13,22 +13,22 @@ from resmlp_mt.translate.entities import ENTITY, FIRST
 from resmlp_mt.translate.words import word_alignment, word_numbers
 
 WORD = re.compile(rf"{ENTITY.pattern}|\d+(?:[.,:]\d+)*|[^\W\d]+(?:[-'’]\w+)*|[^\w\s]", re.VERBOSE)
-LARGEST_RATIO = 15.0  # of probabilities, as a logarithm
+LARGEST_RATIO = 15.0  # natural logarithm of the largest ratio of probabilities that counts
 UNSEEN = 0.01  # the least weight of a pair of words
-JUMP, ANY_JUMP = 1.0, 0.1  # how fast chances fall with the distance from the next word, and the least
+JUMP, ANY_JUMP = 1.0, 0.1  # how fast a jump's weight falls with its distance from the next word; the least weight
 
 
 @torch.inference_mode()
 def omission(model: Any, source: Sequence[int], tokens: Sequence[int], batch_tokens: int) -> Tensor:
-    """T+1 x S+1, as the attention of a ``Hypothesis``: how much likelier a token is with each of the source's.
+    """Return how much likelier each token is with each source token: T+1 x S+1, as the attention of a ``Hypothesis``.
 
-    The ratio of the probabilities with it and with <unk> in its place, less 1 (Li et al. 2019, "On the word alignment
-    from neural machine translation", compare differences).
+    A weight is the ratio of the probabilities with it and with <unk> in its place, minus 1, scaled to a row sum of 1.
+    (Li et al. 2019, "On the word alignment from neural machine translation", compare differences.)
     """
     device = next(model.parameters()).device
     rows = torch.tensor(source, device=device).repeat(len(source), 1)
     rows.fill_diagonal_(UNKNOWN)
-    rows[-1] = torch.tensor(source)  # </s> stays: this is the whole sentence
+    rows[-1] = torch.tensor(source)  # </s> is not replaced: the last row is the whole sentence
     target = torch.tensor([*tokens, END], device=device)
     previous = torch.tensor([END, *tokens], device=device)
     scores = torch.cat(
@@ -43,12 +43,12 @@ def omission(model: Any, source: Sequence[int], tokens: Sequence[int], batch_tok
 
 
 def attended(source: str, translation: Any) -> np.ndarray:
-    """U x C+1: for each word of a translation, how surely it goes with the first c of the source's C characters."""
+    """Return the probability that each of U translated words goes with the first c of C source characters, U x C+1."""
     texts, others = ([each.group() for each in WORD.finditer(text)] for text in (source, translation.text))
     place, other = (np.arange(len(each)) / max(1, len(each)) for each in (texts, others))
-    seen = np.exp(-len(texts) * abs(place[None, :] - other[:, None]))  # all that is known where there is no alignment
+    seen = np.exp(-len(texts) * abs(place[None, :] - other[:, None]))  # without an alignment, by position
     if translation.alignment and others:
-        # an entity has no token: as one character it is no longer than what may have none
+        # entities have no tokens: as one character each, they do not hide the tokens after them from piece_starts
         short = [ENTITY.sub(chr(FIRST), text) for text in (source, translation.text)]
         numbers = word_numbers(translation.source_tokens, short[0], WORD)
         other_numbers = word_numbers(translation.tokens, short[1], WORD)
@@ -67,9 +67,9 @@ def attended(source: str, translation: Any) -> np.ndarray:
 
 
 def in_order(seen: np.ndarray) -> np.ndarray:
-    """U x W: which of W words each of U words goes with, where neighbours mostly go with neighbours.
+    """Return how likely each of U words goes with each of W words, U x W; neighbours mostly go with neighbours.
 
-    This is the posterior of a hidden Markov model (Vogel et al. 1996), with the weights U x W for what is seen.
+    This is the posterior of a hidden Markov model (Vogel et al. 1996); ``seen``, U x W, has its emission weights.
     """
     numbers = np.arange(seen.shape[1])
     moves = np.exp(-JUMP * abs(numbers[None, :] - numbers[:, None] - 1)) + ANY_JUMP

@@ -1,4 +1,4 @@
-"""Whether an engine computes what the model does: the scores of its search beside those of the model at once."""
+"""Check that an engine computes what the model does: compare its search's scores with the model's teacher forcing."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from resmlp_mt.translate.search import Hypothesis, search
 
 
 class Sizes(NamedTuple):
-    """Of a search on random sentences."""
+    """The sizes of a search on random sentences."""
 
     batch: int
     beam: int
@@ -26,7 +26,7 @@ COMPARED = Sizes(1, 1, 1, 7), Sizes(1, 4, 7, 3), Sizes(2, 1, 6, 3), Sizes(6, 3, 
 
 
 def random_sentences(cfg: ModelConfig, sizes: Sizes, shortlist: bool) -> tuple[Tensor, Tensor | None]:
-    """The same at each call: sources (B x S), of which the first is shorter, and candidates if there is a shortlist."""
+    """Return the same random sources at each call, B x S (the first is shorter), and candidates if ``shortlist``."""
     generator = torch.Generator().manual_seed(1)
     length = min(sizes.length, cfg.encoder.positions)
     source = torch.randint(END + 1, cfg.source_symbols, (sizes.batch, length), generator=generator)
@@ -45,7 +45,7 @@ def random_sentences(cfg: ModelConfig, sizes: Sizes, shortlist: bool) -> tuple[T
 def difference(
     engine: Any, model: EncoderDecoder, shortlist: bool = False, compared: Sequence[Sizes] = COMPARED
 ) -> float:
-    """How far an engine's scores are from the model's: of a token on average, at most of all sizes; nan if one is."""
+    """Return how far a token's score is from the model's on average: the largest mean of all sizes; nan if one is."""
     found: list[float] = []
     for sizes in compared:
         source, candidates = random_sentences(model.cfg, sizes, shortlist)
@@ -58,12 +58,12 @@ def difference(
         expected = scores(model, source[owners], every, None if candidates is None else candidates[owners])
         lengths = torch.tensor([len(one.tokens) + 1 for one in every])
         found.append(float(((torch.tensor([one.score for one in every]) - expected).abs() / lengths).mean()))
-    return float(torch.tensor(found).max())  # that of Python would lose a nan
+    return float(torch.tensor(found).max())  # Python's max could lose a nan
 
 
 @torch.inference_mode()
 def scores(model: Any, source: Tensor, hypotheses: Sequence[Hypothesis], candidates: Tensor | None) -> Tensor:
-    """Log-probabilities of R translations of as many sources, all positions at once: R."""
+    """Return the log-probabilities of R translations of R sources, by teacher forcing: R."""
     target = pad_sequence([torch.tensor([*each.tokens, END]) for each in hypotheses], True, model.cfg.pad)
     previous = pad_sequence([torch.tensor([END, *each.tokens]) for each in hypotheses], True, model.cfg.pad)
     logits = model(source, previous)

@@ -1,4 +1,4 @@
-"""A model compiled for this processor by PyTorch, once, and kept in the user's own cache: what is loaded runs."""
+"""A model that PyTorch compiles once for this processor. The cache is the user's own, because its code is run."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ from resmlp_mt.translate.search import Continuations, StepOptions, continuations
 RANKED = len(Continuations._fields)
 NAMES = "encoder", "first", "later"
 ADVICE = "is there a C++ compiler (g++)? Without one take engine pytorch with precision int8"
-TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "int8": 0.1}  # of log-probabilities, on average: roundings may differ
+TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "int8": 0.1}  # of a token's log-probability, on average: rounding may differ
 LONGEST_WAIT = 3600.0  # seconds, for another process that compiles the same
 
 
@@ -41,12 +41,12 @@ def compiled_model(
     shortlist: bool,
     threads: int = 1,
 ) -> Any:
-    """A compiled model for ``search``, among some target tokens if ``shortlist``, on a CPU.
+    """Return a compiled model for ``search`` on a CPU; with ``shortlist`` it scores only candidates.
 
     Args:
-        digest: of the model's weights
-        model: gives the model, folded and in the precision; it is asked for what is not compiled, and to compile
-        threads: that many may search at a time
+        digest: checksum of the model's weights
+        model: returns the model, folded and in the precision; called to compile it and for steps that are not compiled
+        threads: how many threads may search at the same time
     """
     known = cfg, digest, precision, shortlist, products(precision), torch.__version__, kernels.processor()
     cache = own_cache()
@@ -59,25 +59,25 @@ def compiled_model(
                 with open(place.with_suffix(".lock"), "a") as file:
                     lock(file, f"{place}: another process compiles the same for too long", LONGEST_WAIT)
                     remove_unfinished(place)
-                    if not place.is_dir():  # or another process was quicker
+                    if not place.is_dir():  # else another process was quicker
                         _make(model(), precision, shortlist, place)
             return _loaded(cfg, model, shortlist, place, threads)
     except UserError:
         raise
-    except Exception as error:  # PyTorch's are of many classes
+    except Exception as error:  # PyTorch raises exceptions of many classes
         advice = f"remove {place}" if place.is_dir() else ADVICE
         raise UserError(f"engine compiled: PyTorch cannot compile or load it: {reason(error)}: {advice}") from error
 
 
 def _make(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -> None:
-    from resmlp_mt.translate.compiling import compile_  # which takes as long to import as all else
+    from resmlp_mt.translate.compiling import compile_  # takes as long to import as all else
 
     check_graphs(model)
     print("compiling the model for this processor: about two minutes, once", file=sys.stderr)
     with atomic_folder(place) as new:
         compile_(model, precision, shortlist, new)
         found = difference(_loaded(model.cfg, lambda: model, shortlist, new), model, shortlist)
-        if not found <= TOLERANCE[precision]:  # nor is nan
+        if not found <= TOLERANCE[precision]:  # true for nan, too
             raise UserError("engine compiled: the compiled model computes something else than the model")
 
 
@@ -91,7 +91,7 @@ def _loaded(
 
 
 def with_graphs(graphs: list[Graph], cfg: ModelConfig, model: Callable[[], EncoderDecoder], shortlist: bool) -> Any:
-    """An encoder and a decoder for ``search`` that call graphs of ``NAMES``, and a model for all else."""
+    """Return an encoder and a decoder for ``search`` that call the graphs of ``NAMES``, or else ``model``."""
     encoder, first, later = graphs
     decoder = CompiledDecoder(first, later, cfg, model, shortlist)
     return SimpleNamespace(
@@ -100,7 +100,7 @@ def with_graphs(graphs: list[Graph], cfg: ModelConfig, model: Callable[[], Encod
 
 
 def name_of(*known: object) -> str:
-    """Of what compiled code depends on: this, and the code of the model and of its translating."""
+    """Return a digest of all that compiled code depends on: ``known``, and the code of ``nn`` and ``translate``."""
     digest = hashlib.sha256(" ".join(map(str, known)).encode())
     for room in Path(resmlp_mt.nn.__file__).parent, Path(__file__).parent:
         for path in sorted([*room.glob("*.py"), *room.glob("*.cpp")]):
@@ -109,7 +109,7 @@ def name_of(*known: object) -> str:
 
 
 def own_cache() -> Path:
-    """The folder for compiled code, the user's alone."""
+    """Return the folder for compiled code. Only the user may write there, because the code is run."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "resmlp_mt"
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -122,9 +122,9 @@ def own_cache() -> Path:
 
 
 class CompiledDecoder(Side):
-    """One step of K beams of each of B sentences, by compiled ``StepGraph``s: the first step, and one that has a past.
+    """A decoder of K beams of each of B sentences, by two compiled ``StepGraph``s: for the first step and later ones.
 
-    What has not been compiled is computed by the model's decoder.
+    The model's decoder computes what is not compiled.
     """
 
     def __init__(
@@ -140,21 +140,21 @@ class CompiledDecoder(Side):
         return self._model().decoder
 
     def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
-        """The state before the first step, of what ``GraphEncoder`` gave; as that of ``Decoder``."""
+        """Return the state before the first step, from the output of ``GraphEncoder``; as ``Decoder.start``."""
         scorer = None if candidates is None else self.decoder.scorer(candidates)
         return GraphState(source, [PagedMemory() for _ in self.mixings], 0, scorer)
 
     def continuations(
         self, tokens: Tensor, state: GraphState, scores: Tensor, wanted: StepOptions
     ) -> tuple[Continuations, Tensor | None]:
-        """Take a step and rank what may follow; as ``search.continuations``."""
+        """Take a step and rank the continuations, as ``search.continuations`` does."""
         other = wanted.attention or wanted.constraints is not None
         if other or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam, scores.size(1)):
             by_layer = state.by_layer()
             found = continuations(self.decoder, tokens, by_layer, scores, wanted)
             state.length = by_layer.length
             return found
-        self.check_positions(state.length + 1)  # what is compiled checks nothing, and makes no room
+        self.check_positions(state.length + 1)  # compiled code checks no positions and makes no room
         sizes = tokens.new_empty(wanted.beam), tokens.new_empty(state.length)
         known = [scores, *sizes, *state.source, *(state.candidates or ())]
         for memory in state.memories:
@@ -171,6 +171,6 @@ class CompiledDecoder(Side):
         return best, None
 
     def _few(self, state: GraphState, beam: int, beams: int) -> bool:
-        """Whether there is less to choose from, with so many beams until now, than what is compiled finds."""
+        """Whether ``beams`` beams have fewer continuations in all than the 2 x ``beam`` that compiled code returns."""
         width = self.symbols if state.candidates is None else state.candidates.numbers.size(1)
         return width * beams < 2 * beam

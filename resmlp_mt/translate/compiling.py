@@ -1,4 +1,4 @@
-"""What ``compiled.py`` loads is made here: graphs of an encoder-decoder, traced and compiled by PyTorch."""
+"""Trace the graphs of an encoder-decoder, and compile them by PyTorch for ``compiled.py``."""
 
 import copy
 from functools import partial
@@ -22,17 +22,17 @@ from resmlp_mt.translate.precision import compilable_, products, shape_of_packed
 from resmlp_mt.translate.search import StepOptions, barred_places, following, ranked
 
 SETTINGS: dict[str, object] = {
-    "cpp.dynamic_threads": True,  # as many as PyTorch has when it runs
-    "realize_opcount_threshold": 10,  # what takes so many operations is computed once, not wherever it is read
+    "cpp.dynamic_threads": True,  # take as many threads as PyTorch has at run time
+    "realize_opcount_threshold": 10,  # a value of so many operations is stored, not computed again at each use
     "scalar_asserts": False,  # they forbid a batch of one sentence, though it is computed like any other
 }
 TRACED = Sizes(6, 5, 5, 3), Sizes(8, 6, 7, 18)
-"""Sizes of tensors that differ between these are free; the second has more steps than there is room for at first."""
+"""Sizes of tensors that differ between these are dynamic; the second has more steps than memories hold at first."""
 
 
 def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path) -> None:
-    """Write what ``NAMES`` has, compiled, into a folder."""
-    vectors()  # before anything is compiled without them
+    """Compile the graphs of ``NAMES`` and write them into the folder ``place``."""
+    vectors()  # raises an error if code could only be compiled without them
     declare()
     original, model = model, copy.deepcopy(model)
     compilable_(model)
@@ -59,7 +59,7 @@ def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path
 
 
 def exported(graph: nn.Module, one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> ExportedProgram:
-    """A graph traced with the first tensors; sizes that are others in the second are free."""
+    """Return a graph, traced with the tensors ``one``; sizes that differ in ``other`` are dynamic."""
     free = [
         {axis: Dim.DYNAMIC for axis in range(tensor.dim()) if tensor.size(axis) != like.size(axis)}
         for tensor, like in zip(one, other, strict=True)
@@ -71,7 +71,7 @@ def exported(graph: nn.Module, one: tuple[Tensor, ...], other: tuple[Tensor, ...
 
 
 def call_all(model: Any, sizes: Sizes, shortlist: bool) -> None:
-    """Call the graphs as a search of these sizes does, with random tokens; the last sentence ends after a step."""
+    """Call the graphs as a search of these sizes does, with random sources; the last sentence ends after one step."""
     cfg, batch, beam = model.cfg, sizes.batch, sizes.beam
     source, candidates = random_sentences(cfg, sizes, shortlist)
     state = model.decoder.start(*model.encoder(source), candidates)
@@ -85,9 +85,9 @@ def call_all(model: Any, sizes: Sizes, shortlist: bool) -> None:
 
 
 class StepGraph(nn.Module):
-    """A step of the decoder, and the ranking of what may follow, as a function of tensors alone.
+    """A step of the decoder and the ranking of the continuations, as a function of tensors alone.
 
-    With ``shortlist`` it scores some target tokens, not all; as ``first`` it has no past.
+    With ``shortlist`` it scores only candidates; with ``first`` it has no past.
     """
 
     barred: Tensor
@@ -100,10 +100,10 @@ class StepGraph(nn.Module):
         self.register_buffer("barred", barred_places(places, self.wanted, False, first))
 
     def forward(self, tokens: Tensor, *known: Tensor) -> list[Tensor]:
-        """The last token of each beam (BK x 1) to what ``Continuations`` has and each layer's memory, two tensors.
+        """Return the ``Continuations`` of each beam's last token, BK x 1, then each layer's memory, two tensors.
 
-        ``known`` is: the scores of the beams, B x K; any K numbers, for the K of the next step; any T, for the T
-        positions so far; what ``EncoderGraph`` gave; the ``CandidateScorer``, if any; the memories, if there is a past.
+        ``known``: the beams' scores, B x K; any K numbers, whose count is the next step's K; any T numbers, for the T
+        positions so far; ``EncoderGraph``'s output; the ``CandidateScorer``, if any; the memories, if there is a past.
         """
         left = iter(known)
         scores, beam, length = next(left), next(left).size(0), next(left).size(0)

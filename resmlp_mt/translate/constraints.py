@@ -1,8 +1,8 @@
-"""What translations must begin with, must hold and must not hold: beams are kept for the tokens still missing.
+"""Constraints: words that translations must begin with, must contain or must not contain.
 
-As in Post and Vilar 2018 ("Fast Lexically Constrained Decoding with Dynamic Beam Allocation"), beams compete with those
-to which as many forced tokens are missing. The best of each such bank are kept, all others compete by their scores, in
-a beam that is wider by some places for each forced token: with nothing forced it is the plain search.
+As in Post and Vilar 2018 ("Fast Lexically Constrained Decoding with Dynamic Beam Allocation"), beams that lack the same
+number of forced tokens form a bank. The best of each bank are kept; all others compete by their scores. The beam is
+wider by ``PLACES`` for each forced token: with nothing forced it is the plain search.
 """
 
 import re
@@ -20,28 +20,28 @@ from resmlp_mt.common.files import PathLike, read_lines
 from resmlp_mt.text.subwords import WORD_START, joined
 from resmlp_mt.text.tokenizer import END, PAD, SPECIAL, UNKNOWN, Tokenizer
 
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # letters of text without spaces
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # letters of scripts without spaces
 IN_WORD = re.compile(rf"(?![{UNSPACED}])[\w-]")
-WORD = re.compile(rf"(?:{IN_WORD.pattern})+|\S")  # of a source text; each of those letters is one
-SENTENCE_ENDS = frozenset('.!?…:;"')  # behind which a word may have a capital letter of no meaning
-PLACES = 2  # of each bank, and for each forced token in the beam: with 1 or 3 Multi30k had 0.9 and 0.3 BLEU less
-MOST_MORE = 64  # places; then those come first to which least is missing
-Forms = Sequence[Sequence[int]]  # of a constraint: token sequences of which one must come out, in whole words
+WORD = re.compile(rf"(?:{IN_WORD.pattern})+|\S")  # a word of a source text; each letter of UNSPACED is one
+SENTENCE_ENDS = frozenset('.!?…:;"')  # the word after one may have a capital letter only because of it
+PLACES = 2  # kept for each bank, and added to the beam for each forced token: 1 or 3 cost Multi30k 0.9 or 0.3 BLEU
+MOST_MORE = 64  # places added to the beam; if they are too few, banks that lack fewer tokens come first
+Forms = Sequence[Sequence[int]]  # of a constraint: token sequences; one of them must come out, in whole words
 
 
 class Progress(NamedTuple):
-    """How far a translation is with what is demanded."""
+    """How much of its demand a translation has met so far."""
 
     demand: "Demand"
-    met: frozenset[int]  # the constraints of which a form stands there, before another word
-    begun: frozenset[tuple[int, tuple[int, ...]]]  # of forms with which it ends: the constraint, the tokens to come
-    missing: int  # tokens
+    met: frozenset[int]  # the constraints with a form in the translation, after which another word begins
+    begun: frozenset[tuple[int, tuple[int, ...]]]  # forms begun at its end: constraint, tokens to come
+    missing: int  # how many forced tokens are still to come
 
 
 class Demand:
-    """What a sentence's translation must hold: the prefix, and one form of each constraint, in token numbers.
+    """What a sentence's translation must contain: the prefix, and one form of each constraint, in token numbers.
 
-    A form that begins with ``</s>`` stands only at the very beginning; each constraint has another one.
+    A form that begins with ``</s>`` matches only at the start of the translation; each constraint has another form.
     """
 
     def __init__(self, prefix: Sequence[int] = (), forced: Sequence[Forms] = ()):
@@ -49,12 +49,12 @@ class Demand:
         self.tokens = {*prefix, *(token for forms in forced for form in forms for token in form)} - {END}
         self.used = torch.tensor(sorted(self.tokens), dtype=torch.long)
         self._shortest = [min(len(form) for form in forms if form[0] != END) for forms in forced]
-        self.missing = sum(self._shortest)  # tokens, once a form at the very beginning has not come out
+        self.missing = sum(self._shortest)  # tokens, not counting forms for the start of the translation
         self.after = cache(self._after)
         self.start: Progress = self.after(Progress(self, frozenset(), frozenset(), 0), END, True)
 
     def _after(self, progress: Progress, token: int, word_begins: bool) -> Progress:
-        """That of a translation with one token more, with which a word begins or does not."""
+        """Return the progress after one more token; ``word_begins``: whether a word begins with it."""
         met = {number for number, rest in progress.begun if not rest and word_begins} | progress.met
         begun = {(number, rest[1:]) for number, rest in progress.begun if rest[:1] == (token,)}
         if word_begins:
@@ -68,7 +68,7 @@ class Demand:
 
 
 class TargetWords:
-    """How target tokens make words, and the phrases that must not come out as whole words, in whichever subwords."""
+    """How target tokens form words, and which tokens would complete an avoided phrase (whole words, any subwords)."""
 
     def __init__(self, symbols: Sequence[str], subwords: str, avoided: Collection[str] = ()):
         if subwords == "bpe":
@@ -77,16 +77,16 @@ class TargetWords:
             texts = [symbol.replace(WORD_START, " ") for symbol in symbols]
         self.texts = [" "] * len(SPECIAL) + [text or " " for text in texts[len(SPECIAL) :]]
         self.longest = max(map(len, avoided), default=0)
-        # finishing[text]: the tokens that begin with this text, where a word may end behind it
+        # finishing[text]: the tokens that begin with this text and where a word may end after it
         finishing: dict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(self.texts if avoided else ()):
             within = [True, *map(within_word, text), True]
             for cut in range(len(text) + 1):
                 if not (within[cut] and within[cut + 1]):
                     finishing[text[:cut]].append(number)
-        # by how a phrase begins, and what is there of it, the tokens that would complete it
+        # (whether a phrase begins with a letter of a word, the part that is there): the tokens that would complete it
         self._completing: dict[tuple[bool, str], list[int]] = defaultdict(list)
-        last = max(map(len, finishing), default=0)  # characters of a token; more of a phrase is not looked for
+        last = max(map(len, finishing), default=0)  # characters: no token completes more of a phrase
         for phrase in avoided:
             for cut in range(max(0, len(phrase) - last), len(phrase) + 1):
                 self._completing[within_word(phrase[0]), phrase[:cut]] += finishing.get(phrase[cut:], [])
@@ -96,7 +96,7 @@ class TargetWords:
         return not (within_word(self.texts[previous][-1]) and within_word(self.texts[token][0]))
 
     def barred(self, tail: Sequence[int]) -> list[int]:
-        """The tokens that must not follow the last ones of a translation, those of ``longest`` + 1 characters."""
+        """Return the tokens that must not follow ``tail``, the last ``longest`` + 1 tokens of a translation."""
         text = "".join(self.texts[number] for number in tail)
         starts = range(max(1, len(text) - self.longest), len(text) + 1)
         ways = ((within, start) for start in starts for within in {False, not within_word(text[start - 1])})
@@ -104,14 +104,14 @@ class TargetWords:
 
 
 def within_word(character: str) -> bool:
-    """Whether a word goes on between such characters."""
+    """Whether a character is part of a word: between two of them the word goes on."""
     return IN_WORD.match(character) is not None
 
 
 class Constraints:
-    """What the translations of a batch must hold and must not hold, and how far each beam is.
+    """What the translations of a batch must contain and must not contain, and the progress of each beam.
 
-    The demands of the B sentences have as many forced tokens.
+    All B sentences must have the same number of forced tokens.
     """
 
     def __init__(self, demands: Sequence[Demand], words: TargetWords):
@@ -121,10 +121,10 @@ class Constraints:
         self._next = self._beams  # the best continuations, B x 2K
 
     def best(self, found: Tensor, tokens: Tensor, beam: int) -> tuple[Tensor, ...]:
-        """The continuations that may be kept, B x 2K: totals, rows of ``found``, and symbols.
+        """Return the continuations that may be kept, B x 2K: totals, rows of ``found``, and symbols.
 
         Args:
-            found: log-probabilities, BK x V; what must not follow gets minus infinity there
+            found: log-probabilities, BK x V; changed in place: tokens that must not follow get minus infinity
             tokens: the beams so far, BK x T
             beam: K from this step on
         """
@@ -138,7 +138,7 @@ class Constraints:
         possible: list[list[Continuation]] = [[] for _ in self._beams]  # of each sentence
         for row, (progress, previous) in enumerate(zip(beams, tokens[:, -1].tolist(), strict=True)):
             demand, sentence = progress.demand, row // len(self._beams[0])
-            only = demand.prefix[tokens.size(1) - 1 :][:1]  # where the prefix is not whole
+            only = demand.prefix[tokens.size(1) - 1 :][:1]  # the next token of the prefix, if any is left
             for total, symbol in zip(totals[row], symbols[row], strict=True):
                 if total > -torch.inf and (not only or symbol == only[0]):
                     known = symbol if symbol in demand.tokens else UNKNOWN
@@ -152,7 +152,7 @@ class Constraints:
         return tuple(torch.tensor(column, device=found.device) for column in columns)
 
     def _bar(self, found: Tensor, tokens: Tensor, beams: Sequence[Progress]) -> None:
-        """Give what must not follow the score minus infinity."""
+        """Set the scores of tokens that must not follow to minus infinity, in place."""
         too_short = [tokens.size(1) <= max(1, len(each.demand.prefix)) or each.missing > 0 for each in beams]
         found[:, PAD] = -torch.inf
         found[too_short, END] = -torch.inf
@@ -167,7 +167,7 @@ class Constraints:
 
 
 class Continuation(NamedTuple):
-    """A symbol behind a beam, a way to go on."""
+    """A beam and a symbol that may follow it."""
 
     total: float
     row: int
@@ -176,14 +176,14 @@ class Continuation(NamedTuple):
 
 
 def in_banks(possible: Sequence[Continuation], beam: int) -> list[Continuation]:
-    """The best 2K of a sentence's continuations: first ends, then the best of each bank, then the others.
+    """Return the best 2K of a sentence's continuations: first ends, then the best of each bank, then the others.
 
-    An end counts if fewer than K better ones of its bank go on. The banks come first to which least is missing.
+    An end counts if fewer than K of its bank are better, ends included. Banks that lack fewer tokens come first.
     """
     ends: list[Continuation] = []
     first: list[Continuation] = []
     others: list[Continuation] = []
-    better: Counter[int] = Counter()  # of each bank, those that go on
+    better: Counter[int] = Counter()  # by bank: those that go on
     for each in sorted(possible, key=lambda each: -each.total):
         bank = each.progress.missing
         if each.symbol != END:
@@ -196,7 +196,7 @@ def in_banks(possible: Sequence[Continuation], beam: int) -> list[Continuation]:
 
 
 class Rules:
-    """What a user wants of all translations, in a model's tokens."""
+    """A user's constraints on all translations (prefix, glossary, avoided phrases), in a model's tokens."""
 
     def __init__(
         self, tokenizer: Tokenizer, prefix: str | None, glossary: Sequence[Sequence[str]], avoid: Sequence[str]
@@ -212,20 +212,20 @@ class Rules:
             for target in targets:
                 forms.append(numbers_of(tokenizer, target, f"glossary: {term!r:.60}"))
                 others = [[END, *tokenizer.encode(capital(target), target=True)[:-1]]]
-                if re.match(f"[{UNSPACED}]", target):  # without sentencepiece's space before it
+                if re.match(f"[{UNSPACED}]", target):  # also without sentencepiece's space before it
                     inside = " ".join(tokenizer.pieces(target, target=True)).removeprefix(WORD_START).split()
                     others.append(tokenizer.numbers(inside, target=True)[:-1])
                 forms += [form for form in others if UNKNOWN not in form]
         self._longest = max(map(len, self._terms), default=0)
 
     def demand(self, pieces: Sequence[str], first: bool) -> Demand | None:
-        """That of a sentence's translation; ``first`` of its text. None: a plain search will do."""
+        """Return a sentence's demand; ``first``: it is the first of its text. None: the plain search is enough."""
         prefix = self.prefix if first else []
         forced = self._terms_in(joined(" ".join(pieces), self._subwords)) if self._terms else []
         return Demand(prefix, forced) if prefix or forced or self.words.longest else None
 
     def _terms_in(self, source: str) -> list[Forms]:
-        """The forms of each term of a sentence, once; of terms that begin at the same word the longest."""
+        """Return the forms of each term of a sentence, once; the longest of terms that begin at the same word."""
         words, start = WORD.findall(source), 0
         found: list[Forms] = []
         while start < len(words):
@@ -243,7 +243,7 @@ rules_of = lru_cache(maxsize=16)(Rules)
 
 
 def pieces_of(tokenizer: Tokenizer, text: str, name: str, target: bool = True) -> list[str]:
-    """The subwords of what a user gave."""
+    """Return the subwords of a user's text; errors begin with ``name``."""
     try:
         pieces = tokenizer.pieces(text, target)
     except ValueError as error:
@@ -254,7 +254,7 @@ def pieces_of(tokenizer: Tokenizer, text: str, name: str, target: bool = True) -
 
 
 def numbers_of(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
-    """The numbers of a text that must come out, which the vocabulary has to have."""
+    """Return the token numbers of a text that must come out; the vocabulary must have all its subwords."""
     pieces = pieces_of(tokenizer, text, name)
     numbers = tokenizer.numbers(pieces, target=True)[:-1]
     if UNKNOWN in numbers:
@@ -269,7 +269,7 @@ def capital(text: str) -> str:
 
 
 def read_glossary(path: PathLike) -> list[list[str]]:
-    """A file's lines of a source term, a tab, and a target term or several forms of it with tabs between."""
+    """Read a glossary: in each line a source term and one or more forms of its target term, separated by tabs."""
     terms = [line.split("\t") for line in read_lines(path)]
     for number, columns in enumerate(terms, 1):
         if len(columns) < 2 or not all(map(str.strip, columns)):

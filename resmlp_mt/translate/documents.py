@@ -1,4 +1,4 @@
-"""Whole texts and files: what of them is translated, and how it becomes a text again."""
+"""Translation of whole texts and files: split them into sentences, translate these, and join them again."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.paragraphs import add_subtitles, add_text
 from resmlp_mt.translate.translator import Translation, Translator
 
-WINDOW = 256  # sentences that are translated before it is told how far it is
+WINDOW = 256  # sentences between two reports of progress
 FORMATS: dict[str, Callable[[Parts, str], None]] = {
     "text": add_text,
     "html": add_html,
@@ -26,18 +26,18 @@ ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".md": "markdown", "
 
 
 def document_of(text: str, format: str = "text", language: str = "en") -> Parts:
-    """A text of one of ``FORMATS`` in parts; ``language`` is that of its sentences."""
+    """Split a text of one of ``FORMATS`` into parts; ``language`` is that of its sentences."""
     if format not in FORMATS:
         raise UserError(f"format {format!r}: give one of {', '.join(FORMATS)}")
     document = Parts(language)
-    mark = text[: text.startswith("\ufeff")]  # of the byte order
+    mark = text[: text.startswith("\ufeff")]  # a byte order mark, or nothing
     document.parts.append(mark)
     FORMATS[format](document, text[len(mark) :])
     return document
 
 
 def translate_text(translator: Translator, text: str, format: str = "text", **options: Any) -> str:
-    """Translate a text of any length; ``options`` are fields of ``Options``, without those of several translations."""
+    """Translate a text of any length; ``options`` are fields of ``Options``, but ``n_best`` must be 1."""
     document = document_of(text, format, translator.tokenizer.settings.source_language)
     return document.joined(translations_of(translator, document, Options(**options)))
 
@@ -45,7 +45,7 @@ def translate_text(translator: Translator, text: str, format: str = "text", **op
 def translations_of(
     translator: Translator, document: Parts, options: Options, progress: Callable[[int], None] = lambda _: None
 ) -> list[Translation]:
-    """Those of a document's sentences; ``progress`` is called with the numbers of those that are done."""
+    """Translate a document's sentences; ``progress`` is called with the number of sentences of each finished window."""
     if options.n_best > 1:
         raise UserError(f"n_best {options.n_best}: a document has one translation")
     sentences = document.sentences
@@ -64,7 +64,7 @@ def translations_of(
 
 
 def check_documents(source: Path, target: Path) -> str:
-    """The format of both files, from their names' ends."""
+    """Return the format of both files, from their endings; check that ``target`` is new and can be written."""
     formats = [ENDINGS.get(path.suffix.lower()) for path in (source, target)]
     if formats[0] is None or formats[0] != formats[1]:
         raise UserError(f"{source}, {target}: give two names that end alike, in {', '.join(ENDINGS)}")
@@ -77,7 +77,7 @@ def check_documents(source: Path, target: Path) -> str:
 def translate_document(
     load: Callable[[], Translator], source: Path, target: Path, options: Options, progress: Callable[[int], None]
 ) -> Iterator[str]:
-    """Translate a file; the other one appears whole or not at all. Lines of which numbers are missing or new."""
+    """Translate a file; ``target`` appears whole or not at all. Return lines about numbers that are missing or new."""
     format = check_documents(source, target)
     with opened(source, decompressed=False) as file:
         text = decoded(file.read(), source)
@@ -89,5 +89,5 @@ def translate_document(
         raise UserError(f"{source}: {error}") from error
     write_whole(target, document.joined(found))
     pairs = zip(document.sentences, found, strict=True)
-    # looked for only if somebody reads them
+    # a generator: the numbers are compared only if somebody reads the lines
     return (line for text, best in pairs for line in number_problems(f"{source}: {text[:40]!r}", text, best.text))

@@ -1,7 +1,7 @@
-"""Addresses and placeholders, which come out of a translation as they went in: the model does not see them.
+"""Entities: addresses and placeholders, which come out of a translation unchanged. The model does not see them.
 
-Each is put between the two tokens of the translation that best part what attends to the words before it in the source
-from what attends to those behind it.
+Each is put where it best separates two kinds of the translation's tokens: those that attend to the source before the
+entity, and those that attend to the source after it.
 """
 
 import re
@@ -25,14 +25,14 @@ ENTITY = re.compile(
     """,
     re.VERBOSE,
 )
-FIRST, LAST = 0xE000, 0xF8FF  # characters for private use, which cleaning a text drops
+FIRST, LAST = 0xE000, 0xF8FF  # private-use characters, which text cleaning drops
 MASK = f"[{chr(FIRST)}-{chr(LAST)}]"
 RUN = re.compile(f"{MASK}(?: *{MASK})*")
-DECAY = 0.7  # what a token's weight counts less for each token between it and the entity
+DECAY = 0.7  # factor of a source token's weight for each token between it and the entity
 
 
 def masked(text: str) -> tuple[str, list[str]]:
-    """A text with a character in the place of each word of its entities, and these words."""
+    """Return a text with a private-use character in place of each word of its entities, and these words."""
     if not ENTITY.search(text):
         return text, []
     kept: list[str] = []
@@ -48,19 +48,19 @@ def masked(text: str) -> tuple[str, list[str]]:
 
 
 def restored(text: str, kept: Sequence[str]) -> str:
-    """The text with the words that were masked."""
+    """Return the text with the masked words put back."""
     return re.sub(MASK, lambda mask: kept[ord(mask[0]) - FIRST], text) if kept else text
 
 
 def placed(
     target: Sequence[str], source: Sequence[str], text: str, alignment: ArrayLike | None, subwords: str, prefix: int = 0
 ) -> list[str]:
-    """The subwords of a translation, and among them the first mask of each run of the source's masks.
+    """Return the subwords of a translation, with the first mask of each run of the source's masks among them.
 
     Args:
-        source, text: its subwords, and its masked text
-        alignment: that of a ``Translation``; None: a place is as far behind the beginning as in the source
-        prefix: tokens with which the translation has to begin
+        source, text: the source's subwords and masked text
+        alignment: as in ``Translation``; None: an entity is put at the same relative position as in the source
+        prefix: number of tokens with which the translation has to begin
     """
     gaps = [0, *(gap for gap in range(1, len(target)) if _apart(target[gap - 1], target[gap], subwords)), len(target)]
     last_word = max((gap for gap, piece in enumerate(target, 1) if _has_letter(piece)), default=0)
@@ -69,7 +69,7 @@ def placed(
     runs: dict[int, list[str]] = {}
     for run in RUN.finditer(text):
         before = sum(start < run.start() for start in starts)
-        within = before < len(source) and not _has_letter(source[-1])  # before the punctuation at the end
+        within = before < len(source) and not _has_letter(source[-1])  # the run is before the final punctuation
         possible = [gap for gap in gaps if prefix <= gap and (gap <= last_word or not within)] or gaps[-1:]
         if within and not any(map(_has_letter, source[before:])):
             gap = possible[-1]
@@ -77,7 +77,7 @@ def placed(
             gap = min(possible, key=lambda gap: abs(gap * len(source) - before * len(target)))
         else:
             near = [DECAY ** (before - 1 - n) if n < before else -(DECAY ** (n - before)) for n in range(len(source))]
-            parted = [0.0, *np.cumsum(weights @ np.array(near, weights.dtype))]  # by the gap
+            parted = [0.0, *np.cumsum(weights @ np.array(near, weights.dtype))]  # index: gap
             gap = max(reversed(possible), key=parted.__getitem__)
         runs.setdefault(gap, []).append(run[0][0])
     start = WORD_START if subwords == "sentencepiece" else ""
@@ -92,16 +92,16 @@ def _has_letter(piece: str) -> bool:
 
 
 def _apart(one: str, other: str, subwords: str) -> bool:
-    """Whether a word may stand between two subwords."""
+    """Whether a word can be put between two subwords."""
     if subwords == "bpe":
         return not one.endswith("@@")
     return other.startswith(WORD_START) or not _has_letter(other[0])
 
 
 def spaced(text: str, source: str) -> str:
-    """A translation with whole runs of masks, spaces around them as in the source if the same character stands there.
+    """Return a translation with whole runs of masks, and the source's spaces beside them if the neighbour is the same.
 
-    A run that is glued to a word's end, as a footnote's mark, is glued to that of any word.
+    All letters and digits before a run count as the same: a footnote's mark has no space before it after any word.
     """
     for run in RUN.finditer(source):
         before, behind = (

@@ -1,4 +1,4 @@
-"""The encoder and a step as functions of tensors alone: what is compiled, and what ONNX Runtime computes."""
+"""The encoder and a step of the decoder as functions of tensors alone, for PyTorch's compiler and for ONNX Runtime."""
 
 import importlib.util
 from collections.abc import Callable
@@ -23,35 +23,35 @@ TOLERANCE = 1e-3  # of a token's log-probability; in fp32 they differ by about 1
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what a library's exception says, or its type where it says nothing."""
+    """Return the first line of an exception's message, at most 200 characters, or its type if there is no message."""
     return (str(error).strip().split("\n")[0] or type(error).__name__)[:200]
 
 
 def check_graphs(model: EncoderDecoder) -> None:
-    """Refuse a model without the parts that the graphs are made of."""
+    """Check that a model has what the graphs need: cross-attention in every layer of the decoder."""
     if any(layer.cross_attention is None for layer in model.decoder.layers):
         raise UserError("a decoder layer has no cross-attention: such a model is for the engine pytorch alone")
 
 
 class EncoderGraph(nn.Module):
-    """The encoder, and what the layers of the decoder read of it."""
+    """The encoder, and the keys and values that the decoder's layers read."""
 
     def __init__(self, model: EncoderDecoder):
         super().__init__()
         self.encoder, self.layers = model.encoder, model.decoder.layers
 
     def forward(self, tokens: Tensor) -> list[Tensor]:
-        """``B x S``, padded at the end, to keys L x B x H x D x S, values L x B x H x S x D, mask B x H x 1 x S."""
+        """Return keys L x B x H x D x S, values L x B x H x S x D, mask B x H x 1 x S of tokens B x S, padding last."""
         padding = tokens.eq(self.encoder.pad)
         encoded = self.encoder.encode(self.encoder.embed(tokens), padding)[-1]
         made: list[Source] = [layer.source(encoded) for layer in self.layers]
         mask = self.layers[0].cross_attention.attention.mask(padding, made[0].keys)
-        keys = torch.stack([each.keys.transpose(2, 3) for each in made])  # as products of steps read them
+        keys = torch.stack([each.keys.transpose(2, 3) for each in made])  # the layout that steps multiply by
         return [keys, torch.stack([each.values for each in made]), mask]
 
 
 class GraphEncoder:
-    """Source tokens (B x S, padded on either side) to what the decoder's layers read, and where padding is, B x S'."""
+    """A graph as encoder: source tokens, B x S, padded on either side, to ``EncoderGraph``'s output, padding B x S'."""
 
     def __init__(self, graph: Graph, encoder: Side):
         self.graph, self.encoder = graph, encoder
@@ -63,10 +63,10 @@ class GraphEncoder:
 
 @dataclass
 class GraphState:
-    """What is kept between two steps of a graph: as ``State``, but the sources of all layers are stacked."""
+    """The state between two steps of a graph: as ``State``, but the sources of all layers are stacked."""
 
     source: tuple[Tensor, ...]
-    memories: list[Any]  # of the layers, or one of all
+    memories: list[Any]  # one for each layer, or one for all
     length: int = 0
     candidates: CandidateScorer | None = None
 
@@ -81,7 +81,7 @@ class GraphState:
             self.candidates = None if self.candidates is None else self.candidates.reorder(sentences)
 
     def by_layer(self) -> State:
-        """The same as the decoder has it."""
+        """Return the same state with a source for each layer, as the decoder takes it."""
         keys, values, mask = self.source
         sources: list[Source | None] = [
             Source(key.transpose(2, 3), value, mask) for key, value in zip(keys, values, strict=True)
@@ -98,7 +98,7 @@ class StackedMemory(Memory):
 
 
 class OnnxModel:
-    """The graphs that ``resmlp-mt export onnx`` wrote, for ``search``, compared with the same model in PyTorch."""
+    """The graphs that ``resmlp-mt export onnx`` wrote, for ``search``; first compared with the model in PyTorch."""
 
     def __init__(self, place: Path, model: EncoderDecoder, threads: int):
         self.cfg = model.cfg
@@ -108,10 +108,10 @@ class OnnxModel:
             self.encoder = GraphEncoder(OnnxGraph(place / ENCODER, threads), model.encoder)
             self.decoder = OnnxDecoder(OnnxGraph(place / STEP, threads), model)
             found = difference(self, model, compared=COMPARED[1:3])
-        except Exception as error:  # ONNX Runtime's are of no class of its own
+        except Exception as error:  # ONNX Runtime's exceptions share no class of its own
             problem = f"cannot be used: {reason(error)}: remove it and run resmlp-mt export onnx"
             raise UserError(f"{place}: {problem}") from error
-        if not found <= TOLERANCE:  # nor is nan
+        if not found <= TOLERANCE:  # true for nan, too
             raise UserError(f"{place}: not the graphs of this model: remove them and run resmlp-mt export onnx")
 
 
@@ -123,7 +123,7 @@ class OnnxGraph:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.log_severity_level = 4  # a mistake comes as an exception too
+        options.log_severity_level = 4  # only fatal ones: errors also come as exceptions
         self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         self.inputs = [each.name for each in self.session.get_inputs()]
 
@@ -133,7 +133,7 @@ class OnnxGraph:
 
 
 class OnnxDecoder:
-    """One step of K beams of each of B sentences, as ``encoder_decoder.Decoder`` has it."""
+    """A decoder that takes its steps by an ONNX graph, with the interface of ``encoder_decoder.Decoder``."""
 
     def __init__(self, graph: OnnxGraph, model: EncoderDecoder):
         self.graph, self.limit, self.check_positions = graph, model.decoder.limit, model.decoder.check_positions
@@ -141,11 +141,11 @@ class OnnxDecoder:
         self.layers, self.channels = past[0], past[3]
 
     def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
-        """The state before the first step; all target tokens are scored."""
+        """Return the state before the first step. ``candidates`` are ignored: all target tokens are scored."""
         return GraphState(source, [StackedMemory(torch.zeros(self.layers, 0, len(padding), self.channels))])
 
     def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor | None]]:
-        """The last token of each row, BK x 1, to log-probabilities, BK x 1 x V, and attention, 1 x BK x 1 x S."""
+        """From last tokens, BK x 1, to log-probabilities, BK x 1 x V, and attention, 1 x BK x 1 x S, or None."""
         (memory,) = state.memories
         self.check_positions(state.length + 1)
         scores, memory.kept, weights = self.graph([tokens[:, 0], memory.kept, *state.source])

@@ -1,4 +1,4 @@
-"""The operators of ``kernels.cpp``, built once for this processor, and how a compiled step of beam search uses them."""
+"""The operators of ``kernels.cpp``, built once for this processor, and the modules that use them in a compiled step."""
 
 import contextlib
 import hashlib
@@ -19,7 +19,7 @@ SOURCE = Path(__file__).with_suffix(".cpp")
 
 
 def load(cache: Path) -> None:
-    """Load the operators, built with the flags by which PyTorch compiles for this processor; kept in a folder."""
+    """Load the operators; if ``cache`` lacks them, build them with PyTorch's compiler flags for this processor."""
     if hasattr(torch.ops.resmlp_mt, "best"):
         return
     known = SOURCE.read_text() + torch.__version__ + processor()
@@ -36,7 +36,7 @@ def load(cache: Path) -> None:
 
 
 def vectors() -> Any:
-    """The processor's vectors for PyTorch's compiler, which asks a new Python with our path: if that fails, none."""
+    """Return the vector instructions that PyTorch's compiler finds by a new Python with our path, which may fail."""
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     found = pick_vec_isa()
@@ -47,7 +47,7 @@ def vectors() -> Any:
 
 
 def processor() -> str:
-    """What tells the processor of this machine from another that understands other instructions."""
+    """Return the line of this processor's instruction sets in /proc/cpuinfo, or "" if there is none."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
         return next((line for line in lines if line.startswith("flags")), "")
@@ -56,7 +56,7 @@ def processor() -> str:
 
 @once
 def declare() -> None:
-    """Tell PyTorch's tracer what the operators give."""
+    """Declare the shapes and types of the operators' outputs to PyTorch's tracer."""
 
     @torch.library.register_fake("resmlp_mt::cross_attention")
     def _(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ def declare() -> None:
 
 
 class CompiledCrossAttention(nn.Module):
-    """``CrossAttention`` of one position of each beam."""
+    """``CrossAttention`` of one position of each beam, by our operator."""
 
     def __init__(self, plain: CrossAttention):
         super().__init__()

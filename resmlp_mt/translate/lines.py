@@ -1,4 +1,4 @@
-"""Text line by line: read, translated window by window and written in order, in flat memory."""
+"""Line-by-line translation: read lines in windows, translate them and write them in order, in constant memory."""
 
 import contextlib
 import hashlib
@@ -27,28 +27,28 @@ from resmlp_mt.translate.numbers import number_problems
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.words import links
 
-FIRST_WINDOW = 64  # lines: the first ones are out soon
-WINDOW = 2048  # lines: enough to make batches of like lengths
+FIRST_WINDOW = 64  # lines: few, so that the first output comes soon
+WINDOW = 2048  # lines: enough for batches of similar lengths
 WINDOW_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class TranslationJob:
-    """What is done with every line, on whichever machine."""
+    """How every line is translated and written, the same on all machines."""
 
     folder: str
     checksum: str  # of the files in it
     name: str  # of the input, in messages
     options: Options
     engine: EngineOptions
-    scores: bool = False  # the score stands first in a line, before a tab
-    json: bool = False  # instead, a line of JSON for each line of input, with everything in it
-    alignments: bool = False  # links of words, in a last column
-    check: bool = False  # tell which numbers are missing or new
+    scores: bool = False  # begin each line with the score and a tab
+    json: bool = False  # instead, write everything about a line of input as a line of JSON
+    alignments: bool = False  # write links of words as the last column
+    check: bool = False  # report numbers that are missing or new
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that decides what comes out for a line, as JSON values."""
+        """Everything that determines the output for a line, as JSON values."""
         options = {name: value for name, value in asdict(self.options).items() if name != "batch_tokens"}
         options.update(glossary=list(map(list, self.options.glossary)) or None, avoid=list(self.options.avoid) or None)
         how = {"precision": self.engine.precision, "engine": self.engine.engine}
@@ -58,14 +58,14 @@ class TranslationJob:
 
 @dataclass(frozen=True)
 class Window:
-    """Lines that follow one another: bytes without line ends; ``first`` is the number of the first, counted from 1."""
+    """Consecutive lines, as bytes without line ends; ``first`` is the number of the first one, counted from 1."""
 
     first: int
     lines: list[bytes]
 
 
 class LineTranslator:
-    """From a window of lines to their lines of output, as bytes, and to what is told about them."""
+    """Translates a window of lines: returns their output as bytes, and reports about their numbers."""
 
     def __init__(self, work: TranslationJob):
         from resmlp_mt.translate.model_folder import checksum
@@ -113,12 +113,12 @@ class LineTranslator:
 
 
 def moses(pairs: Iterable[tuple[int, int]]) -> str:
-    """Links as Moses writes them: ``0-0 1-2``, source first."""
+    """Return links as Moses writes them: ``0-0 1-2``, source first."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
 def windows(lines: Iterable[bytes], done: int = 0) -> Iterator[Window]:
-    """The lines of a stream, ``FIRST_WINDOW`` of them, then more and more at a time; ``done`` came before them."""
+    """Yield the lines of a stream: ``FIRST_WINDOW`` lines, then larger windows; ``done`` lines came before them."""
     some: list[bytes] = []
     first, size, most = done + 1, 0, FIRST_WINDOW
     for line in lines:
@@ -132,11 +132,11 @@ def windows(lines: Iterable[bytes], done: int = 0) -> Iterator[Window]:
 
 
 class GrowingFile:
-    """A file that grows beside its name and gets the name when it is whole; one that was broken off goes on.
+    """An output file that is written as ``FILE.partial`` and renamed when it is complete. A broken-off run can go on.
 
-    Until then it is ``FILE.partial``, always of whole lines, and ``FILE.partial.json`` tells how many lines of which
-    input are done. ``identity`` is what decides the output: a file that was begun with another one does not go on.
-    ``beside`` is a file that gets the last column of the lines when they are whole.
+    ``FILE.partial.json`` records how many lines of which input are done, and their size in ``FILE.partial``.
+    ``identity`` is what determines the output: a file that was begun with another one cannot be continued.
+    ``beside`` is a second file, which gets the last column of all lines at the end.
     """
 
     def __init__(self, path: PathLike, identity: dict[str, Any], resume: bool, beside: Path | None = None):
@@ -145,7 +145,7 @@ class GrowingFile:
         self._input = hashlib.sha256()
         outputs = [each for each in (self._path, beside) if each is not None]
         for each in outputs:
-            if each != beside or not self._record.values.get("ended"):  # else both files were being made
+            if each != beside or not self._record.values.get("ended"):  # else a run stopped between the two files
                 check_new(each)
         with writing(self._partial):
             self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
@@ -163,7 +163,7 @@ class GrowingFile:
             raise UserError(f"{self._partial}: is not as its record says: {remove}")
         for name, value in identity.items():
             before = begun["identity"].get(name)
-            # no line was too long until now: they would all have come out the same
+            # with "error" no line was too long until now: their output does not depend on this option
             if before != value and (name, before) != ("too_long", "error"):
                 raise UserError(f"{self._partial}: begun with {name} {before}, not {value}: give the same, or {remove}")
         begun["identity"] = identity
@@ -172,8 +172,8 @@ class GrowingFile:
         self._file.truncate(begun["bytes"])
 
     def skip(self, lines: Iterator[bytes], name: str) -> None:
-        """Read from the input what is done, and see that it is what was read then."""
-        for _, line in zip(range(self.lines), lines, strict=False):  # in this order: no line more is read
+        """Skip the lines of the input that are done, and check that they are those of the earlier run."""
+        for _, line in zip(range(self.lines), lines, strict=False):  # in this order: zip reads no line too many
             self._input.update(line + b"\n")
         if self.lines and self._input.hexdigest() != self._record.values["input"]:
             problem = f"its first {self.lines:,} lines are not those that {self._partial} was made of"
@@ -181,7 +181,7 @@ class GrowingFile:
             raise UserError(f"{name}: {problem}: {advice}")
 
     def add(self, window: Window, output: bytes) -> None:
-        """Write the output of some more lines, and then that they are done."""
+        """Write the output of a window, and then record that its lines are done."""
         with writing(self._partial):
             self._file.write(output)
             self._file.flush()
@@ -215,7 +215,7 @@ class GrowingFile:
 
 
 def split(path: Path, first: Path, last: Path) -> None:
-    """Write what stands before the last tab of each line into one file, and what stands behind it into another."""
+    """Write the part of each line before its last tab into ``first``, and the part after it into ``last``."""
     with open(path, "rb") as lines, atomic_write(first, "wb") as before, atomic_write(last, "wb") as behind:
         for line in lines:
             columns, _, column = line.rpartition(b"\t")
@@ -232,10 +232,10 @@ def translate_file(
     done: Callable[[int], None],
     alignments: Path | None = None,
 ) -> None:
-    """Translate a file (None: standard input) into another (None: standard output), with one of its alignments.
+    """Translate ``path`` (None: standard input) into ``out`` (None: standard output) and, if given, ``alignments``.
 
-    ``resume``: go on with what an interrupted run left of ``out``. ``mapped`` makes a ``LineTranslator`` and applies it
-    to windows, in order; ``done`` is called with the number of lines each time that some more are out.
+    ``resume``: continue the ``out`` that an interrupted run left. ``mapped`` makes a ``LineTranslator`` and applies it
+    to windows, in order; ``done`` is called with the number of lines of each window that was written.
     """
     if resume and out is None:
         raise UserError("--resume: goes on with an output file: give --output")
@@ -271,7 +271,7 @@ def translate_file(
 
 
 def lines_in(path: Path | None) -> int | None:
-    """How many lines a plain file has; None where that would have to be read twice."""
+    """Return the number of lines of a plain file; None for other input, which would have to be read twice."""
     if path is None or path.suffix == ".gz" or not path.is_file():
         return None
     with open(path, "rb") as file:

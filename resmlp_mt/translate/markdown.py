@@ -1,4 +1,4 @@
-"""Markdown: text is translated; code, addresses, pictures, markers of lists and headings come back as they were."""
+"""Markdown: text is translated; code, addresses, pictures, markers of lists and headings stay unchanged."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ FRONT_MATTER = re.compile(r"\A---\r?\n(?:.*?\n)??(---|\.\.\.)\r?\n", re.S)
 KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>().,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[(?:[ xX]|![A-Z]+)\](?=\s|$))")
 TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
 NOT_TRANSLATED = re.compile(r"""<[^>]*\s(translate=["']?no\b|class=["']?[^"'>]*\bnotranslate\b)""")
-# How what the parser finds is written, where it does not tell.
+# How elements are written, if the parser does not say it.
 WRITTEN = {
     "code_inline": re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S),
     "image": re.compile(r"!\[(\\.|[^\[\]\\]|\[[^\[\]]*\])*\](\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?"),
@@ -30,7 +30,7 @@ NUMBER = re.compile(r"^(\d+)(?=[.)](\s|$))")  # would begin a list
 
 
 def add_markdown(document: Parts, text: str) -> None:
-    """CommonMark with tables and HTML, but HTML in lists and quotes stays as it is."""
+    """Add CommonMark with tables and HTML to a document; HTML in lists and quotes is not translated."""
     try:
         from markdown_it import MarkdownIt
     except ModuleNotFoundError as error:
@@ -61,7 +61,7 @@ def add_markdown(document: Parts, text: str) -> None:
 
 
 def _forget_footnotes(state: Any) -> None:
-    """``[^1]: http://x.org`` is a footnote, no link's address."""
+    """Remove footnotes from the addresses of links: ``[^1]: http://x.org`` is a footnote."""
     references = state.env.get("references", {})
     state.env["references"] = {label: found for label, found in references.items() if label[0] != "^"}
 
@@ -75,7 +75,7 @@ def _of_paragraph(text: str) -> str:
 
 
 def _places(content: str, text: str, starts: Sequence[int], done: int) -> list[tuple[int, int]]:
-    """Where each line of a paragraph, a heading or a table's cell stands; none where one is not found."""
+    """Return the start and end of each line of a paragraph, a heading or a table's cell; [] if one is not found."""
     places: list[tuple[int, int]] = []
     for number, line in enumerate(FOLD.split(content)):
         first, last = max(done, starts[number]), starts[number + 1]
@@ -90,25 +90,25 @@ def _places(content: str, text: str, starts: Sequence[int], done: int) -> list[t
 
 
 def _events(paragraph: Any, text: str, places: Sequence[tuple[int, int]]) -> list[Event]:
-    """The events of a paragraph: what the parser has found, as it is written in the text."""
+    """Return the events of a paragraph: what the parser has found, as it is written in the text."""
     content = FOLD.sub("\n", paragraph.content)
     gaps = [text[end:start] for (_, end), (start, _) in pairwise(places)]
-    is_cell = len(places) == 1 and text[slice(*places[0])] != content  # of a table, with \| for |
+    is_cell = len(places) == 1 and text[slice(*places[0])] != content  # a table's cell, in which | is written \|
     events: list[Event] = []
-    labels: list[int] = []  # where those of links begin
+    labels: list[int] = []  # where the labels of open links begin
     at, written = 0, ""
     for token in paragraph.children:
         pattern = WRITTEN.get("autolink" if token.type == "text" and written == "<" else token.type)
         match = pattern.match(content, at) if pattern else None
         written = match[0] if match else FOLD.sub("\n", token.markup or token.content)
-        if not content.startswith(written, at):  # it stays as it is
+        if not content.startswith(written, at):  # not found: the whole paragraph stays unchanged
             return [Event("block", text[places[0][0] : places[-1][1]])]
         raw = re.sub("\n", lambda _: gaps.pop(0), written.replace("|", "\\|") if is_cell else written)
         if token.type == "link_open":
             labels.append(at + len(written))
         elif token.type == "link_close":
             label = " ".join(content[labels.pop() : at].split())
-            raw = f"][{label}]" if written in ("]", "][]") else raw  # as the text that was its label is translated
+            raw = f"][{label}]" if written in ("]", "][]") else raw  # the text was the label, but it is translated
         at += len(written)
         name, _, kind = token.type.rpartition("_")
         if token.type == "text":
@@ -130,7 +130,7 @@ def _events(paragraph: Any, text: str, places: Sequence[tuple[int, int]]) -> lis
 
 
 def _without_kept(events: Sequence[Event]) -> Iterator[Event]:
-    """The events, an HTML element whose text is not translated as one of them."""
+    """Yield the events, and for an HTML element whose text is not translated a single one."""
     pairs, done = paired(events), 0
     for number, event in enumerate(events):
         if number < done:
@@ -143,7 +143,7 @@ def _without_kept(events: Sequence[Event]) -> Iterator[Event]:
 
 
 def _kept_or_tag(raw: str) -> Event:
-    """Code, a picture, a comment, or a tag of HTML."""
+    """Return the event of code, a picture, a comment, or a tag of HTML."""
     tag = TAG.match(raw)
     name = tag[2].lower() if tag else ""
     if name == "br":

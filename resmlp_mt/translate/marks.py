@@ -1,6 +1,6 @@
 """Tags and line ends in running text: taken out of its sentences, put back around the translation of the same words.
 
-Code, pictures and comments are placeholders such as ``{0}`` in the sentences, which a ``Translator`` keeps.
+Code, pictures and comments become placeholders such as ``{0}`` in the sentences, which a ``Translator`` keeps.
 """
 
 import re
@@ -16,32 +16,32 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.alignment import WORD, attended
 from resmlp_mt.translate.translator import Translation
 
-BLOCK = "\0"  # stands between paragraphs in running text
-DEEPEST = 100  # tags within each other
+BLOCK = "\0"  # separates paragraphs in running text
+DEEPEST = 100  # most nested tags
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
-MARK = re.compile(r"^([-–—•·▪‣◦*>]\s+)+")  # of a list, of who speaks, of what is quoted: no part of a sentence
-ONE_WORD = re.compile(  # within which no sentence ends: an address or a path; a name such as ASP.NET
+MARK = re.compile(r"^([-–—•·▪‣◦*>]\s+)+")  # before a list's item, a speaker's words or a quotation: not in a sentence
+ONE_WORD = re.compile(  # no sentence ends within an address or a path, or a name such as ASP.NET
     r"(?<!\S)[^\s/\\_@]*?(?:[/\\_@]|www\.)\S*[^\W_]|\w\w\.(?=[A-Z]\w)"
 )
 Escape = Callable[[str], str]
 
 
 class Event(NamedTuple):
-    """What follows in a document.
+    """A piece of a document, in order.
 
-    ``kind`` is one of text; open and close, of tags with the same ``name``; break, the end of a line between words;
-    kept, what stands within a sentence and is not translated; block, what stands between sentences.
+    ``kind`` is text; open or close, a tag, where the tags of a pair have the same ``name``; break, the end of a line
+    between words; kept, a part of a sentence that is not translated; block, what separates sentences.
     """
 
     kind: str
-    raw: str  # as it stands in the document
+    raw: str  # as it is written in the document
     text: str = ""  # as a reader sees it
     name: str = ""
 
 
 @dataclass
 class Tag:
-    """A tag around characters of a sentence, with those inside of it."""
+    """A pair of tags around characters of a sentence, and the tags inside of it."""
 
     open: str
     close: str
@@ -52,25 +52,25 @@ class Tag:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence without what is marked in it, and that."""
+    """A sentence without its tags and line ends, and the places of these."""
 
     text: str
     start: int  # in the running text
     end: int
-    kept: dict[str, str]  # what placeholders stand for
+    kept: dict[str, str]  # by placeholder, what it replaces
     escape: Escape
-    tags: list[Tag] = field(default_factory=list)  # the outer ones
-    breaks: list[tuple[int, str]] = field(default_factory=list)  # line ends: the characters before, what stands there
+    tags: list[Tag] = field(default_factory=list)  # the outermost ones
+    breaks: list[tuple[int, str]] = field(default_factory=list)  # line ends: how many characters precede, the raw text
 
     def put_back(self, translation: Translation) -> str:
-        """The translation with tags around the same words, and lines that end at the same share of the text."""
+        """Return the translation with tags around the same words, and line ends at the same relative positions."""
         text = translation.text
         marks = [(place, place, raw) for place, raw in self._placed_tags(translation)]
         spaces = [each.span() for each in SPACE.finditer(text)]
         for place, raw in self.breaks:
             wanted = place / len(self.text) * len(text)
             start, end = min(spaces, key=lambda space: abs(space[0] - wanted), default=(len(text), len(text)))
-            if spaces or "<" in raw:  # a line that ends behind all words would be empty
+            if spaces or "<" in raw:  # a line end after all words would make an empty line
                 marks.append((start, end, raw))
             spaces = [space for space in spaces if space[0] > start]
         out, done = [], 0
@@ -83,7 +83,7 @@ class Sentence:
         return re.sub(r"\{\d+\}", lambda name: self.kept.get(name[0], name[0]), self.escape(text))
 
     def _placed_tags(self, translation: Translation) -> Iterator[tuple[int, str]]:
-        """The places of tags in the translation, in order: around the words that attend most to theirs."""
+        """Yield the places of tags in the translation, in order: around the words that attend most to tagged words."""
         if not self.tags:
             return
         words = [each.span() for each in WORD.finditer(translation.text)]
@@ -109,7 +109,7 @@ class Sentence:
 
 
 class Parts:
-    """A document: raw parts, which stay as they are, and sentences, which are of one language."""
+    """A document: raw parts, which stay unchanged, and sentences of one language, which are translated."""
 
     def __init__(self, language: str = "en") -> None:
         self.parts: list[str | Sentence] = []
@@ -121,21 +121,21 @@ class Parts:
 
     @property
     def sentences(self) -> list[str]:
-        """What is to be translated, with alignments where ``marked``."""
+        """The texts to translate; those that are ``marked`` need alignments."""
         return [re.sub(r"[ \t\n\r\f]+", " ", sentence.text) for sentence in self._all]
 
     @property
     def marked(self) -> list[bool]:
-        """Of each sentence whether there are tags in it, for which its alignment is needed."""
+        """Whether each sentence has tags, which are put back by its alignment."""
         return [bool(sentence.tags) for sentence in self._all]
 
     def joined(self, translations: Sequence[Translation]) -> str:
-        """The document with the translations of its sentences in their places."""
+        """Return the document with the translations of its sentences in their places."""
         left = iter(translations)
         return "".join(part if isinstance(part, str) else part.put_back(next(left)) for part in self.parts)
 
     def add(self, events: Sequence[Event], escape: Escape = str) -> None:
-        """Add what follows in the document; tags around whole sentences stay outside of them."""
+        """Add the next events of the document; tags around whole sentences stay outside of them."""
         events = list(_with_placeholders(events))
         kept = {event.text: event.raw for event in events if event.kind == "kept"}
         text = "".join(event.text for event in events)
@@ -144,7 +144,7 @@ class Parts:
         sentences = [Sentence(text[start:end], start, end, kept, escape) for start, end in spans]
         outside = _split_tags(events, places, sentences)
         sentences.append(Sentence("", len(text), len(text), kept, escape))
-        number = 0  # of the sentence that we are in, or that comes next
+        number = 0  # of the current sentence, or else the next one
         for at, event in enumerate(events):
             if at in outside:
                 self.parts.append(event.raw)
@@ -165,7 +165,7 @@ class Parts:
 
 
 def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """Where sentences begin and end, without white space around them; what has no letter goes with the one before."""
+    """Return where sentences begin and end, without space around them; a part without letters joins the one before."""
     try:
         from sentencex import segment
     except ModuleNotFoundError as error:
@@ -185,7 +185,7 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
 
 
 def _split_tags(events: Sequence[Event], places: Sequence[int], sentences: Sequence[Sentence]) -> set[int]:
-    """Give each sentence its part of the tags that begin or end in one; the numbers of the other tags' events."""
+    """Add tags that begin or end within a sentence to each sentence they touch; return the numbers of other tags."""
     outside: set[int] = set()
     nests: list[list[Tag]] = [[] for _ in sentences]
     for first, last in sorted(paired(events).items()):
@@ -210,7 +210,7 @@ def _split_tags(events: Sequence[Event], places: Sequence[int], sentences: Seque
 
 
 def paired(events: Sequence[Event]) -> dict[int, int]:
-    """The numbers of tags that open, each with that of the one that closes it; those with no such tag are left out."""
+    """Return the numbers of opening tags, each with that of its closing tag; tags without a partner are left out."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
     for number, event in enumerate(events):
@@ -225,9 +225,9 @@ def paired(events: Sequence[Event]) -> dict[int, int]:
 
 
 def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
-    """The events, each with a text.
+    """Yield the events, each with a text: a placeholder for what is kept.
 
-    Tags without text between them, or without a partner, are kept; breaks side by side are one.
+    Tags without text between them, or without a partner, are kept; adjacent breaks become one.
     """
     taken = set(re.findall(r"\{\d+\}", "".join(event.text for event in events)))
     names = (each for number in count() if (each := f"{{{number}}}") not in taken)
@@ -253,7 +253,7 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
 
 
 def _best_run(gains: np.ndarray, words: Sequence[int]) -> list[int]:
-    """The run of neighbours among these words with the largest sum of gains; empty if none gains."""
+    """Return the run of adjacent words with the largest sum of gains; [] if no gain is positive."""
     best, found, total, start = 0.0, list[int](), 0.0, 0
     before = -2
     for word in words:

@@ -1,4 +1,4 @@
-"""HTML, a fragment or a page: text is translated, all else comes back as it was."""
+"""HTML, a fragment or a page: text is translated, everything else stays unchanged."""
 
 import html
 from html.parser import HTMLParser
@@ -18,20 +18,20 @@ INLINE = _names(
 )
 VOID = _names("area base br col embed hr img input link meta param source track wbr")
 KEPT = _names("audio canvas code iframe kbd math noscript object pre samp script style svg template textarea video")
-WITHIN = (INLINE | VOID | KEPT) - {"hr", "pre"}  # a sentence; all other elements split text
+WITHIN = (INLINE | VOID | KEPT) - {"hr", "pre"}  # elements within a sentence; all others split text
 
 
 class _Reader(HTMLParser):
-    """Where tags and texts of HTML begin: place, kind and name. What is not known or has errors is text or kept.
+    """A parser that finds where tags and texts begin: place, kind and name. Invalid or unknown HTML is text or kept.
 
-    Kinds are those of ``Event``, and keep, for the tag of an element that is kept.
+    Kinds are those of ``Event``, and "keep" for the opening tag of an element that is kept as a whole.
     """
 
     def __init__(self, source: str):
         super().__init__(convert_charrefs=False)
         self.pieces = [(0, "text", "")]
         self._lines = list(accumulate((len(line) + 1 for line in source.split("\n")), initial=0))
-        end = source.rfind(">") + 1  # no tag ends behind it; there Python's parser may take quadratic time
+        end = source.rfind(">") + 1  # no tag ends after it, and Python's parser may take quadratic time there
         self.feed(source[:end])
         self.close()
         self.pieces.append((end, "text", ""))
@@ -57,7 +57,7 @@ class _Reader(HTMLParser):
     handle_charref = handle_entityref = handle_data  # type: ignore[assignment]
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        return self.parse_bogus_comment(i, report)  # as browsers do; the other raises AssertionError
+        return self.parse_bogus_comment(i, report)  # as browsers do; the inherited one raises AssertionError
 
     def handle_comment(self, data: str) -> None:
         self._add("kept")
@@ -66,10 +66,10 @@ class _Reader(HTMLParser):
 
 
 def add_html(document: Parts, text: str) -> None:
-    """Attributes, comments, scripts and code stay, and what is marked translate="no" or class="notranslate"."""
+    """Add HTML; attributes, comments, scripts, code, translate="no" and class="notranslate" stay unchanged."""
     events: list[Event] = []
     kept: list[str] = []  # the raw pieces of an element that is kept
-    outer, depth = "", 0  # its name, and how many of that name are open
+    outer, depth = "", 0  # that element's name, and how many elements of this name are open
     for (place, kind, name), (end, _, _) in pairwise([*_Reader(text).pieces, (len(text), "", "")]):
         raw = text[place:end]
         if not kept and kind == "keep":

@@ -1,4 +1,4 @@
-"""A folder that holds a trained model, without fairseq: what ``resmlp-mt export`` makes and transformers reads."""
+"""The folder of a trained model, which ``resmlp-mt export`` writes and transformers reads; needs no fairseq."""
 
 import contextlib
 import hashlib
@@ -24,13 +24,13 @@ CONFIG, GENERATION, WEIGHTS = "config.json", "generation_config.json", "model.sa
 TEXT, LEARNED, SOURCE, TARGET = "tokenizer_config.json", "subwords.model", "source_symbols.txt", "target_symbols.txt"
 SHORTLIST = "shortlist.txt"  # not in every folder
 SIZES = "sizes"  # the entry of config.json that is a ModelConfig
-SUM = "learned_sha256"  # the entry of tokenizer_config.json that tells a file of learned subwords that was cut
+SUM = "learned_sha256"  # the entry of tokenizer_config.json with the checksum of LEARNED: it finds a truncated file
 LARGEST = 1 << 20  # bytes of a JSON file
 AGAIN = "export the model again, or copy the whole folder"
 
 
 def find_folder(folder: PathLike) -> Path:
-    """A folder, or that of a name on the hub in the local cache of Hugging Face's libraries."""
+    """Return a folder's path; for a name on the hub, the folder in the local cache of Hugging Face's libraries."""
     path = Path(folder)
     if not path.is_dir() and str(folder).count("/") == 1:
         home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
@@ -42,13 +42,13 @@ def find_folder(folder: PathLike) -> Path:
 
 
 def load(folder: PathLike) -> tuple[EncoderDecoder, Tokenizer, dict[str, Any]]:
-    """The model, in evaluation mode and fp32; its tokenizer; what ``generation_config.json`` says of the search."""
+    """Return the model (evaluation mode, fp32), its tokenizer, and the search options of ``generation_config.json``."""
     cfg, tokenizer, generation = load_settings(folder)
     return load_model(folder, cfg), tokenizer, generation
 
 
 def load_settings(folder: PathLike) -> tuple[ModelConfig, Tokenizer, dict[str, Any]]:
-    """The same but for the weights."""
+    """Return the model's config, its tokenizer and the search options, as ``load``, but do not read the weights."""
     folder = Path(folder)
     with _reading(folder / CONFIG) as path:
         values = _json(path)
@@ -56,7 +56,7 @@ def load_settings(folder: PathLike) -> tuple[ModelConfig, Tokenizer, dict[str, A
             raise ValueError(f"its model_type is {values.get('model_type')!r:.40}, not {MODEL_TYPE!r}")
         cfg = ModelConfig.of(values.get(SIZES))
     with _reading(folder / GENERATION) as path:
-        # null is transformers' for what is not said
+        # transformers writes null for an option without a value
         generation = {name: value for name, value in _json(path).items() if value is not None}
         Options(beam=generation.get("num_beams"), length_penalty=generation.get("length_penalty"))
     with _reading(folder / TEXT) as path:
@@ -66,7 +66,7 @@ def load_settings(folder: PathLike) -> tuple[ModelConfig, Tokenizer, dict[str, A
 def load_model(folder: PathLike, cfg: ModelConfig) -> EncoderDecoder:
     with _reading(Path(folder, WEIGHTS)) as path:
         model = EncoderDecoder(cfg)
-        # transformers also writes what is shared with another parameter
+        # transformers also writes parameters that are shared with another one
         missing, unexpected = model.load_state_dict(load_file(path), strict=False)
         wrong = {*missing, *unexpected} - cfg.shared.keys() - {name for name, _ in model.named_buffers()}
         if wrong:
@@ -81,10 +81,10 @@ def weights_digest(folder: PathLike) -> str:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[Path]:
-    """Tell in one line what is wrong with a file, whose path is yielded."""
+    """Yield a file's path; raise what is wrong with the file as a ``UserError`` of one line."""
     try:
         yield path
-    except OSError as error:  # safetensors' have no strerror
+    except OSError as error:  # safetensors' errors have no strerror
         if not path.parent.is_dir():
             raise UserError(f"{path.parent}: no such folder: name one that resmlp-mt export made") from error
         problem = f"cannot be read: {error.strerror or error}"
@@ -106,8 +106,8 @@ def write(
 
     Args:
         learned: content of the file of learned subwords
-        symbols: of the source and the target dictionary, fairseq's own first
-        more: by file name, what JSON files say besides
+        symbols: of the source and the target dictionary, fairseq's special symbols first
+        more: by file name, further entries of JSON files
     """
     folder, more = Path(folder), more or {}
     numbers = {"bos_token_id": START, "pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": END}
@@ -124,7 +124,7 @@ def write(
 
 
 def checksum(folder: PathLike) -> str:
-    """SHA-256 of what decides a folder's translations."""
+    """Return the SHA-256 of the files that determine a folder's translations."""
     total = hashlib.sha256()
     for name in CONFIG, GENERATION, TEXT, LEARNED, SOURCE, TARGET, WEIGHTS, SHORTLIST:
         path = Path(folder, name)

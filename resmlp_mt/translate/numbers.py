@@ -1,4 +1,4 @@
-"""Numbers in figures of a text that are missing or new in its translation. Number words are not looked at."""
+"""Find numbers in figures that are missing or new in a translation. Number words are ignored."""
 
 import re
 
@@ -6,14 +6,14 @@ _GROUPED = (
     "(?P<whole>[0-9]{1,3}(?P<between>[., \u00a0\u202f'’])[0-9]{3}(?:(?P=between)[0-9]{3})*)(?:[.,](?P<part>[0-9]+))?"
 )
 _DECIMAL = r"(?<![0-9][.,:])[0-9]+[.,:][0-9]+(?![.,:]?[0-9])"
-# A date's are several: 3.4.2020
+# A date such as 3.4.2020 has several numbers
 _NUMBER = re.compile(rf"(?<![0-9]){_GROUPED}(?![0-9])|{_DECIMAL}|[0-9]+")
 
 
 def check_numbers(source: str, translation: str) -> tuple[list[str], list[str]]:
-    """The numbers of a text that its translation lacks, and those that only the translation has, as they are written.
+    """Return the numbers of a text that its translation lacks, and those that only the translation has, as written.
 
-    It may be written by either language's habit: ``1,000.5`` is ``1.000,5`` and ``1000.5``, and ``10:30`` is ``10.30``.
+    Notations of both languages count: ``1,000.5`` equals ``1.000,5`` and ``1000.5``, and ``10:30`` equals ``10.30``.
     """
     missing, new = [], list(_NUMBER.finditer(translation))
     for number in _NUMBER.finditer(source):
@@ -26,13 +26,13 @@ def check_numbers(source: str, translation: str) -> tuple[list[str], list[str]]:
 
 
 def number_problems(place: str, source: str, translation: str) -> list[str]:
-    """What ``check_numbers`` finds, a line each."""
+    """Return what ``check_numbers`` finds: a line for missing numbers and one for new ones, if there are any."""
     found = zip(("missing", "new"), check_numbers(source, translation), strict=True)
     return [f"{place}: {what}: {' '.join(numbers)}" for what, numbers in found if numbers]
 
 
 def _readings(number: re.Match[str]) -> set[str]:
-    """What a number may be, written with a decimal point alone: ``1,000`` is 1000 or 1.000."""
+    """Return the possible values of a number, with a decimal point only: ``1,000`` is 1000 or 1.000."""
     readings = {re.sub("[,:]", ".", number[0])}
     if number["whole"]:
         figures = re.sub("[^0-9]", "", number["whole"])

@@ -1,4 +1,4 @@
-"""The options of a ``Translator``. This imports nothing else."""
+"""The options of a ``Translator``; imports neither PyTorch nor the model."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Options(Checked):
         None,
         "score = log-probability / T ** this, for T tokens with </s> (default: the folder's)",
         least=-50,
-        most=50,  # a length to the power of 50 is still a number
+        most=50,  # a length to the power of 50 is still finite
     )
     max_len_a: float = option(
         0.0, "a text of S tokens, </s> included, gets at most A S + B tokens; this is A", least=0, most=100_000
@@ -69,7 +69,7 @@ class Options(Checked):
             if isinstance(glossary, Mapping):
                 glossary = [(term, *([forms] if isinstance(forms, str) else forms)) for term, forms in glossary.items()]
             glossary = tuple(map(tuple, glossary))
-        except TypeError:  # it is no list, or what it holds
+        except TypeError:  # no list of lists
             glossary = ((),)
         if any(len(row) < 2 or not all(isinstance(each, str) for each in row) for row in glossary):
             raise UserError("glossary: give for each source term a target term, or a list of its forms")

@@ -1,4 +1,4 @@
-"""Plain text and subtitles: line ends, blank lines, indentation and times come back as they were."""
+"""Plain text and subtitles: line ends, blank lines, indentation and times stay unchanged."""
 
 import re
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from resmlp_mt.translate.marks import Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*)")
-NARROWEST = 40  # characters of a paragraph's longest line, where its lines may have been ended within sentences
+NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
 CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
-BEFORE_TEXT = re.compile(r"(\s*[-–—]\s*(?=\S))?(\{\\[^{}]*\})*")  # a dash before what another says, settings of layout
+BEFORE_TEXT = re.compile(r"(\s*[-–—]\s*(?=\S))?(\{\\[^{}]*\})*")  # a dash before a speaker's words, layout settings
 
 
 def text_events(text: str) -> list[Event]:
-    """Text and the line ends in it."""
+    """Return the events of a text: its parts and the line ends between them."""
     parts = [part for part in BREAK.split(text) if part]
     return [Event("break", part, " ") if "\n" in part else Event("text", part, part) for part in parts]
 
 
 def add_text(document: Parts, text: str) -> None:
-    """A sentence ends with its line, unless its paragraph is wrapped."""
+    """Add plain text. A sentence ends with its line, unless its paragraph is wrapped."""
     events: list[Event] = []
     paragraph: list[str] = []
     for line in [*LINE.findall(text), ""]:
@@ -37,7 +37,7 @@ def add_text(document: Parts, text: str) -> None:
 
 
 def _goes_on(lines: Sequence[str]) -> list[bool]:
-    """Whether the sentence goes on behind each line of a paragraph but the last."""
+    """For each line of a paragraph but the last, return whether its sentence goes on in the next line."""
     width = max(map(len, lines), default=0)
     filled = [len(line) + 1 + len(following.split()[0]) > width for line, following in pairwise(lines)]
     wrapped = all(filled) and len(lines) > 2
@@ -45,7 +45,7 @@ def _goes_on(lines: Sequence[str]) -> list[bool]:
 
 
 def add_subtitles(document: Parts, text: str) -> None:
-    """A file of SubRip (.srt). A sentence may go over the lines of a cue, not from one cue to the next."""
+    """Add a SubRip file (.srt). A sentence may span several lines of a cue, but not two cues."""
     lines = LINE.findall(text)
     events: list[Event] = []
     expected = "number"

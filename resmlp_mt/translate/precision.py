@@ -1,4 +1,4 @@
-"""Inference on a CPU with fewer bits than training, in the linear layers over channels: most of the arithmetic."""
+"""Inference on a CPU in lower precision, for the linear layers over channels, which are most of the arithmetic."""
 
 import ctypes
 import logging
@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 logger = logging.getLogger(__name__)
 ROWS = 32
-"""Beyond so many, rows are filled up to a multiple of it: oneDNN keeps a kernel of half a megabyte for each number."""
+"""More rows are padded to a multiple of this: oneDNN keeps a kernel of half a megabyte for each number of rows."""
 OFFSET = 128
-"""The compiler multiplies unsigned numbers by signed ones: what is added to the rows is taken out of the product."""
+"""Zero point of the rows: the compiler multiplies unsigned rows by signed weights. The product does not change."""
 
 
 def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = ()) -> None:
-    """Convert a folded model in fp32 on a CPU to one of ``options.PRECISIONS``, in place; ``fp32`` leaves any as it is.
+    """Convert a folded fp32 model on a CPU to one of ``options.PRECISIONS``, in place; ``fp32`` changes nothing.
 
-    Layers whose name within their parent is in ``leave`` stay as they are.
+    Layers whose name within their parent is in ``leave`` do not change. Raises ValueError for other models.
     """
     if precision == "fp32":
         return
@@ -36,7 +36,7 @@ def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = 
 
 
 def replace_(model: nn.Module, chosen: Callable[[str, nn.Module], bool], make: Callable[[Any], nn.Module]) -> None:
-    """Put in the place of each layer that is chosen, by its name within its parent and itself, what is made of it."""
+    """Replace each layer for which ``chosen(name, layer)`` is true, by name within its parent, by ``make(layer)``."""
     for parent in list(model.modules()):
         for name, child in parent.named_children():
             if chosen(name, child):
@@ -44,13 +44,13 @@ def replace_(model: nn.Module, chosen: Callable[[str, nn.Module], bool], make: C
 
 
 def warn_without_bfloat16(instead: str = "") -> None:
-    """Tell that bfloat16 gains nothing, where the processor has no arithmetic for it; and what may instead."""
+    """Warn that bfloat16 is slower if the processor has no arithmetic for it; ``instead`` ends the message."""
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32%s", instead)
 
 
 class InferenceLinear(nn.Module):
-    """A linear layer for inference alone; ``product`` computes it for the rows of an input, ``R x C -> R x C'``."""
+    """A linear layer for inference only; ``product`` computes it for the rows of an input, ``R x C -> R x C'``."""
 
     weight: Tensor
     scale: Tensor
@@ -63,7 +63,7 @@ class InferenceLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``... x C -> ... x C'``"""
-        y = self.product(x.reshape(-1, x.size(-1)))  # 3 dimensions of some strides are slow in PyTorch
+        y = self.product(x.reshape(-1, x.size(-1)))  # PyTorch is slow for 3 dimensions of some strides
         return y.view(*x.shape[:-1], y.size(-1))
 
     def product(self, rows: Tensor) -> Tensor:
@@ -71,9 +71,9 @@ class InferenceLinear(nn.Module):
 
 
 class BFloat16Linear(InferenceLinear):
-    """Computed in bfloat16 between activations in fp32.
+    """A linear layer computed in bfloat16; its input and output are fp32.
 
-    (In bfloat16 the small products of attention and mixing would be slower, and the sum of the branches worse.)
+    (In bfloat16 the small products of attention and mixing would be slower, and the sum of the branches less exact.)
     """
 
     def __init__(self, linear: nn.Linear):
@@ -84,7 +84,7 @@ class BFloat16Linear(InferenceLinear):
 
 
 class Int8Linear(InferenceLinear):
-    """Computed in 8-bit integers: one scale for each output, and one, found as it comes, for each input.
+    """A linear layer computed in int8: a fixed scale for each output channel, and one for each row, found at run time.
 
     PyTorch's own dynamic quantization has one scale for the whole batch, so that a sentence would depend on the others.
     """
@@ -100,13 +100,13 @@ class Int8Linear(InferenceLinear):
 
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Round rows, ``R x C``, to int8, ``R x C``, and scales, ``R x 1``, whose product is nearly the rows."""
+    """Quantize rows, ``R x C``, to int8, ``R x C``, and scales, ``R x 1``, whose product is nearly the rows."""
     scale = rows.abs().amax(1, keepdim=True).clamp_min_(1e-30).div_(127)
     return (rows / scale).round_().to(torch.int8), scale
 
 
 class PackedLinear(InferenceLinear):
-    """Computed in the type of its weights, which oneDNN has laid out for its products once, not at every call."""
+    """A linear layer computed in its weights' type. oneDNN lays the weights out for its products once, not per call."""
 
     def __init__(self, linear: nn.Linear | BFloat16Linear):
         super().__init__(bias=linear.bias)
@@ -122,7 +122,7 @@ class PackedLinear(InferenceLinear):
 
 
 class CompiledInt8Linear(InferenceLinear):
-    """``Int8Linear`` in operators that PyTorch's compiler can take apart: it makes code for each and its neighbours."""
+    """``Int8Linear`` in operators that PyTorch's compiler knows: it makes code for each and its neighbours together."""
 
     zero: Tensor
 
@@ -131,7 +131,7 @@ class CompiledInt8Linear(InferenceLinear):
         super().__init__(weight=linear.weight.t().contiguous(), scale=linear.scale, zero=zero, bias=linear.bias)
 
     def product(self, rows: Tensor) -> Tensor:
-        # nothing comes after the largest number is found, or the compiler would compute it again for every channel
+        # amax comes last: the compiler would compute what follows it again for every channel
         row_scale = rows.abs().clamp_min(1e-30).mul(1 / 127).amax(1, keepdim=True)
         rows = ((rows / row_scale).round() + OFFSET).to(torch.uint8)
         packed = torch.ops.onednn.qlinear_prepack(self.weight, None)
@@ -142,8 +142,8 @@ class CompiledInt8Linear(InferenceLinear):
 
 
 def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
-    """Lay out the weights of a model's linear layers, but those named in ``leave``, as far as oneDNN multiplies by them
-    on this CPU; in place, for inference alone from then on, and not to be copied.
+    """Lay out the weights of linear layers for oneDNN, in place, except layers named in ``leave`` and types that oneDNN
+    does not multiply on this CPU. From then on the model is for inference only and must not be copied.
     """
     types = set()
     if torch.backends.mkldnn.is_available():
@@ -158,18 +158,18 @@ def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
 
 
 def can_compile_products() -> bool:
-    """Whether the processor has instructions for 8 bits (VNNI); without them the compiler's code is very slow."""
+    """Whether the processor has 8-bit instructions (VNNI); without them the compiler's int8 code is very slow."""
     return torch.cpu._is_vnni_supported()
 
 
 def compilable_(model: nn.Module) -> None:
-    """Put in operators that PyTorch's compiler can take apart, where that gains anything; in place."""
+    """Replace each ``Int8Linear`` by a ``CompiledInt8Linear``, in place, if that is faster on this processor."""
     if can_compile_products():
         replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
 
 
 def products(precision: str) -> dict[str, object]:
-    """What the compiler is told, so that it makes code for such layers, for one thread."""
+    """Return the compiler's settings for int8 layers, to make code for them for one thread; {} if they need none."""
     if precision != "int8" or not can_compile_products():
         return {}
     return {
@@ -177,14 +177,14 @@ def products(precision: str) -> dict[str, object]:
         "freezing": True,  # packed weights are constants
         "max_autotune_gemm": True,
         "max_autotune_gemm_backends": "ATEN,CPP",
-        # one choice for each product, so that none is made by timing: other products than ours by a call, as ever
+        # leaves one choice for each product, so that none is chosen by timing; other products stay library calls
         "test_configs.autotune_choice_name_regex": "^(cpp|mm|bmm|addmm|baddbmm)",
     }
 
 
 @contextmanager
 def shape_of_packed() -> Iterator[None]:
-    """Tell PyTorch, as long as it traces and compiles, which shape packed weights have."""
+    """Declare the shape of packed weights to PyTorch while it traces and compiles."""
     library = torch.library.Library("onednn", "FRAGMENT")
     try:
         torch.library.register_fake(
@@ -196,10 +196,10 @@ def shape_of_packed() -> Iterator[None]:
 
 
 def keep_freed_memory() -> bool:
-    """Make glibc's allocator keep the memory that PyTorch frees, because PyTorch asks for it again at once.
+    """Make glibc's allocator keep the memory that PyTorch frees and soon asks for again; return whether it does.
 
     By default it returns freed blocks of some megabytes to the system, which has to clear every page of the next one:
-    up to half of the time of a beam search. The peak stays the same. A user's variable (``MALLOC_...``) goes first.
+    up to half of the time of a beam search. The peak stays the same. A user's ``MALLOC_...`` variable has priority.
     """
     if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
         return False

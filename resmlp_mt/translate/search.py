@@ -13,17 +13,17 @@ from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.constraints import Constraints
 from resmlp_mt.translate.options import Options
 
-BEAM, PENALTY = 4, 1.0  # where neither the options nor a model's folder says another
+BEAM, PENALTY = 4, 1.0  # defaults, if neither the options nor a model's folder has a value
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation that was found."""
+    """A translation that the search found."""
 
     tokens: list[int]  # without </s>
     score: float  # by which it is ranked, in natural logarithms
     token_scores: list[float]  # log-probabilities of the tokens and, last, of </s>
-    attention: Tensor | None = None  # the last layer's, mean of heads, T x S, </s> among both; if asked for and there
+    attention: Tensor | None = None  # the last layer's, mean of heads, T x S, both with </s>; None: not wanted, or none
 
 
 @torch.inference_mode()
@@ -34,16 +34,16 @@ def search(
     candidates: Tensor | None = None,
     constraints: Constraints | None = None,
 ) -> list[list[Hypothesis]]:
-    """Translate a batch: ``beam`` hypotheses of each sentence, best first; more, if tokens are forced.
+    """Translate a batch: return ``beam`` hypotheses of each sentence, best first; more if tokens are forced.
 
-    As in fairseq, they end in the order in which ``</s>`` is among the best ``beam`` continuations, and the first step
-    may not be ``</s>``. A sentence that is finished leaves the batch.
+    As in fairseq, a hypothesis ends when ``</s>`` is among the best ``beam`` continuations, and the first token may not
+    be ``</s>``. A sentence that is finished leaves the batch.
 
     Args:
-        model: an ``EncoderDecoder``, or what has an encoder and a decoder like its own
+        model: an ``EncoderDecoder``, or an object with an encoder and a decoder of the same interface
         source: tokens, B x S, each sentence with ``</s>`` at its end, padded on either side
         candidates: for each sentence the tokens that its translations may have, B x L, ``</s>`` first; None: all
-        constraints: what the translations must hold; they are used up
+        constraints: what the translations must contain; they are changed and cannot be used again
     """
     decoder, beam = model.decoder, options.beam or BEAM
     penalty = PENALTY if options.length_penalty is None else options.length_penalty
@@ -54,12 +54,12 @@ def search(
     if constraints is not None:
         beam += constraints.more_beams
 
-    sentences = torch.arange(source.size(0), device=source.device)  # that are not finished
-    found = torch.zeros_like(sentences)  # hypotheses of each of these
+    sentences = torch.arange(source.size(0), device=source.device)  # those that are not finished
+    found = torch.zeros_like(sentences)  # number of hypotheses of each of these
     scores = torch.zeros(source.size(0), 1, device=source.device)  # of their beams; one beam before the first step
     tokens = sentences.new_full((source.size(0), 1), END)  # a row a beam
-    totals = scores  # of the same rows, after each token: BK x T
-    attention: Tensor | None = None  # the same rows, x T x S
+    totals = scores  # of the same rows, scores after each token: BK x T
+    attention: Tensor | None = None  # of the same rows: BK x T x S
     known = lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in known]
     wanted = StepOptions(beam, model.cfg.pad, options.alignment, constraints)
@@ -73,13 +73,13 @@ def search(
             mean = weights.mean(0)
             attention = mean if attention is None else torch.cat([attention, mean], 1)
 
-        # those among the best K that end, as long as there is room for them
+        # those among the best K that end, until a sentence has K hypotheses
         ends = best.ends[:, :beam]
         some_end = bool(ends.any())
         if some_end:
             ending = ends & (found.unsqueeze(1) + ends.cumsum(1) <= beam)
             chosen = best.rows[:, :beam][ending]
-            # by Python: ten tokens to the power of 50 are too many for fp32, and as whole numbers for PyTorch
+            # in Python: 10 ** 50 is too large for fp32, and as a whole number for PyTorch
             weight = float(step + 1) ** penalty
             rows = tokens[chosen, 1:].tolist()
             through = torch.cat([totals[chosen], best.totals[:, :beam][ending].unsqueeze(1)], 1)
@@ -110,22 +110,22 @@ def search(
         state.reorder(chosen, left)
         if constraints is not None:
             constraints.follow(best.kept, left)
-    return [sorted(each, key=lambda one: -one.score) for each in ended]  # of equal ones the one that ended first
+    return [sorted(each, key=lambda one: -one.score) for each in ended]  # of equal scores, the first that ended
 
 
 class Continuations(NamedTuple):
-    """The best 2K continuations of each of B sentences, best first; K of them at least do not end."""
+    """The best 2K continuations of each of B sentences, best first; at least K of them do not end."""
 
     totals: Tensor  # log-probabilities from the first token on, B x 2K
     rows: Tensor  # which of the BK beams each continues, B x 2K
     symbols: Tensor  # the tokens, B x 2K
     ends: Tensor  # whether they are </s> and possible, B x 2K
-    kept: Tensor  # the best K that go on, in their order, B x K numbers below 2K; where there are fewer, others behind
+    kept: Tensor  # the best K that do not end, B x K numbers below 2K, best first; if there are fewer, then others
     if_ended: Tensor  # log-probabilities of the beams before this step with </s> behind them, B x K
 
 
 class StepOptions(NamedTuple):
-    """What a step of the search is asked."""
+    """The options of a step of the search."""
 
     beam: int  # K, from this step on
     pad: int
@@ -136,7 +136,7 @@ class StepOptions(NamedTuple):
 def continuations(
     decoder: Any, tokens: Tensor, state: Any, scores: Tensor, wanted: StepOptions
 ) -> tuple[Continuations, Tensor | None]:
-    """Take a step and rank what may follow; also the last layer's cross-attention H x BK x 1 x S, or None.
+    """Take a step; return the ranked continuations, and the last layer's cross-attention, H x BK x 1 x S, or None.
 
     Args:
         tokens: the beams so far, BK x T, ``</s>`` first
@@ -154,14 +154,14 @@ def continuations(
 
 
 def following(decoder: Any) -> Any:
-    """``continuations`` for a decoder, which may have a way of its own."""
+    """Return the decoder's own method ``continuations``, or else the function above for it."""
     return getattr(decoder, "continuations", None) or partial(continuations, decoder)
 
 
 def best_totals(logits: Tensor, scores: Tensor, barred: Tensor, count: int, end: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best log-probabilities of each sentence, their places among K V, B x ``count``, those of ``</s>``, B x K.
+    """Return each sentence's best log-probabilities and their places in K V, B x ``count``, those of ``</s>``, B x K.
 
-    Arguments are those of ``ranked``.
+    ``logits``, ``scores`` and ``barred`` are those of ``ranked``; ``end`` is the place of ``</s>`` among V.
     """
     found = logits.log_softmax(1).add_(scores.view(-1, 1))
     together = (found + barred).view(len(scores), -1)
@@ -177,13 +177,13 @@ def ranked(
     first: bool,
     best: Callable[..., tuple[Tensor, Tensor, Tensor]] = best_totals,
 ) -> Continuations:
-    """The best continuations of each sentence.
+    """Return the best continuations of each sentence.
 
     Args:
-        logits, scores, barred: BK x V; of the beams, B x K; ``barred_places``, V
-        numbers: of the tokens that are scored, B x V, ``</s>`` first; None: all in their order
-        first: it is the first step, where K is 1
-        best: ``best_totals``, or what gives the same
+        logits, scores, barred: BK x V; log-probabilities of the beams, B x K; the result of ``barred_places``, V
+        numbers: of the tokens that are scored, B x V, ``</s>`` first; None: all tokens in order
+        first: whether this is the first step, where K is 1; has no effect here
+        best: ``best_totals``, or a function that returns the same
     """
     sentences, beams = scores.shape
     width = logits.size(1)
@@ -199,7 +199,7 @@ def ranked(
 def constrained(
     logits: Tensor, scores: Tensor, tokens: Tensor, numbers: Tensor | None, beam: int, constraints: Constraints
 ) -> Continuations:
-    """The best continuations that ``constraints`` allow, as ``ranked``, of beams that end in ``tokens``, BK x T."""
+    """Return the best continuations that ``constraints`` allow, as ``ranked``; ``tokens``, BK x T, are the beams."""
     sentences, beams = scores.shape
     found = logits.log_softmax(1)
     if numbers is not None:
@@ -212,14 +212,14 @@ def constrained(
 
 
 def first_going_on(ends: Tensor, beam: int) -> Tensor:
-    """The first continuations that do not end, of B x 2K: B x K numbers below 2K; where there are fewer, others."""
+    """Return the first K continuations of B x 2K that do not end, then others: B x K numbers below 2K."""
     return ends.sort(dim=1, stable=True).indices[:, :beam]
 
 
 def barred_places(places: Tensor, wanted: StepOptions, candidates: bool, first: bool) -> Tensor:
-    """What is added to log-probabilities: minus infinity to padding, and to ``</s>`` at first; 0 to others. V numbers.
+    """Return V numbers to add to log-probabilities: minus infinity for padding and, in the first step, ``</s>``, or 0.
 
-    With candidates ``</s>`` is the first of them, and padding has the score minus infinity by itself.
+    With candidates ``</s>`` is the first of them, and padding already has the score minus infinity.
     """
     wrong = torch.zeros_like(places, dtype=torch.bool) if candidates else places == wanted.pad
     if first:
@@ -228,7 +228,7 @@ def barred_places(places: Tensor, wanted: StepOptions, candidates: bool, first: 
 
 
 def at_end(best: Continuations, sentences: Tensor) -> Continuations:
-    """The continuations where some sentences (B, true or false) have no room for any but ``</s>``."""
+    """Return the continuations, where those of some ``sentences`` (B, true or false) may only be ``</s>``."""
     totals, order = best.if_ended.sort(dim=1, descending=True)
     more = best.totals.size(1) - totals.size(1)
     totals = F.pad(totals, [0, more], value=-torch.inf)

@@ -1,7 +1,7 @@
-"""The target tokens among which a sentence's translation is searched: those that its own source tokens go with.
+"""Shortlists: a translation is searched only among the target tokens that go with the sentence's own source tokens.
 
-The file is CTranslate2's ``vmap``: a line a source token, a tab, and the target tokens that it goes with; the line of
-the empty source token has those that every sentence may have.
+The file is CTranslate2's ``vmap``: each line has a source token, a tab, and the target tokens that it goes with; the
+line of the empty source token has those that every sentence may have.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ ALWAYS = ""  # the source token of the target tokens that every sentence may hav
 
 
 class Shortlist:
-    """For each sentence its own target tokens, so that the batch never changes a sentence's scores.
+    """The target tokens of each sentence, chosen for it alone, so that the batch never changes a sentence's scores.
 
     Args:
         always: numbers of the target tokens that every sentence may have; ``</s>`` and ``<unk>`` are added
-        of_source: by the number of a source token, those that a sentence with it may have besides
+        of_source: by the number of a source token, more target tokens, which a sentence with it may have
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class Shortlist:
         self._always[[END, UNKNOWN, *always]] = True
 
     def candidates(self, source: Tensor, more: Sequence[Collection[int]] = ()) -> Tensor:
-        """Of each sentence the target tokens it may have, ``B x S -> B x L``: rising numbers, then padding.
+        """Return the target tokens that each sentence may have, ``B x S -> B x L``: ascending numbers, then padding.
 
-        ``more`` are tokens that each may have besides.
+        ``more``: further tokens that each sentence may have.
         """
         chosen = self._always.repeat(len(source), 1)
         chosen.scatter_(1, self._of_source[source.cpu()].flatten(1), True)
@@ -78,7 +78,7 @@ def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str])
 def shortlist_lines(
     tokenizer: Tokenizer, always: Sequence[int], of_source: Mapping[int, Sequence[int]]
 ) -> Iterator[str]:
-    """The lines of the file. A source token (a name, a number) also goes with itself in the target dictionary."""
+    """Yield the lines of the file. A source token (a name, a number) also goes with the same target token, if any."""
     target = tokenizer.target
     known, has = {target[number] for number in always}, set(target)
     yield f"{ALWAYS}\t{' '.join(target[number] for number in always)}"
@@ -92,7 +92,7 @@ def shortlist_lines(
 def encoded(
     tokenizer: Tokenizer, pairs: Iterable[tuple[str, ...]], limits: tuple[int, int]
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Pairs of running text as numbers, ``</s>`` last; without those of which a side is empty or over its limit."""
+    """Yield pairs of running text as numbers, ``</s>`` last; skip pairs with a side that is empty or over its limit."""
     for source, target in pairs:
         with contextlib.suppress(ValueError):
             numbers = tokenizer.encode(source), tokenizer.encode(target, target=True)
@@ -101,7 +101,7 @@ def encoded(
 
 
 def covered(shortlist: Shortlist, pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[int, int, float]:
-    """How many tokens of translations their sentence's shortlist has, how many there are, and its mean size."""
+    """Return how many target tokens are in their sentence's shortlist, their total, and a shortlist's mean size."""
     found, size = 0, 0
     for source, target in pairs:
         candidates = set(shortlist.candidates(torch.tensor([source]))[0].tolist())
@@ -119,9 +119,9 @@ def make_shortlist(
     always: int,
     overwrite: bool,
 ) -> None:
-    """Write a folder's shortlist, counted in the first lines of ``train``, and print what it has.
+    """Write a folder's shortlist, made of the first ``lines`` lines of ``train``, and print what it has.
 
-    It has ``per_token`` target tokens for each source token, and ``always`` frequent ones for every sentence.
+    It has ``per_token`` target tokens for each source token, and the ``always`` most frequent ones for every sentence.
     """
     path = folder / SHORTLIST
     model, tokenizer, _ = load(folder)
@@ -152,16 +152,16 @@ def make_shortlist(
 def lexicon(
     pairs: Iterable[tuple[Sequence[int], Sequence[int]]], most: int, iterations: int = 6
 ) -> dict[int, list[int]]:
-    """For each source token of pairs of sentences the ``most`` target tokens with the largest t, best first.
+    """Return, for each source token, the ``most`` target tokens with the largest t(target | source), best first.
 
-    This is IBM Model 1 (Brown et al. 1993, section 4.1), fitted by EM: a translation's token comes from each source
-    token of its sentence with equal probability, ``</s>`` among them, which stands for none; order plays no part.
-    Takes about 30 bytes of memory for each source token times target token of a pair.
+    This is IBM Model 1 (Brown et al. 1993, section 4.1), fitted by EM: a target token comes from each source token of
+    its sentence with equal probability, also from ``</s>``, which represents the empty word; order plays no part.
+    It takes about 30 bytes of memory for each source token times target token of a pair.
     """
     blocks: list[NDArray[np.int64]] = []
     widths: list[NDArray[np.int64]] = []
     for source, target in pairs:
-        blocks.append((np.array(target)[:, None] + (np.array(source) << 32)).ravel())  # one number a pair of tokens
+        blocks.append((np.array(target)[:, None] + (np.array(source) << 32)).ravel())  # a number for each token pair
         widths.append(np.full(len(target), len(source)))
     if not blocks:
         return {}

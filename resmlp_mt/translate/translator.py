@@ -41,14 +41,14 @@ class Translation:
     """A translation of a text.
 
     Attributes:
-        score: by which translations are ranked, in natural logarithms; 0 for a text without a word
+        score: translations are ranked by it; a natural logarithm, 0 for a text without a word
         alignment: T x S+1, for each token the weights of the source's tokens and, last, of ``</s>``: the last layer's
-            cross-attention, the mean of its heads; or what ``omission`` tells. None if it was not asked for, or the
-            model has no attention
-        token_scores: the log-probability of each token; what is missing to that of the whole is ``</s>``'s
-        words: ``text.split()``, each with its log-probability, the sum of its tokens'
-        word_links: of each word of the translation the one of ``source.split()`` to which it attends most, as
-            ``(source, target)`` counted from 0; none that attends most to ``</s>``. None as ``alignment``
+            cross-attention, the mean of its heads; or the result of ``omission``. None if it was not asked for, or if
+            the model has no cross-attention
+        token_scores: the log-probability of each token; that of the whole also includes ``</s>``
+        words: ``text.split()``, each with its log-probability, the sum over its tokens
+        word_links: for each word of the translation, the word of ``source.split()`` to which it attends most, as
+            ``(source, target)`` counted from 0; left out if that is ``</s>``. None if ``alignment`` is
     """
 
     text: str
@@ -63,9 +63,9 @@ class Translation:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text, and the subwords of each part that is translated by itself.
+    """A text, and the subwords of each part that is translated separately.
 
-    ``masked``: the text that was made subwords of, with masks in the place of what is ``kept`` as it is.
+    ``masked``: the text that the subwords come from, with a mask in place of each word that is ``kept`` unchanged.
     """
 
     text: str
@@ -75,15 +75,15 @@ class Encoded:
 
 
 class Part(NamedTuple):
-    """What is translated by itself."""
+    """A part of a text, which is translated separately."""
 
     numbers: list[int]  # of its tokens, ``</s>`` last
-    demand: Demand | None  # what the translation must hold
+    demand: Demand | None  # what the translation must contain
     aligned: bool  # the cross-attention is needed
 
     @property
     def missing(self) -> int:
-        """How many tokens are forced; -1: nothing is demanded."""
+        """The number of forced tokens; -1 if there is no demand."""
         return -1 if self.demand is None else self.demand.missing
 
 
@@ -107,8 +107,8 @@ class Translator:
             torch.set_num_threads(how.threads)
         try:
             one = torch.ones((), device=how.device)
-            one.item()  # "meta" computes nothing
-        except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, where a device is not there
+            one.item()  # an error for "meta", which computes nothing
+        except (RuntimeError, AssertionError, ImportError) as error:  # PyTorch's, if there is no such device
             raise UserError(f"device {how.device}: {reason(error)}") from error
         self.device = one.device
         self._map: Callable[..., Iterable[Any]] = map
@@ -128,10 +128,10 @@ class Translator:
 
     @property
     def model(self) -> EncoderDecoder:
-        """In PyTorch, folded and in the precision asked for. What is compiled has weights of its own: it is loaded then
-        when something is asked that is not compiled.
+        """The model in PyTorch, folded and in the precision asked for. Compiled code has its own weights: with it, the
+        model is loaded only for what is not compiled.
         """
-        with self._loading:  # by one thread
+        with self._loading:  # so that only one thread loads it
             return self._model
 
     @cached_property
@@ -139,7 +139,7 @@ class Translator:
         model = load_model(self._place, self.cfg)
         fold_(model)
         model = model.to(self.device)
-        leave = () if self.shortlist is None else ("output_projection",)  # whose rows are taken
+        leave = () if self.shortlist is None else ("output_projection",)  # a shortlist takes rows of its weights
         lower_precision_(model, self._how.precision, leave)
         if self._how.engine == "pytorch" and self.device.type == "cpu":
             pack_(model, leave)
@@ -148,11 +148,11 @@ class Translator:
     def translate(self, texts: Any, **options: Any) -> Any:
         """Translate one text or any number of them, each of a sentence or a few; ``options`` are fields of ``Options``.
 
-        What comes out for a text does not depend on the others. One without a word has an empty translation. Addresses
-        and placeholders such as ``{name}`` and ``%s`` come out as they are, and are no tokens.
+        A text's translation does not depend on the other texts. A text without a word has an empty translation.
+        Addresses and placeholders such as ``{name}`` and ``%s`` stay unchanged, and are not tokens.
 
         Returns the ``Translation`` of one text, or a list of them in the order of the texts; with ``n_best`` above 1,
-        in the place of each a list of so many, best first.
+        each is replaced by a list of ``n_best`` translations, best first.
         """
         if isinstance(texts, str):
             return self.translate([texts], **options)[0]
@@ -164,7 +164,7 @@ class Translator:
         return found if chosen.n_best > 1 else [best for (best,) in found]
 
     def encode(self, text: str, too_long: str = "error", place: str = "") -> Encoded:
-        """Make a text ready for ``translate_encoded``; ``place`` is what messages begin with."""
+        """Prepare a text for ``translate_encoded``; error messages begin with ``place``."""
         if not isinstance(text, str):
             raise UserError(f"{place}{type(text).__name__}: give a str")
         try:
@@ -177,13 +177,13 @@ class Translator:
             advice = "split the text, or choose too_long split or truncate"
             raise UserError(f"{place}{len(pieces)} tokens, but the model takes {most}: {advice}")
         if too_long == "truncate" and len(pieces) > most:
-            without = without[: piece_starts(pieces, without)[most]]  # nor are entities behind the end left
+            without = without[: piece_starts(pieces, without)[most]]  # entities after the cut go, too
             pieces = pieces[:most]
         parts = list(split(pieces, most, self.tokenizer.settings.subwords)) if pieces else []
         return Encoded(text, parts, without if parts else " ".join(without.split()), kept)
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
-        """The ``n_best`` translations of each text."""
+        """Return the ``n_best`` translations of each text."""
         beam = options.beam or max(self.generation.get("num_beams", BEAM), options.n_best)
         penalty = options.length_penalty
         penalty = self.generation.get("length_penalty", PENALTY) if penalty is None else penalty
@@ -204,14 +204,14 @@ class Translator:
         for text in texts:
             hypotheses = zip(*(next(left) for _ in text.parts), strict=True) if text.parts else [()] * options.n_best
             whole = [self._joined(text, each, options, len(rules.prefix)) for each in hypotheses]
-            translations.append(sorted(whole, key=lambda each: -each.score))  # of several parts
+            translations.append(sorted(whole, key=lambda each: -each.score))  # several parts can change the order
         return translations
 
     def _search(self, parts: Sequence[Part], rules: Rules, options: Options) -> list[list[Hypothesis]]:
-        """The ``n_best`` hypotheses of each part."""
+        """Return the ``n_best`` hypotheses of each part."""
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
-        assert options.batch_tokens is not None  # translate_encoded
+        assert options.batch_tokens is not None  # set by translate_encoded
 
         def search_batch(batch: list[int]) -> list[list[Hypothesis]]:
             some = [parts[number] for number in batch]
@@ -238,9 +238,9 @@ class Translator:
         return found
 
     def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options, prefix: int) -> Translation:
-        """The translation of all parts: its score is that of all their tokens, as if they were of one sentence.
+        """Return the translation made of all parts; its score is that of all their tokens, as if of one sentence.
 
-        ``prefix``: with so many tokens the translation had to begin.
+        ``prefix``: the number of tokens with which the translation had to begin.
         """
         lengths, penalty = [len(part.tokens) + 1 for part in parts], options.length_penalty or 0.0
         total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
@@ -271,9 +271,9 @@ class Translator:
         )
 
     def mixing_rows(self, positions: int) -> list[Tensor | None]:
-        """Which earlier positions each of T positions of a translation reads, where a Transformer has self-attention.
+        """Return the weights by which T positions of a translation read earlier ones, in place of self-attention.
 
-        Returns of each layer of the decoder the matrices A (without a band's part), H x T x T, the same for every
+        For each layer of the decoder these are the matrices A (without a band's part), H x T x T, the same for every
         text: row t holds the weights of positions 0 to t, ``</s>`` first. None: a layer without such a matrix.
         """
         limit = self.cfg.decoder.positions
@@ -288,7 +288,7 @@ class Translator:
 
 
 def whole_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis]) -> np.ndarray | None:
-    """That of a text, T x S+1, made of those of its parts; None where they have none."""
+    """Return the alignment of a text, T x S+1, made of those of its parts; None if a part has none."""
     whole = np.zeros((sum(len(each.tokens) for each in found), sum(map(len, parts)) + 1), np.float32)
     row = column = 0
     for pieces, hypothesis in zip(parts, found, strict=True):
@@ -302,10 +302,10 @@ def whole_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis])
 
 
 def batches(parts: Sequence[Part], tokens: int) -> Iterator[list[int]]:
-    """Which parts are translated together: of like lengths, the longest first, with so many tokens at most.
+    """Yield the numbers of the parts of each batch: of similar lengths, the longest first, at most ``tokens`` tokens.
 
-    Those of a batch have no demand, or all as many forced tokens, by which their search is wider; all need the
-    cross-attention or none, since what is compiled does not give it.
+    The parts of a batch all have the same number of forced tokens, which widen their search, or all have no demand. All
+    of them need the cross-attention or none does, because compiled code does not return it.
     """
     kinds = [(part.missing, part.aligned) for part in parts]
     batch: list[int] = []
@@ -322,7 +322,7 @@ def batches(parts: Sequence[Part], tokens: int) -> Iterator[list[int]]:
 
 
 def split(pieces: Sequence[str], most: int, subwords: str) -> Iterator[list[str]]:
-    """Parts of a text, each as long as may be: up to the last end of a sentence within ``most`` pieces, of a word."""
+    """Yield parts of a text, as long as possible: to the last end of a sentence, else of a word, in ``most`` pieces."""
     start = 0
     while len(pieces) - start > most:
         ends = [

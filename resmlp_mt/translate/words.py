@@ -1,4 +1,4 @@
-"""What is known of a translation's subwords, said of the words of its running text: those between white space."""
+"""Scores and alignments of subwords, turned into those of the words of running text, which white space separates."""
 
 import re
 from bisect import bisect_right
@@ -7,19 +7,19 @@ from itertools import accumulate
 
 from resmlp_mt.text.subwords import WORD_START
 
-AHEAD = 10  # characters of running text that may have no token: what treating the text has dropped
+AHEAD = 10  # characters of running text that may have no token, because preprocessing dropped them
 
 
 def word_numbers(pieces: Sequence[str], text: str, word: re.Pattern[str] = re.compile(r"\S+")) -> list[int]:
-    """Of each subword the word of running text in which it stands, counted from 0."""
+    """Return for each subword the number of its word in running text, counted from 0."""
     words = [each.start() for each in word.finditer(text)]
     return [max(0, bisect_right(words, start) - 1) for start in piece_starts(pieces, text)]
 
 
 def piece_starts(pieces: Sequence[str], text: str) -> list[int]:
-    """Of each subword where it begins in running text.
+    """Return where each subword begins in running text.
 
-    A token that the text does not have (a quote that was made plain) stands behind the token before it.
+    A token that is not in the text (a quote that was normalized) is placed after the token before it.
     """
     starts: list[int] = []
     at, guess, reach = 0, 0, AHEAD
@@ -37,7 +37,7 @@ def piece_starts(pieces: Sequence[str], text: str) -> list[int]:
 
 
 def _tokens(pieces: Sequence[str]) -> list[list[str]]:
-    """The subwords of each token, without their marks."""
+    """Return the subwords of each token, without the marks of subwords."""
     tokens: list[list[str]] = []
     is_sentencepiece = any(piece.startswith(WORD_START) for piece in pieces)
     goes_on = False
@@ -50,12 +50,12 @@ def _tokens(pieces: Sequence[str]) -> list[list[str]]:
 
 
 def word_scores(text: str, numbers: Sequence[int], scores: Sequence[float]) -> list[tuple[str, float]]:
-    """Each word with its log-probability, the sum of those of its subwords."""
+    """Return each word with its log-probability, the sum of those of its subwords."""
     words = text.split()
     sums = [0.0] * max(1, len(words))
     for number, score in zip(numbers, scores, strict=True):
         sums[number] += score
-    return list(zip(words, sums, strict=False))  # no word: no running text comes of the tokens
+    return list(zip(words, sums, strict=False))  # there may be tokens, but no word
 
 
 def word_alignment(
@@ -64,12 +64,12 @@ def word_alignment(
     target: Sequence[int],
     words: tuple[Sequence[str], Sequence[str]],
 ) -> list[list[float]]:
-    """An alignment of subwords made one of words: the weights of a word's subwords are added, of its rows the mean.
+    """Turn an alignment of subwords into one of words: add a source word's columns, average a target word's rows.
 
     Args:
-        alignment: T x S+1, as that of ``Translation``
+        alignment: T x S+1, as in ``Translation``
         source, target: the ``word_numbers`` of both sides, S and T
-        words: of both; one that has no subword (an entity that was kept) attends to the source's entities of its kind
+        words: both sides'; a target word without subwords (an entity) attends to source words with its first character
     """
     words_of_source, found = words
     width = len(words_of_source) + 1  # the last column is </s>
@@ -85,9 +85,9 @@ def word_alignment(
 
 
 def links(alignment: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """``(source, target)`` of each row that attends most to a column of the source, and not to ``</s>``, the last.
+    """Return ``(source, target)`` for each row whose largest weight is not that of ``</s>``, the last column.
 
-    Of subwords where the alignment is a ``Translation``'s, of words where it comes from ``word_alignment``.
+    They link subwords if the alignment is a ``Translation``'s, and words if it comes from ``word_alignment``.
     """
     best = [max(range(len(row)), key=row.__getitem__) for row in alignment]
     return [(source, target) for target, source in enumerate(best) if source < len(alignment[target]) - 1]
