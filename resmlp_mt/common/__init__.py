@@ -1,1 +1,1 @@
-"""What every room stands on: errors, files that appear whole, locks, options, progress, a pool of workers."""
+"""What most packages use: errors, files that appear whole, locks, options, progress, worker processes."""

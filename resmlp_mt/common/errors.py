@@ -1,4 +1,4 @@
-"""The one exception that a user's mistake raises, and how a command ends."""
+"""The exception for a user's mistakes, and how a command ends."""
 
 import contextlib
 import errno
@@ -10,22 +10,22 @@ import threading
 from collections.abc import Iterator
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-NO_WAY = (errno.EACCES, errno.ENAMETOOLONG)  # to a file that a user named
+NO_WAY = (errno.EACCES, errno.ENAMETOOLONG)  # a file that the user named cannot be reached
 
 
 class UserError(ValueError):
-    """A user's mistake, told in one line: what is wrong, where, and what to do."""
+    """A user's mistake; the message is one line: what is wrong, where, and what to do."""
 
 
 @contextlib.contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """Let a command end in one line on stderr, with status 1, or by SIGINT after Ctrl-C, where the user decided it."""
-    sys.stderr = sys.stderr or io.StringIO()  # closed by the shell's 2>&-: print would take stdout
+    """End a command with one line on stderr and status 1 for errors that the user can fix; after Ctrl-C, by SIGINT."""
+    sys.stderr = sys.stderr or io.StringIO()  # None if closed by the shell's 2>&-: print would use stdout
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # file names need not be valid text
     try:
         yield
-        if sys.stdout is not None:  # closed by the shell's >&-
+        if sys.stdout is not None:  # None if closed by the shell's >&-
             sys.stdout.flush()
     except UserError as error:
         sys.exit(str(error))
@@ -50,9 +50,9 @@ def told_in_one_line() -> Iterator[None]:
 
 
 def interrupted() -> None:
-    """End this process as Ctrl-C ends one."""
+    """End this process by SIGINT, as Ctrl-C does."""
     with contextlib.suppress(OSError, AttributeError):
-        sys.stdout.flush()  # the signal ends this process without it
+        sys.stdout.flush()  # the signal ends this process without flushing
     threading.excepthook = lambda _: None  # a second Ctrl-C closes what a pool's thread still reads
     print("interrupted", file=sys.stderr, flush=True)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -60,6 +60,6 @@ def interrupted() -> None:
 
 
 def reader_gone(status: int | str = 1) -> None:
-    """End this process where its output is not taken any more, as behind ``| head``."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains as it flushes at the end
+    """End this process when its output cannot be written any more, as when ``| head`` has ended."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports an error when flushing
     sys.exit(status)

@@ -23,30 +23,30 @@ from resmlp_mt.common.errors import UserError
 PathLike = str | os.PathLike[str]
 Line = TypeVar("Line", str, bytes)
 LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
-LONGEST_LINE = 1 << 26  # bytes; a little compressed file can hold a line of many times the memory
-LONGEST_SENTENCE = 1 << 20  # bytes of a line of raw text; what is longer is no sentence, and may have no end
+LONGEST_LINE = 1 << 26  # bytes; a small compressed file can hold a line much larger than the memory
+LONGEST_SENTENCE = 1 << 20  # bytes of a line of raw text; a longer line is no sentence, and may be endless
 
 
 @contextlib.contextmanager
 def writing(path: PathLike) -> Iterator[None]:
-    """Tell in one line where a file or folder cannot be written."""
+    """Turn an ``OSError`` in the block into a one-line error: the file or folder ``path`` cannot be written."""
     try:
         yield
     except OSError as error:
         if error.errno is None or (error.errno == errno.ENOENT and Path(path).parent.is_dir()):
-            raise  # of what is read meanwhile
+            raise  # the error is about another file, which is read meanwhile
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _unfinished(path: Path, stamp: str) -> Path:
-    """What holds the content of a path until it is complete; its whole name may have all of the 255 bytes there are."""
+    """Return the path for unfinished content; the name is cut, as the whole name may have the limit of 255 bytes."""
     return path.parent / f".{path.name[:50]}.{stamp}.tmp"
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove what a run that was killed left of a file or folder; it is ours alone for the time."""
+    """Remove what a killed run left of a file or folder. No other process may be writing it at the same time."""
     for left in path.parent.glob(f".*.{'[0-9a-f]' * 8}.tmp"):
-        if left != _unfinished(path, left.name[-12:-4]):  # of another name; this one may hold * or [
+        if left != _unfinished(path, left.name[-12:-4]):  # of another name; no glob, as names may hold * or [
             continue
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
@@ -56,7 +56,7 @@ def remove_unfinished(path: Path) -> None:
 
 @contextlib.contextmanager
 def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
-    """Open ``path`` for writing, its folder is made if missing; it appears complete or stays as it was."""
+    """Open ``path`` for writing, and make its folder if missing; the file appears complete or stays as it was."""
     path = Path(path)
     temporary = _unfinished(path, secrets.token_hex(4))  # not by tempfile, whose files ignore the umask
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
@@ -86,7 +86,7 @@ def write_json(path: PathLike, values: Any) -> None:
 
 
 def read_object(path: PathLike, most: int) -> dict[str, Any] | None:
-    """The JSON object in a file; None if the file holds anything else, or more than so many bytes."""
+    """Return the JSON object in a file, or None if the file holds anything else, or more than ``most`` bytes."""
     with open(path, "rb") as file:
         content = file.read(most + 1)
     try:
@@ -98,9 +98,9 @@ def read_object(path: PathLike, most: int) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
-    """Make a folder that appears complete or not at all: yields an empty one, which takes the name at the end.
+    """Make a folder that appears complete or not at all: yield an empty one, which gets its final name at the end.
 
-    It may replace an old one. A folder cannot be exchanged in one go: a kill in between leaves none, never a mixture.
+    With ``replace`` it may replace an old one, in two steps: a kill between them leaves no folder, never a mixture.
     """
     path = Path(path)
     temporary = _unfinished(path, secrets.token_hex(4))
@@ -120,7 +120,7 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
 
 
 def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> None:
-    """Refuse to write or replace files and folders that are read."""
+    """Check that no output is an input, or a folder that contains one."""
     read = {os.path.realpath(path): path for path in inputs}
     for output in outputs:
         place = os.path.realpath(output)
@@ -130,13 +130,13 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> No
 
 
 def check_new(path: PathLike) -> None:
-    """Refuse to write over a file or folder that is there."""
+    """Check that there is no file or folder ``path`` yet."""
     if os.path.lexists(path):
         raise UserError(f"{path}: is there already: move it away, or choose another name")
 
 
 def check_replaced(record: Path, others: Iterable[Path]) -> None:
-    """Refuse to write over files that are there without the ``record``, which a run writes first of all."""
+    """Check that files to be replaced are of an earlier run: then its ``record``, which a run writes first, exists."""
     for path in others:
         if path.exists() and not record.exists():
             raise UserError(f"{path}: is not of an earlier run: move it away, or choose another folder")
@@ -153,9 +153,9 @@ def opened(path: PathLike, decompressed: bool = True) -> IO[bytes]:
 
 
 def check_can_be_written(path: PathLike) -> None:
-    """See, before long work, that a file can be written at its end."""
+    """Check, before long work, that its output file can be written at the end."""
     place = Path(os.path.abspath(path))
-    # A device, which root could replace, or /dev/stdout, also where it is a file
+    # A device, which root could replace by a file, or /dev/stdout, even if that is redirected to a file
     if (place.exists() and not place.is_file()) or (place.is_symlink() and os.readlink(place).startswith("/proc/")):
         raise UserError(f"{path}: is not a regular file: choose another name")
     folder = next(each for each in place.parents if os.path.lexists(each))
@@ -166,8 +166,8 @@ def check_can_be_written(path: PathLike) -> None:
 def read_lines(path: PathLike) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file (or ``.gz``) without their ends, LF or CRLF.
 
-    Other characters at which Python's text mode breaks (lone CR, U+0085, ...) stay inside, so that files stay aligned.
-    A byte order mark at the file's start is no text.
+    Other characters that Python takes for line ends (lone CR, U+0085, ...) stay inside, so that files stay aligned.
+    A byte order mark at the file's start is dropped.
     """
     with opened(path) as stream:
         for number, line in enumerate(binary_lines(stream, str(path), LONGEST_LINE), start=1):
@@ -176,7 +176,7 @@ def read_lines(path: PathLike) -> Iterator[str]:
 
 
 def decoded(content: bytes, path: PathLike, first: int = 1) -> str:
-    """The text of a file, or of a part that begins with the line ``first``."""
+    """Decode the content of a file, or of a part of it that begins with line number ``first``."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -185,7 +185,7 @@ def decoded(content: bytes, path: PathLike, first: int = 1) -> str:
 
 
 def binary_lines(stream: IO[bytes], name: str, longest: int = LONGEST_SENTENCE) -> Iterator[bytes]:
-    """Yield the lines of a binary stream, of so many bytes at most, without their ``\n``, which the last may lack."""
+    """Yield the lines of a binary stream, of at most ``longest`` bytes, without their LF, which the last may lack."""
     number = 0
     try:
         while line := stream.readline(longest + 1):
@@ -198,7 +198,7 @@ def binary_lines(stream: IO[bytes], name: str, longest: int = LONGEST_SENTENCE) 
 
 
 def aligned(sides: Sequence[Iterator[Line]], names: Sequence[str]) -> Iterator[tuple[Line, ...]]:
-    """Yield the lines of several sides side by side."""
+    """Yield tuples with one line of each side; sides of different lengths are an error."""
     for number, lines in enumerate(zip_longest(*sides)):
         if None in lines:
             short = names[lines.index(None)]
@@ -208,18 +208,18 @@ def aligned(sides: Sequence[Iterator[Line]], names: Sequence[str]) -> Iterator[t
 
 
 def read_parallel(paths: Sequence[PathLike]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of aligned files side by side, each as ``read_lines`` does."""
+    """Yield tuples with one line of each of several aligned files, which ``read_lines`` reads."""
     return aligned(list(map(read_lines, paths)), list(map(str, paths)))
 
 
 class JsonFile:
-    """A mapping kept in a file: change ``values`` and ``save``. A file that holds anything else is an empty one."""
+    """A mapping kept in a JSON file: change ``values``, then ``save``. A missing or invalid file gives an empty one."""
 
     def __init__(self, path: PathLike):
         self._path = path
         self.values: dict[str, Any] = {}
         with contextlib.suppress(OSError):
-            if Path(path).is_file():  # a pipe would be waited for
+            if Path(path).is_file():  # reading a pipe would block
                 self.values = read_object(path, LARGEST_JSON) or {}
 
     def save(self) -> None:
@@ -227,7 +227,7 @@ class JsonFile:
 
 
 def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
-    """Lock an open file, for some seconds if need be, for this process and its children, until all have closed it."""
+    """Lock an open file for this process and its children, until all have closed it; try for ``patience`` seconds."""
     end = time.monotonic() + patience
     while True:
         try:
@@ -235,7 +235,7 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
             return
         except portalocker.LockException as error:
             why = error.args[0]
-            taken = not isinstance(why, OSError) or why.errno in (errno.EACCES, errno.EAGAIN)  # or a disk without locks
+            taken = not isinstance(why, OSError) or why.errno in (errno.EACCES, errno.EAGAIN)  # else no locks there
             if not taken or time.monotonic() >= end:
                 file.close()
                 raise UserError(refusal if taken else f"{file.name}: cannot be locked: {why.strerror}") from error
@@ -243,7 +243,7 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
 
 
 def checksum(path: PathLike, algorithm: str = "sha256") -> str:
-    """The checksum of a file's bytes, in hexadecimal."""
+    """Return the checksum of a file's bytes, in hexadecimal."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
     with opened(path, decompressed=False) as file:
         while block := file.read(1 << 20):

@@ -1,7 +1,7 @@
 """Which library multiplies fp32 matrices on a CPU, and in which arithmetic.
 
-PyTorch calls BLAS (on x86, MKL), which uses half of AMD's processors. Its only switch, for the whole process, makes it
-call oneDNN, which on a processor with AMX rounds the factors to bfloat16.
+PyTorch calls BLAS (on x86, MKL), which reaches half of the speed of AMD's processors. The only switch, for the whole
+process, makes PyTorch call oneDNN instead, which on a processor with AMX rounds the factors to bfloat16.
 """
 
 import logging
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-LIBRARIES = {"blas": "highest", "onednn": "medium"}  # PyTorch's settings that call them
+LIBRARIES = {"blas": "highest", "onednn": "medium"}  # and the precision settings by which PyTorch calls them
 MATMULS = ["auto", *LIBRARIES]
 
 logger = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def matmul(library: str) -> Iterator[None]:
-    """Multiply by one of LIBRARIES for a while."""
+    """Multiply by one of LIBRARIES inside the ``with`` block."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(LIBRARIES[library])
     try:
@@ -31,30 +31,30 @@ def matmul(library: str) -> Iterator[None]:
 
 @cache
 def exact() -> bool:
-    """Whether oneDNN's fp32 products are as near to those in float64 as fp32 allows on this machine."""
+    """Return whether oneDNN's fp32 products on this machine are as close to float64's as fp32 allows."""
     random = torch.Generator().manual_seed(1)
-    with torch.device("cpu"):  # the model may be made on another
+    with torch.device("cpu"):  # the caller's default device may be another
         a, b = torch.randn(512, 512, generator=random), torch.randn(512, 1024, generator=random)
     expected = a.double() @ b.double()
     with matmul("onednn"):
         error = (a @ b - expected).abs().max() / expected.abs().max()
-    return error.item() < 1e-5  # the rounding of fp32 is about 1e-6 of the largest, that of bfloat16 2e-3
+    return error.item() < 1e-5  # fp32 rounds by about 1e-6 of the largest entry, bfloat16 by 2e-3
 
 
 @cache
 def mkl_is_slow() -> bool:
-    """Whether BLAS is MKL on an AMD processor. (A clock would choose now one, now the other, also after a break.)"""
+    """Return whether BLAS is MKL on an AMD processor. (Timing it could choose differently when a run is resumed.)"""
     about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     return torch.backends.mkl.is_available() and "AuthenticAMD" in about
 
 
-_set_here = False  # whether the process's setting is this module's, not its owner's
+_set_here = False  # whether this module made the process's setting, not the program itself
 
 
 def choose(library: str) -> None:
-    """Let this process multiply as ``--cpu-matmul`` says, by one of MATMULS.
+    """Set the library that multiplies in this process, one of MATMULS, as ``--cpu-matmul`` says.
 
-    With a GPU nothing changes. ``auto`` is oneDNN where that is exact and MKL is slow, if the process has not chosen.
+    With a GPU nothing changes. ``auto`` is oneDNN where that is exact and MKL is slow, unless the process has chosen.
     """
     global _set_here
     chosen = torch.get_float32_matmul_precision() != "highest" and not _set_here  # by the process itself

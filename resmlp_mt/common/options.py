@@ -8,12 +8,12 @@ from resmlp_mt.common.errors import UserError
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field; ``more``: ``least`` and ``most`` of a number, ``choices``, another ``name`` of the option."""
+    """Return a field; ``more``: a number's ``least`` and ``most``, ``choices``, another ``name`` for the option."""
     return field(default=default, metadata={"help": help, **more})
 
 
 class Checked:
-    """A dataclass of options whose values are possible."""
+    """The base of a dataclass of options: creating one checks that all values are possible."""
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
@@ -33,12 +33,12 @@ def _fields(kind: Any) -> list[tuple[Field[Any], tuple[Any, ...]]]:
 
 
 def kinds_of(annotation: Any) -> tuple[Any, ...]:
-    """The types that an option's values may be of."""
+    """Return the types that an option's value may have."""
     return (tuple,) if get_origin(annotation) is tuple else get_args(annotation) or (annotation,)
 
 
 def expected(kinds: tuple[Any, ...], about: Any) -> str:
-    """What an option may be, in words."""
+    """Describe the possible values of an option."""
     if "choices" in about:
         return f"one of {', '.join(about['choices'])}"
     if bool in kinds:

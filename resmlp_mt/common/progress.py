@@ -1,4 +1,4 @@
-"""What a terminal shows: how far a step is, by a bar or elsewhere a line every so often, and tables of figures."""
+"""What a terminal shows: a step's progress (a bar, or plain lines if stderr is no terminal), and tables of figures."""
 
 import sys
 import time
@@ -11,13 +11,13 @@ from tabulate import tabulate
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 Item = TypeVar("Item")
-Rows = Sequence[Sequence[str]]  # of cells, the first of them the heading
+Rows = Sequence[Sequence[str]]  # rows of cells; the first row is the heading
 PAUSE = 30.0  # seconds between plain lines
 tqdm.monitor_interval = 0  # no monitor thread: if it held a lock while workers are forked, they would wait for ever
 
 
 class Progress(AbstractContextManager):
-    """Counts pairs, or other units, of a step on stderr: how many of a total, how many a second, what was dropped."""
+    """A step's progress on stderr: how many pairs (or other units) of a total, how many a second, what was dropped."""
 
     def __init__(self, name: str, total: int | None = None, unit: str = "pairs"):
         self.pairs = 0
@@ -31,7 +31,7 @@ class Progress(AbstractContextManager):
         self._bar.close()
 
     def add(self, pairs: int, dropped: Mapping[str, int] | None = None) -> None:
-        """Count some more."""
+        """Add to the number of pairs, and to the number of those dropped for each reason."""
         self.pairs += pairs
         self.dropped.update(dropped or {})
         why = f"dropped: {reasons(self.dropped)}" if self.dropped else ""
@@ -54,22 +54,22 @@ class Progress(AbstractContextManager):
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """How many pairs are left, and how many are not, by reason."""
+        """The number of pairs that were kept, and of those that were dropped for each reason."""
         return {"kept": self.pairs - self.dropped.total(), "dropped": dict(sorted(self.dropped.items()))}
 
 
 def reasons(dropped: Mapping[str, int]) -> str:
-    """``"3 empty, 1 ratio"``."""
+    """Return the numbers of dropped pairs as text: ``"3 empty, 1 ratio"``."""
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
 
 
 def text_table(rows: Rows, left: int = 1) -> str:
-    """Columns side by side, so many from the first aligned at the left, the others at the right."""
+    """Return a table as plain text; the first ``left`` columns are aligned to the left, the others to the right."""
     sides = ["left"] * left + ["right"] * (len(rows[0]) - left)
     return tabulate(rows, tablefmt="plain", colalign=sides, disable_numparse=True, preserve_whitespace=True)
 
 
 def markdown_table(rows: Rows) -> str:
-    """A table in Markdown. (tabulate's has blanks up to the widest cell: one long cell would change every line.)"""
+    """Return a table in Markdown. (tabulate pads cells to the widest one: one long cell would change every line.)"""
     heading, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([heading, "|" + " --- |" * len(rows[0]), *body])

@@ -1,4 +1,4 @@
-"""Work over a stream by processes: in order, without holding it all in memory, the same bytes."""
+"""Process a stream in parallel: results in order, few items in memory, the same bytes with any number of processes."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ IN_FLIGHT = 3  # items for each worker: one at work, one on each way
 
 @dataclass(frozen=True)
 class Workers:
-    """What ``ordered_map`` works by: processes, or this one alone."""
+    """What ``ordered_map`` runs on: a pool of processes, or this process alone."""
 
     pool: ProcessPoolExecutor | None = None
     jobs: int = 1
@@ -36,13 +36,13 @@ ALONE = Workers()
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @contextlib.contextmanager
 def working(jobs: int) -> Iterator[Workers]:
-    """So many processes of this machine, but never more than cores, or this one alone."""
+    """Yield ``jobs`` worker processes, at most one for each core; instead of a single one, this process alone."""
     processes = min(jobs, cores())
     if processes == 1:
         yield ALONE
@@ -51,7 +51,7 @@ def working(jobs: int) -> Iterator[Workers]:
     with ProcessPoolExecutor(processes, initializer=_start_worker) as pool:
         try:
             yield Workers(pool, processes)
-        except BaseException:  # what the workers are at may take a minute, and nobody waits for it
+        except BaseException:  # the workers' current items may take a minute: do not wait for them
             for worker in set(multiprocessing.active_children()) - others:
                 worker.kill()
             raise
@@ -62,10 +62,10 @@ def ordered_map(
 ) -> Iterator[Result]:
     """Yield ``function(item)`` for every item of a stream, in order; only a few of them are held at a time.
 
-    ``make_function`` builds the function once in each process. It and the items can be pickled.
+    ``make_function`` builds the function once in each process. It and the items must be picklable.
     """
     stream = iter(items)
-    first = [] if workers.pool is None else list(islice(stream, 2))  # alone, what comes slowly is not waited for
+    first = [] if workers.pool is None else list(islice(stream, 2))  # alone, do not wait for a slow second item
     if workers.pool is None or len(first) < 2:
         yield from map(make_function(), chain(first, stream))
         return
@@ -88,13 +88,13 @@ def _apply(key: str, pickled: bytes, item: Any) -> Any:
 
 @lru_cache(maxsize=2)
 def _function(key: str, pickled: bytes) -> Callable[[Any], Any]:
-    """The function of one ``ordered_map``, which the key names: the same bytes may stand for another later."""
+    """Return the function of the ``ordered_map`` with this key: the same bytes may mean another function later."""
     return pickle.loads(pickled)()
 
 
 def _start_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes: the first ends the others
-    gc.freeze()  # memory that is shared with the parent: the garbage collector's marks would make copies of it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes: the parent ends its workers
+    gc.freeze()  # else the garbage collector's marks would copy the memory that is shared with the parent
     end_with_parent()
 
 
@@ -102,5 +102,5 @@ _libc = ctypes.CDLL(None)
 
 
 def end_with_parent() -> None:
-    """Let this process, a child of another, end as soon as that is killed: it would wait or work for nobody."""
-    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, which Linux has
+    """Make sure that this process is killed together with its parent: it would wait or work for nobody."""
+    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, on Linux only

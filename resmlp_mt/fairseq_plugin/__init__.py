@@ -1,4 +1,4 @@
-"""The model, its options and its presets, registered with fairseq, which is changed where it must be."""
+"""The plugin: registers the model, its options and its presets with fairseq, and changes fairseq where necessary."""
 
 import pkgutil
 from typing import Any
@@ -16,44 +16,44 @@ from resmlp_mt.fairseq_plugin.trainer import Trainer, check_save_dir
 __all__ = ["DynamicConvModel", "ResMLPTransformerModel"]
 
 CHANGES: dict[str, Any] = {
-    # data is checked, one language is enough, raw text is treated as prepared, an empty sentence stays empty;
-    # without: tracebacks, translations of the wrong language, of unknown symbols, or invented
+    # checks the data, completes languages, treats raw text as the data was treated, keeps empty sentences empty;
+    # without it: tracebacks; translations from the wrong language, of unknown symbols, or of nothing
     "fairseq.tasks.TASK_REGISTRY[translation]": Task,
-    # trainings of our models end before a checkpoint has nan, and where they are done; a checkpoint that is missing or
-    # does not fit is one line; many processes resume; --amp on a CPU multiplies in bfloat16;
-    # without: checkpoints of nan, trainings that silently begin anew or get an update more, tracebacks, fp32
+    # ends trainings of our models before a checkpoint has NaN, and when they are done; one-line errors for checkpoints
+    # that are missing or do not fit; several processes can resume; --amp on a CPU multiplies in bfloat16;
+    # without it: checkpoints with NaN, trainings that silently restart or do an update too many, tracebacks, fp32
     "fairseq.trainer.Trainer": Trainer,
     "fairseq_cli.train.Trainer": Trainer,
-    # options are checked, help has the model's options, text and languages are completed;
-    # without: tracebacks, or something else than asked for
+    # checks options, adds the model's to the help, completes the options of text and languages;
+    # without it: tracebacks, or fairseq silently does something else
     "fairseq.options.parse_args_and_arch": command_line.parse_args_and_arch,
-    # checkpoints are loaded as data; without: PyTorch loads none, or a checkpoint runs code and opens files
+    # loads checkpoints as data; without it: PyTorch loads none, or a checkpoint runs code and opens files
     "fairseq.checkpoint_utils.torch": loading_and_saving.TorchWithSafeLoad(),
-    # values that fairseq does not take, in a checkpoint or in --model-overrides, are one line;
-    # without: tracebacks
+    # a one-line error for values in a checkpoint or in --model-overrides that fairseq does not accept;
+    # without it: tracebacks
     "fairseq.checkpoint_utils.load_checkpoint_to_cpu": loading_and_saving.load_checkpoint_to_cpu,
-    # a checkpoint that does not fit is named; without: a message without its file
+    # names the checkpoint that does not fit; without it: an error without the file's name
     "fairseq.checkpoint_utils.load_model_ensemble_and_task": loading_and_saving.load_one_by_one,
-    # a checkpoint that could not be written is gone; without: half of one stays beside its name, after three tries
+    # removes a checkpoint that cannot be written in full; without it: three tries, and half a temporary file stays
     "fairseq.checkpoint_utils.torch_persistent_save": loading_and_saving.save_whole,
-    # copies appear whole, or not at all; without: a kill leaves half a checkpoint_last.pt
+    # makes copies appear whole, or not at all; without it: a kill leaves half a checkpoint_last.pt
     "fairseq.file_io.PathManager.copy": staticmethod(loading_and_saving.copy_whole),
-    # a --save-dir that cannot be written is one line; without: a traceback, and a user's file named dummy is deleted
+    # a one-line error if --save-dir cannot be written; without it: a traceback, and a user's file "dummy" is deleted
     "fairseq.checkpoint_utils.verify_checkpoint_directory": check_save_dir,
-    # options that are evaluated as Python are read as data; without: a checkpoint can run commands
+    # reads as data those options that fairseq evaluates as Python; without it: a checkpoint can run commands
     **{f"{module}.eval": evaluate for module in EVALUATED},
-    # results appear whole in --results-path; without: half a file
+    # makes results appear whole in --results-path; without it: a kill leaves half a file
     "fairseq_cli.generate.open": lambda path, mode, **_: atomic_write(path, mode),
-    # all lines are numbered, and the others translated where one is bad;
-    # without: a lone CR breaks a line, one that is skipped is missing, one that is too long ends all
+    # numbers all lines, and translates the other lines if one is bad;
+    # without it: a lone CR breaks a line, a skipped line is missing, a line that is too long ends the run
     "fairseq_cli.interactive.buffered_read": raw_text.lines.read,
     "fairseq_cli.interactive.make_batches": raw_text.lines.batches,
 }
-"""Every change to fairseq's behaviour, by the name that is replaced; those of commands in the one that runs."""
+"""Every change to fairseq's behaviour, by the replaced name; ``fairseq_cli`` is changed only in the running command."""
 
 
 def install() -> None:
-    """Change fairseq, and those of its commands that are loaded."""
+    """Apply ``CHANGES`` to fairseq and to those of its commands that are loaded."""
     uncaught.install()
     TASK_REGISTRY["translation"] = Task
     for name, replacement in CHANGES.items():

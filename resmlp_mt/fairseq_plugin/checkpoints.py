@@ -1,7 +1,7 @@
 """fairseq's checkpoints: loaded as data and never as code, compared with a model, written.
 
-PyTorch loads them with ``weights_only=True``, after a file that names a type which no checkpoint of fairseq needs was
-refused. Their options are plain values, which fairseq neither runs as Python nor takes as files to open.
+A file is refused if it names a type that no checkpoint of fairseq needs. Then PyTorch loads it with
+``weights_only=True``. Options become plain values, which fairseq neither runs as Python nor opens as files.
 """
 
 import ast
@@ -23,7 +23,7 @@ from resmlp_mt.common.files import PathLike
 
 
 class DoesNotFit(UserError):
-    """Options or parameters that fairseq or the model cannot take; whoever loaded them adds the checkpoint's name."""
+    """Options or parameters that fairseq or the model cannot take; the caller adds the checkpoint's name."""
 
 
 _NUMBERS = {"i8": np.dtype(np.int64), "f8": np.dtype(np.float64)}  # f8: summed over several processes
@@ -42,7 +42,7 @@ def _new_array(*_: Any) -> np.ndarray:
 
 
 def _array_type(*_: Any) -> None:
-    """Stand in for ``numpy.ndarray``, which is named but never called: called, it reads pointers from the file."""
+    """Stand in for ``numpy.ndarray``, which files name but never call: a call would read pointers from the file."""
     raise UserError("it makes a numpy.ndarray as no checkpoint of fairseq does: do not trust it")
 
 
@@ -59,7 +59,7 @@ _ALLOWED: list[Callable | tuple[Callable, str]] = [
     (np.ndarray, f"numpy.ndarray{_UNNAMEABLE}"),
     *((type(number), f"{number}{_UNNAMEABLE}") for number in _NUMBERS.values()),
 ]
-"""What PyTorch does not allow by itself.
+"""Types and functions that fairseq's checkpoints need and PyTorch does not allow by default.
 
 A type belongs here only if fairseq saves it and neither calling it nor setting its state can run code or read memory.
 """
@@ -72,11 +72,11 @@ _NAMES = {
     *(f"torch.{kind}Storage" for kind in ("Half", "BFloat16", "Float", "Double")),
     *(f"torch.{kind}Storage" for kind in ("Bool", "Byte", "Char", "Short", "Int", "Long")),
 }
-"""All that a file may name: no sparse, quantized, complex or empty tensors, nothing that takes memory when called."""
+"""All names that a file may use: no sparse, quantized, complex or empty tensors, no function that allocates memory."""
 
-_LEGACY_PICKLES = 5  # in a file of PyTorch before 1.6, one behind the other
+_LEGACY_PICKLES = 5  # in a file of PyTorch before 1.6, one after the other
 
-_LOADING = Lock()  # PyTorch's list of allowed types is one for all threads
+_LOADING = Lock()  # all threads share PyTorch's list of allowed types
 
 _PARTS: dict[str, type] = {
     "args": Namespace,
@@ -85,7 +85,7 @@ _PARTS: dict[str, type] = {
     "last_optimizer_state": dict,
     "extra_state": dict,
 }
-"""What fairseq's trainer saves beside the model; each may also be None or missing."""
+"""The parts that fairseq's trainer saves in addition to the model; each may also be None or missing."""
 
 
 def load_checkpoint(path: PathLike) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def load_checkpoint(path: PathLike) -> dict[str, Any]:
 
 
 def load_parts(path: PathLike) -> dict[str, Any]:
-    """Load what a checkpoint has, maybe without the optimizer's history."""
+    """Load the parts of a checkpoint, which may lack the optimizer's history."""
     try:
         with open(path, "rb") as stream:
             _check_names_in_file(stream)
@@ -120,18 +120,18 @@ def load_parts(path: PathLike) -> dict[str, Any]:
 
 
 def one_line(message: object) -> str:
-    """A message with names from a file in it, without what would break the line or steer a terminal."""
+    """Replace all unprintable characters of a message: names from a file could break the line or control a terminal."""
     return "".join(each if each.isprintable() else " " for each in str(message))
 
 
 def options_of(checkpoint: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    """The options of a part of fairseq (``model``, ``task``), as new and old checkpoints have them."""
+    """Return the options of a part of fairseq (``model``, ``task``) from a new or old checkpoint."""
     options = checkpoint.get("args") or (checkpoint.get("cfg") or {}).get(part) or {}
     return vars(options) if isinstance(options, Namespace) else options
 
 
 def architecture_of(checkpoint: Mapping[str, Any]) -> str:
-    """The name of the ``--arch`` that a checkpoint was trained with, as fairseq finds it."""
+    """Return the name of the ``--arch`` that a checkpoint was trained with, as fairseq finds it."""
     options = options_of(checkpoint, "model")
     return str(options.get("_name") or options.get("arch") or "model")
 
@@ -148,7 +148,7 @@ def _check_names_in_file(stream: IO[bytes]) -> None:
         if sum(part.file_size for part in parts) > size:
             raise UserError("its parts claim to be larger than the file: do not trust it")
         for part in parts:
-            if part.filename.lower().endswith(".pkl"):  # PyTorch takes capitals for the same
+            if part.filename.lower().endswith(".pkl"):  # PyTorch ignores the case
                 _check_names(io.BytesIO(archive.read(part)))
 
 
@@ -159,7 +159,7 @@ def _check_names(pickled: IO[bytes]) -> None:
 
 
 def _check_parts(checkpoint: Any) -> None:
-    """Look for what fairseq's trainer saves, and for parameters that are there in full."""
+    """Check the types of the parts that fairseq's trainer saves, and that the file holds all values of parameters."""
     model = checkpoint.get("model") if isinstance(checkpoint, dict) else None
     if not isinstance(model, dict) or not model:
         raise UserError("not a checkpoint of fairseq-train: it has no model, parameters by name")
@@ -174,14 +174,14 @@ def _check_parts(checkpoint: Any) -> None:
 
 
 _NONE = (
-    # of models: embeddings and weights to begin with; a trained model's are its own
+    # of models: embeddings and weights to start a training from; a trained model has its own
     "encoder_embed_path", "decoder_embed_path", "embed_path", "pretrained_checkpoint", "pretrained_mlm_checkpoint",
     "pretrained_xlm_checkpoint", "load_pretrained_encoder_from", "load_pretrained_decoder_from",
     "load_pretrained_aux_decoder_from",
     # of tasks and criterions
     "lang_dict", "source_dict", "target_dict", "fixed_dictionary", "label_dir", "speaker_emb_path", "config_yaml",
     "multitask_config_yaml", "save_predictions", "wer_kenlm_model", "wer_lexicon",
-    # of generation: the last three fairseq would else download
+    # of generation: fairseq would download the last three
     "replace_unk", "bpe_vocab_file", "gpt2_encoder_json", "gpt2_vocab_bpe",
     "user_dir",
 )  # fmt: skip
@@ -190,15 +190,15 @@ _REQUIRED = (
     "sentencepiece_model_path",
 )  # fmt: skip
 OPENED: dict[str, str | None] = {**dict.fromkeys(_NONE), **dict.fromkeys(_REQUIRED, "???")}
-"""Options that name what fairseq opens, downloads or imports as it loads a trained model, each with its "none".
+"""Options that name what fairseq opens, downloads or imports when it loads a trained model, with their empty values.
 
-What a checkpoint says of them is dropped: they served its training. Who needs one gives it (``--model-overrides``, the
-arguments of ``from_pretrained``).
+Their values in a checkpoint are dropped: they were for its training. A user who needs one gives it again
+(``--model-overrides``, the arguments of ``from_pretrained``).
 """
 
 
 def as_data(value: Any, name: str = "") -> Any:
-    """A copy of options, ``args`` or ``cfg``, or of the one of this name: plain values, in which no file is named."""
+    """Return a copy of options (``args``, ``cfg``, or the one called ``name``) with plain values that name no file."""
     if isinstance(value, Namespace):
         return Namespace(**as_data(vars(value), name))
     if isinstance(value, Mapping) and all(type(key) in (str, int) for key in value):
@@ -227,9 +227,9 @@ EVALUATED = [
         *("models.speech_to_text.s2t_wav_transformer", "criterions.ctc", "data.audio.raw_audio_dataset", "utils"),
     )
 ]
-"""Modules of fairseq that evaluate options of a checkpoint as Python: they get ``evaluate`` for ``eval``.
+"""Modules of fairseq that evaluate options of a checkpoint as Python: they get ``evaluate`` instead of ``eval``.
 
-(Those of optimizers are evaluated too, but fairseq takes them from the command line alone.)
+(Options of optimizers are evaluated, too, but fairseq takes them from the command line alone.)
 """
 
 LONGEST = 4096  # characters of an evaluated option, and values of a repeated list; fairseq's presets have up to 190
@@ -238,7 +238,7 @@ LONGEST = 4096  # characters of an evaluated option, and values of a repeated li
 def evaluate(text: Any) -> Any:
     """Read a literal of Python, or lists of them added and repeated, as in fairseq's presets, and nothing else.
 
-    What is no text is a ``TypeError``, which fairseq counts on.
+    Raises ``DoesNotFit`` for other text, and ``TypeError`` for what is no text, which fairseq relies on.
     """
     if not isinstance(text, str):
         raise TypeError(f"text is evaluated, not {type(text).__name__}")
@@ -261,13 +261,13 @@ def _value(node: ast.expr) -> Any:
             if len(left) * right > LONGEST:
                 raise ValueError
             return left * right
-    return ast.literal_eval(node)  # of all that is no literal it raises ValueError
+    return ast.literal_eval(node)  # raises ValueError for all but literals
 
 
 def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], strict: bool = True) -> None:
-    """Refuse parameters of other names or shapes than a model's, or that are not finite, with ``DoesNotFit``.
+    """Raise ``DoesNotFit`` if parameters have other names or shapes than a model's, or are not finite.
 
-    ``model`` is the state dict of the model that is to have them; ``strict``: all of them, and no others.
+    ``model`` is the state dict of the model that takes them. Names and finite values are checked only if ``strict``.
     """
     common = [name for name in model if name in parameters]
     for name in common:
@@ -285,7 +285,7 @@ def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], str
         verb, other = ("lacks", "has") if others[0] in model else ("has", "lacks")
         problem = f"it {verb} the parameter {others[0]:.200}, which the model {other}"
         raise DoesNotFit(one_line(f"{problem}: give the options of its training"))
-    for name in common if strict else ():  # a copy (--store-ema) would have a GPU waited for
+    for name in common if strict else ():  # on a GPU, the check of a copy (--store-ema) would wait
         if not torch.isfinite(parameters[name]).all():
             raise DoesNotFit(
                 f"{name} is not finite (NaN or infinity): the training diverged; give an earlier checkpoint"
@@ -293,7 +293,7 @@ def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], str
 
 
 def save(checkpoint: Any, stream: IO[bytes]) -> None:
-    """``torch.save`` that raises a full disk's ``OSError``, which PyTorch hides behind an error of its own."""
+    """``torch.save``, but raise the ``OSError`` of a full disk, which PyTorch hides behind an error of its own."""
     try:
         torch.save(checkpoint, stream)
     except RuntimeError as error:

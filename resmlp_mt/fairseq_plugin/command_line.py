@@ -1,4 +1,4 @@
-"""The options of fairseq's commands: refused where fairseq would silently do something else than they say."""
+"""Checks of fairseq's options: those with which fairseq would silently do something else are refused."""
 
 import argparse
 import contextlib
@@ -25,13 +25,13 @@ LEAST = {
     **dict.fromkeys(("log_interval", "save_interval", "validate_interval"), 1),
     **dict.fromkeys(("clip_norm", "lr", "max_epoch", "max_update", "num_workers", "seed", "warmup_updates"), 0),
 }
-"""The least numbers that options can have; below, fairseq waits for ever, climbs instead of descending, ..."""
+"""The smallest possible values of options; below them, fairseq waits for ever, increases the loss, and so on."""
 
 
 def parse_args_and_arch(
     parser: argparse.ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """fairseq's function; help has the model's options, and what is parsed is completed and checked."""
+    """fairseq's function, but the help shows the model's options, and parsed options are completed and checked."""
     _add_model_options_to_help(parser, sys.argv[1:] if input_args is None else input_args)
     if any(action.dest == "task" for action in parser._actions) and parser.get_default("task") is None:
         parser.set_defaults(task="translation")  # fairseq-validate has no default, and dies without --task
@@ -42,7 +42,7 @@ def parse_args_and_arch(
             raise
         raise UserError("--arch is missing: give one, as in --arch resmlp_transformer") from error
     given: argparse.Namespace = parsed[0] if isinstance(parsed, tuple) else parsed
-    stands_alone = not kwargs.get("suppress_defaults")  # else: which options replace those of fairseq-validate's model
+    stands_alone = not kwargs.get("suppress_defaults")  # else: options that override those of fairseq-validate's model
     if stands_alone and hasattr(given, "data") and getattr(given, "task", None) == "translation":
         complete_languages(given)
     choose_prepared_for_command(given)
@@ -61,7 +61,7 @@ def _add_model_options_to_help(parser: argparse.ArgumentParser, words: list[str]
 
 
 def _problems(given: argparse.Namespace) -> Iterator[str]:
-    """Options of which fairseq would take no notice, or with which it would silently do something else."""
+    """Yield a message for each option that fairseq would ignore, or with which it would silently do something else."""
     get = vars(given).get
     for name, least in LEAST.items():
         value = get(name)
@@ -89,7 +89,7 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--print-alignment soft: this command prints hard ones alone: give hard"
         if given.num_shards != 1:
             yield f"--num-shards {given.num_shards}: fairseq would translate all: leave it out"
-        if given.replace_unk == "@@ ":  # what fairseq takes for no value
+        if given.replace_unk == "@@ ":  # fairseq sets this if no value is given
             yield "--replace-unk: give a file of pairs of words, or '' for the words of the source themselves"
         if given.no_repeat_ngram_size and not is_cuda_extension_usable():
             yield "--no-repeat-ngram-size: fairseq prevents nothing without its own CUDA kernels: leave it out"

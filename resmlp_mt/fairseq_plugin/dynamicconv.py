@@ -1,8 +1,8 @@
 """fairseq's DynamicConv (Wu et al. 2019, https://arxiv.org/abs/1901.10430), with the same kernels in every batch.
 
-The convolution that fairseq's ``lightconv`` takes today cuts a decoder's predicted kernel to the length of the batch
-before its softmax, but not when it generates: where a batch is shorter than the kernel, a model is trained with other
-weights than it translates with. ``DynamicConv1dTBC``, which fairseq has too, takes the softmax first. It is faster too.
+The convolution that fairseq's ``lightconv`` uses today cuts a decoder's predicted kernel to the length of the batch
+before its softmax, but not in generation: where a batch is shorter than the kernel, a model trains with other weights
+than it translates with. fairseq's ``DynamicConv1dTBC`` computes the softmax first. It is also faster.
 """
 
 from argparse import Namespace

@@ -1,8 +1,8 @@
-"""fairseq's face of the encoder and the decoder: its arguments and results, its wrappers of layers, its search.
+"""Adapters of the encoder and the decoder to fairseq: its arguments and results, its layer wrappers, its search.
 
-In fairseq's search the beams of a sentence share what is kept of their source, which fairseq would copy for each: the
-encoder's output says which sentence each of its rows is of. So nothing moves when beams change places. On a GPU, where
-a look at the order would have to wait for it, every beam keeps its own.
+In fairseq's search, the beams of a sentence share the keys and values of its source, which fairseq would copy for each
+beam. The encoder's output says which sentence each row is of, so no data move when beams change places. On a GPU,
+checking the order would mean waiting for the GPU: there, every beam keeps its own copy.
 """
 
 from typing import Any
@@ -22,11 +22,11 @@ from resmlp_mt.nn.encoder_decoder import Decoder, Encoder
 from resmlp_mt.nn.positions import restore_padding, roll_rows
 
 STATE, BEAMS = "state", "beams"
-"""What fairseq's dictionary of a search holds of the decoder: its ``State``, and K, the rows of a sentence."""
+"""The decoder's keys in fairseq's incremental state: for its ``State``, and for K, how many rows share a source."""
 
 
 def check_length(length: int, limit: int, side: str) -> None:
-    """Refuse a sentence with more positions (``</s>`` included) than A has rows, with the option that raises that."""
+    """Check that a sentence has at most as many positions (with ``</s>``) as A; the error names the option to raise."""
     if length > limit:
         raise UserError(
             f"a {side} sentence has {length} positions (subwords and </s>) but the model has {limit}: "
@@ -52,7 +52,7 @@ def add_fairseq_wrappers_(stack: Any, cfg: TransformerConfig, layer_drop: float)
 
 
 class ResMLPEncoder(FairseqEncoder, Encoder):
-    """The encoder; ``sizes`` are fairseq's options ``cfg`` as the model has them."""
+    """The encoder; ``sizes`` are the sizes and kinds of the model that fairseq's options ``cfg`` describe."""
 
     quant_noise: Any
 
@@ -71,9 +71,9 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, list[Tensor]]:
-        """Encode a batch, B x T, padded on either side; ``token_embeddings`` (B x T x C) instead of looking it up.
+        """Encode a batch, B x T, padded on either side; ``token_embeddings`` (B x T x C) replace the lookup.
 
-        ``encoder_states`` (T x B x C), what each layer gave, are there if asked for; positions are those of src_tokens.
+        ``encoder_states`` (T x B x C), if asked for: the first layer's input, each layer's output; T as in src_tokens.
         """
         length = src_tokens.size(1)
         tokens, shift = self.shift_left(src_tokens)
@@ -85,7 +85,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
             x = self.quant_noise(x)
         states = self.encode(x, padding if padding.any() else None)[0 if return_all_hiddens else -1 :]
         if shift is not None:
-            # contiguous: each layer's keys and values would else be made from a copy of its own
+            # contiguous: else each decoder layer would make a copy for its keys and values
             moved = (restore_padding(state.transpose(0, 1), shift, length) for state in states)
             states = [state.transpose(0, 1).contiguous() for state in moved]
             padding = src_tokens.eq(self.pad)
@@ -101,7 +101,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
     def reorder_encoder_out(self, encoder_out: dict[str, list[Tensor]], new_order: Tensor) -> dict[str, list[Tensor]]:
         """Give each beam the sentence of the beam that it continues; ``new_order`` (B') indexes the batch.
 
-        Mostly the search exchanges beams of one sentence. ``"sentence"`` [B] says which sentence each row began as.
+        If all rows keep their sentences, a CPU copies nothing. ``"sentence"`` [B] is the sentence of each row.
         """
         reordered: dict[str, list[Tensor]] = {}
         if new_order.is_cpu:
@@ -122,14 +122,14 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
 
 
 class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
-    """The decoder; ``sizes`` are fairseq's options ``cfg`` as the model has them."""
+    """The decoder; ``sizes`` are the sizes and kinds of the model that fairseq's options ``cfg`` describe."""
 
     quant_noise: Any
 
     def __init__(self, cfg: TransformerConfig, sizes: ModelConfig, dictionary: Any, embed_tokens: nn.Embedding):
         Decoder.__init__(self, sizes, embed_tokens)
         self.dictionary, self.onnx_trace = dictionary, False
-        if sizes.adaptive_cutoffs:  # fairseq's, which its criterion trains
+        if sizes.adaptive_cutoffs:  # fairseq's class, which its criterion needs
             self.adaptive_softmax = AdaptiveSoftmax(
                 len(dictionary),
                 sizes.decoder_output_dim,
@@ -149,7 +149,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
     def forward(  # type: ignore[override]
         self, prev_output_tokens: Tensor, encoder_out: Any = None, *, features_only: bool = False, **more: Any
     ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """``extract_features`` and, unless ``features_only``, the projection: B x T x V."""
+        """Call ``extract_features`` and, unless ``features_only``, ``output_layer``: B x T x V."""
         more = {name: more[name] for name in more if name not in ("src_lengths", "return_all_hiddens")}
         x, extra = self.extract_features(prev_output_tokens, encoder_out, **more)
         return (x if features_only else self.output_layer(x)), extra
@@ -163,9 +163,9 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
     ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
-        """Decode B x T tokens, padded on either side, to features B x T x C; with a state one position, the last.
+        """Decode B x T tokens, padded on either side, to features B x T x C; with a state, only the last position.
 
-        ``attn`` (B x T x S) is the attention of a layer (default: the last), the mean of so many heads (default: all).
+        ``attn`` (B x T x S) is one layer's attention (default: the last), the mean of the first heads (default: all).
         """
         if full_context_alignment:
             raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")
@@ -190,11 +190,11 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         return x, {"attn": [attention], "inner_states": [*inner]}
 
     def output_layer(self, features: Tensor) -> Tensor:
-        """``B x T x C -> B x T x V``; features as they are for an adaptive softmax."""
+        """Project features to scores, ``B x T x C -> B x T x V``; with an adaptive softmax, return them unchanged."""
         return features if self.adaptive_softmax is not None else self.output_projection(features)
 
     def begin(self, incremental_state: dict[str, Any], encoder_out: dict[str, list[Tensor]] | None) -> None:
-        """Leave the state before the first step in fairseq's dictionary."""
+        """Put the state before the first step into fairseq's dictionary."""
         encoded, padding = encoded_in(encoder_out)
         beams = 1
         if encoder_out is not None and "sentence" in encoder_out:
@@ -214,7 +214,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         if beams > 1 and in_groups(sentences, beams):
             sentences = sentences[::beams]
         elif beams > 1:
-            incremental_state[BEAMS] = 1  # no search of fairseq's parts beams; now each has its own source
+            incremental_state[BEAMS] = 1  # fairseq's own searches do not separate beams; now each has its own source
         count = next((source.keys.size(0) for source in state.sources if source is not None), 0)
         same = sentences.is_cpu and torch.equal(sentences, torch.arange(count))
         state.reorder(new_order, None if same else sentences)
@@ -224,14 +224,14 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
 
 
 def encoded_in(encoder_out: dict[str, list[Tensor]] | None) -> tuple[Tensor | None, Tensor | None]:
-    """The encoding, S x B x C, and its padding, B x S."""
+    """Return the encoding, S x B x C, and its padding, B x S."""
     if encoder_out is None:
         return None, None
     return encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"][0]
 
 
 def in_groups(sentence: Tensor, beams: int) -> bool:
-    """Whether each so many rows in a row are of one sentence; ``sentence`` (B) says which one each row is of."""
+    """Return whether every group of ``beams`` rows is of one sentence; ``sentence`` (B) is the sentence of each row."""
     if sentence.numel() % beams:
         return False
     groups = sentence.view(-1, beams)

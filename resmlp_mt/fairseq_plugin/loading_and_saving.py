@@ -1,4 +1,4 @@
-"""How fairseq loads and writes checkpoints: as data, and whole."""
+"""How fairseq loads and writes checkpoints: it loads them as data, and writes them whole or not at all."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ _copy = PathManager.copy
 
 
 class TorchWithSafeLoad:
-    """PyTorch with our loading instead of its own."""
+    """The module ``torch`` with our own ``load``."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
@@ -30,7 +30,7 @@ class TorchWithSafeLoad:
 
 
 def load_checkpoint_to_cpu(path: str, arg_overrides: Any = None, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """fairseq's function; options in a checkpoint that are not fairseq's are one line."""
+    """fairseq's function, but with a one-line error for options in a checkpoint that fairseq does not accept."""
     try:
         return _load_to_cpu(path, arg_overrides, *args, **kwargs)
     except UserError:
@@ -50,7 +50,7 @@ def load_checkpoint_to_cpu(path: str, arg_overrides: Any = None, *args: Any, **k
 def load_one_by_one(
     filenames: Sequence[str], arg_overrides: Any = None, task: Any = None, *args: Any, **kwargs: Any
 ) -> tuple[list[Any], Any, Any]:
-    """``load_model_ensemble_and_task``, which names the file that does not fit."""
+    """fairseq's ``load_model_ensemble_and_task``, but the error names the file that does not fit."""
     models: list[Any] = []
     config = None
     for filename in filenames:
@@ -63,7 +63,7 @@ def load_one_by_one(
 
 
 def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-    """``PathManager.copy``: killed in it, fairseq leaves half a ``checkpoint_last.pt`` and nothing to resume from."""
+    """``PathManager.copy``, but whole; else a kill leaves half a ``checkpoint_last.pt`` and nothing to resume from."""
     if not overwrite or not PathManager.supports_rename(dst_path):
         return _copy(src_path, dst_path, overwrite=overwrite)
     with _whole(dst_path) as temporary:
@@ -71,7 +71,7 @@ def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
 
 
 def save_whole(obj: Any, filename: str, async_write: bool = False) -> None:
-    """``torch_persistent_save``, which would leave its temporary file where the disk is full, and try three times."""
+    """``torch_persistent_save``, but whole; fairseq's tries three times on a full disk, and leaves a temporary file."""
     if async_write or not PathManager.supports_rename(filename):
         _save(obj, filename, async_write)
         return

@@ -1,4 +1,4 @@
-"""The model's options: a field each, from which fairseq's command line, the checks and the presets are made."""
+"""The model's options: a field for each. fairseq's command line, the checks and the presets are made from them."""
 
 import os
 from collections import Counter
@@ -17,17 +17,17 @@ from resmlp_mt.nn.config import OPTIONS, PROBABILITY, option, problem
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.translate.options import PRECISIONS
 
-MOST = 1 << 16  # no size of a model comes near
+MOST = 1 << 16  # far above all sensible sizes
 SIZE: dict[str, Any] = {"fits": lambda value: 1 <= value <= MOST, "expected": f"1 to {MOST:,}"}
 POSITIONS: dict[str, Any] = {"fits": lambda value: 2 <= value <= MOST, "expected": f"2 to {MOST:,}"}
 
 
 @dataclass
 class ModelOptions:
-    """Options beside those of ``LayerConfig``; those without help are fairseq's, which has it.
+    """Options that ``LayerConfig`` does not have; those without a help text are fairseq's, which has one.
 
-    The defaults are Touvron et al. 2021, section 3.6: a Transformer base's sizes. Cleaned corpora end at 250 subwords.
-    An option that ``follows`` another one takes its value unless set.
+    The defaults are the sizes of a Transformer base (Touvron et al. 2021, section 3.6). Sentences of cleaned corpora
+    have at most 250 subwords. An option that ``follows`` another one takes its value unless it is set.
     """
 
     encoder_embed_dim: int = option(512, "", **SIZE)
@@ -70,7 +70,7 @@ BASE: dict[str, Any] = {name: each.default for name, each in ALL.items() if "fol
 
 TWELVE_LAYERS = {"encoder_layers": 12, "decoder_layers": 12}
 GATED = {"mixing_band": 3, "mixing_dropout": 0.1, "mixing_relative": True, "token_mixing": "gated"}
-"""Beyond the paper; with as many heads as make the parameters about those of a Transformer."""
+"""Beyond the paper; presets choose the heads so that there are about as many parameters as in a Transformer."""
 GATED_WMT = {**GATED, "mixing_heads": 8}
 WMT_EN_DE = {"dropout": 0.15}
 WMT_EN_FR = {"dropout": 0.1}
@@ -110,14 +110,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         **SHORT,
     },
 }
-"""The named architectures: what ``--arch`` fills in where the command line is silent, beside ``BASE``."""
+"""The named architectures: the values that ``--arch`` gives to options not on the command line, on top of ``BASE``."""
 
 
 def apply_preset(args: Any, name: str) -> None:
     """Give every option of the model that is missing or None the value of the preset, in place.
 
-    Asks for None rather than for a missing attribute, because some versions of hydra answer None for both (fairseq
-    issue 4675).
+    A missing attribute counts as None, because some versions of hydra return None for it (fairseq issue 4675).
     """
     values = {**BASE, **PRESETS[name]}
     for key, each in ALL.items():
@@ -126,8 +125,8 @@ def apply_preset(args: Any, name: str) -> None:
 
 
 MEANINGLESS = {  # options of fairseq's Transformer that this model does not have
-    "no_token_positional_embeddings",  # off unless --token-positional-embeddings, as A knows the positions
-    # LayerNorm: --norm says whether and where there is any
+    "no_token_positional_embeddings",  # --token-positional-embeddings adds them; A itself knows the positions
+    # LayerNorm: --norm decides about it
     *("normalize_before", "layernorm_embedding", "no_decoder_final_norm", "export"),
     *("cross_self_attention", "xformers_att_config"),  # fairseq's self-attention: there is none
     "merge_src_tgt_embed",  # fairseq would read translations by another dictionary
@@ -141,7 +140,7 @@ MEANINGLESS = {  # options of fairseq's Transformer that this model does not hav
 
 
 class _WithoutMeaningless:
-    """Keeps MEANINGLESS out of the command line."""
+    """A mixin that keeps the options in ``meaningless`` out of the command line."""
 
     meaningless = MEANINGLESS
 
@@ -151,20 +150,20 @@ class _WithoutMeaningless:
 
 @dataclass
 class EncoderOptions(_WithoutMeaningless, EncDecBaseConfig):
-    """``--encoder-...``; no heads: attention is the decoder's."""
+    """The options ``--encoder-...``, without heads: only the decoder has attention heads."""
 
     meaningless = MEANINGLESS | {"attention_heads"}
 
 
 @dataclass
 class DecoderOptions(_WithoutMeaningless, DecoderConfig):
-    """``--decoder-...``; no input dim: embeddings have the layers' width."""
+    """The options ``--decoder-...``, without an input dim: the embeddings have the layers' width."""
 
     meaningless = MEANINGLESS | {"input_dim"}
 
 
 def _for_fairseq(name: str, each: Field) -> tuple[str, Any, Any]:
-    """A field as fairseq reads it: name, type, field."""
+    """Return a field in the form that fairseq reads: name, type, field."""
     about = each.metadata
     kind = ChoiceEnum(list(about["choices"])) if "choices" in about else each.type
     kinds = f"{' and '.join(about['mixings'])} mixing: " if "mixings" in about else ""
@@ -185,13 +184,13 @@ class ResMLPTransformerConfig(_WithoutMeaningless, OwnOptions, TransformerConfig
     no_token_positional_embeddings: bool = True
 
     def _get_type(self, attribute_name: str) -> Any:
-        """fairseq's hook; choices are those at the time: ``register_mixing`` adds to those of token mixing."""
+        """fairseq's hook; it looks choices up when called, as ``register_mixing`` adds to those of token mixing."""
         choices = ALL[attribute_name].metadata.get("choices") if attribute_name in ALL else None
         return ChoiceEnum(list(choices)) if choices else super()._get_type(attribute_name)
 
 
 def model_config(cfg: TransformerConfig, source_symbols: int, target_symbols: int) -> ModelConfig:
-    """The sizes and kinds of a model of these options, for dictionaries of so many entries."""
+    """Return the sizes and kinds of a model with these options, for dictionaries with these numbers of entries."""
     common = {name: getattr(cfg, name) for name in ("dropout", "attention_dropout", "activation_dropout")}
     for name, each in OPTIONS.items():  # fairseq's choices are enumerations
         common[each.name] = str(getattr(cfg, name)) if each.type is str else getattr(cfg, name)
@@ -231,7 +230,7 @@ def model_config(cfg: TransformerConfig, source_symbols: int, target_symbols: in
 
 
 def check_options(args: Any, target_symbols: int) -> None:
-    """Refuse options, preset applied, that do not go together or that no model can have."""
+    """Check that options, after the preset was applied, are possible and go together."""
 
     def require(condition: bool, message: str | None) -> None:
         if not condition:
@@ -265,14 +264,14 @@ def check_options(args: Any, target_symbols: int) -> None:
 
 
 def check_memory(sizes: ModelConfig) -> None:
-    """Refuse a model that this machine cannot hold: the memory of A grows with the square of the positions."""
+    """Check that this machine can hold the model: the memory of A grows with the square of the positions."""
     sides = (sizes.encoder, sizes.encoder_layers), (sizes.decoder, sizes.decoder_layers)
     layers = Counter(replace(side.of_layer(n), causal=False) for side, count in sides for n in range(count))
-    with torch.device("meta"):  # shapes without values; embeddings and triangles would import sympy, 66 MB
+    with torch.device("meta"):  # shapes without values; for embeddings and triangles, PyTorch would import sympy, 66 MB
         mixings = [(TOKEN_MIXINGS[layer.token_mixing](layer), times) for layer, times in layers.items()]
     needs = sum(4 * times * each.numel() for mixing, times in mixings if mixing for each in mixing.parameters())
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     given = f"--max-source-positions {sizes.encoder.positions}, --max-target-positions {sizes.decoder.positions}"
     problem = f"A needs {needs / 1e9:,.1f} GB, and as much for its gradients; this machine has {has / 1e9:,.1f} GB"
-    if 2 * needs > has:  # a training has gradients beside them, generation what it loads them from
+    if 2 * needs > has:  # training also needs gradients, generation also the loaded checkpoint
         raise UserError(f"{given}: {problem}: lower them")

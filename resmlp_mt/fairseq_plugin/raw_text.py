@@ -1,4 +1,4 @@
-"""Raw text: ``--tokenizer prepared --bpe prepared``, as its data was prepared, and the lines of fairseq-interactive."""
+"""Raw text, treated as the data was (``--tokenizer prepared --bpe prepared``), and the lines of fairseq-interactive."""
 
 import argparse
 import contextlib
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PREPARED = "prepared"
-RECORD = "text.json"  # data.raw_text.NAME: that module imports what only raw text needs
+RECORD = "text.json"  # data.raw_text.NAME; that module is not imported here, as only raw text needs its libraries
 
 
 @dataclass
 class PreparedTextConfig(FairseqDataclass):
-    """Which data's preparation, and which way to translate; the task knows what is not given."""
+    """The data folder that records how text is treated, and the languages; by default those of the task."""
 
     data: Optional[str] = None  # noqa: UP045 (fairseq 0.12.2's omegaconf reads no other)
     source_lang: Optional[str] = None  # noqa: UP045
@@ -44,12 +44,12 @@ class PreparedTextConfig(FairseqDataclass):
 
 
 def is_recorded(data: str | None) -> bool:
-    """Whether ``data``, a folder or several with ``:`` between, tells how its text was treated."""
+    """Return whether ``data``, a folder or several separated by ``:``, records how its text was treated."""
     return bool(data) and os.path.lexists(os.path.join(utils.split_paths(data)[0], RECORD))
 
 
 def record_of(data: str) -> "RawText":
-    """How the text of ``data`` was treated."""
+    """Return the record of how the text of ``data`` was treated."""
     from resmlp_mt.data.raw_text import RawText
 
     return RawText.of(utils.split_paths(data)[0])
@@ -64,7 +64,7 @@ def _treatment(cfg: PreparedTextConfig) -> tuple["RawText", str, str]:
 
 @register_tokenizer(PREPARED, dataclass=PreparedTextConfig)
 class PreparedTokenizer:
-    """A raw line to words, and words to running text."""
+    """Turns a raw line into words, and words into running text."""
 
     def __init__(self, cfg: PreparedTextConfig):
         text, source, target = _treatment(cfg)
@@ -78,7 +78,7 @@ class PreparedTokenizer:
 
 @register_bpe(PREPARED, dataclass=PreparedTextConfig)
 class PreparedSubwords:
-    """Words to subwords, and back."""
+    """Turns words into subwords, and back."""
 
     def __init__(self, cfg: PreparedTextConfig):
         text, _, _ = _treatment(cfg)
@@ -95,10 +95,10 @@ def choose_prepared(cfg: DictConfig) -> None:
 
 
 def choose_prepared_for_command(args: argparse.Namespace) -> None:
-    """Choose prepared text for fairseq-interactive and fairseq-generate, where the data tells and no option does."""
+    """Choose prepared text for fairseq-interactive and -generate, if the data has a record and no option is given."""
     translates = "beam" in args and args.task == "translation"
     if translates and args.tokenizer is None and args.bpe is None and is_recorded(args.data):
-        # fairseq-generate needs no more than the subwords: it also runs where fairseq alone is installed
+        # fairseq-generate needs only the subwords: it also runs where these libraries are not installed
         has_libraries = all(map(importlib.util.find_spec, ("sacremoses", "sentencepiece", "subword_nmt")))
         is_joined = args.post_process is not None  # by --remove-bpe, in its own way
         if "buffer_size" in args or (has_libraries and not is_joined):
@@ -109,14 +109,14 @@ _make_batches: Any = next((command.make_batches for command in loaded("fairseq_c
 
 
 class Lines:
-    """The lines of one run of fairseq-interactive: read as preparing reads them, and made into batches."""
+    """The lines of one run of fairseq-interactive: read as data preparation reads them, and made into batches."""
 
     def __init__(self) -> None:
-        self._first = 0  # number of the first line at hand, from 0 as fairseq numbers sentences
+        self._first = 0  # number of the current list's first line, from 0 as fairseq numbers sentences
         self._refused = 0
 
     def read(self, input: str, buffer_size: int) -> Iterator[list[str]]:
-        """Yield as many lines at once. They end at LF alone; one that is not UTF-8 becomes one without a word."""
+        """Yield lists of ``buffer_size`` lines. Only LF ends a line; a line that is not UTF-8 becomes an empty one."""
         self._first = self._refused = 0
         if input == "-" and not sys.stdin:  # closed by the shell's <&-
             raise UserError("standard input is closed: give --input FILE")
@@ -138,11 +138,11 @@ class Lines:
     def batches(
         self, lines: list[str], cfg: Any, task: Any, max_positions: tuple[int, int], encode_fn: Callable[[str], str]
     ) -> Iterator[Any]:
-        """Make batches of lines; a line that the model cannot take is told, and becomes one without a word."""
+        """Yield batches of lines; a line that the model cannot take is reported and becomes an empty one."""
         encode = functools.cache(encode_fn)
         most = cfg.dataset.max_tokens
         for number, line in enumerate(lines):
-            # behind tabs come words that the translation must have
+            # after tabs come words that the translation must contain
             parts = line.split("\t") if cfg.generation.constraints else [line]
             try:
                 sentence, *_ = [encode(part) for part in parts]

@@ -40,13 +40,13 @@ def from_pretrained(
     data_name_or_path: str | os.PathLike = ".",
     **options: Any,
 ) -> GeneratorHubInterface:
-    """Load a trained model, whose ``translate`` takes a sentence or a list of them, treated as its data was.
+    """Load a trained model; its ``translate`` takes a sentence or a list, and treats them as its data was treated.
 
     Args:
         model_name_or_path: the checkpoint's folder
-        checkpoint_file: its name there; several, with ``:`` between, are an ensemble
-        data_name_or_path: folder of binarized data; with a dot in front, in the checkpoint's folder if it is there
-        options: instead of the checkpoint's own, such as ``inference_precision="bf16"``
+        checkpoint_file: its name in that folder; several names, separated by ``:``, make an ensemble
+        data_name_or_path: folder of binarized data; if it starts with a dot, the checkpoint's folder is tried first
+        options: replace the checkpoint's own, such as ``inference_precision="bf16"``
     """
     folder, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
     if not os.path.isdir(folder):
@@ -70,8 +70,8 @@ def from_pretrained(
 class ResMLPTransformerModel(TransformerModelBase):
     """An encoder-decoder that mixes positions by one linear layer (Touvron et al. 2021, "Sequence-to-sequence ResMLP").
 
-    The model is that of ``resmlp_mt.nn``; fairseq's are the embeddings' start, the adaptive softmax, layer drop,
-    generation and ensembles.
+    The model is that of ``resmlp_mt.nn``. fairseq provides the embeddings' initial values, the adaptive softmax, layer
+    drop, generation and ensembles.
     """
 
     from_pretrained = staticmethod(from_pretrained)
@@ -87,7 +87,7 @@ class ResMLPTransformerModel(TransformerModelBase):
 
     @classmethod
     def add_args(cls, parser: Any) -> None:
-        """Add the model's options; what is not given is left to the preset."""
+        """Add the model's options to a parser; those that are not given are left to the preset."""
         gen_parser_from_dataclass(parser, ResMLPTransformerConfig(), delete_default=True, with_prefix="")
 
     @classmethod
@@ -117,18 +117,18 @@ class ResMLPTransformerModel(TransformerModelBase):
     def load_state_dict(
         self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg: Any = None, args: Any = None
     ) -> Any:
-        """Take the parameters of a checkpoint, of the layers that fairseq's options keep, or raise ``DoesNotFit``."""
+        """Load a checkpoint's parameters (of the layers that fairseq's options keep), or raise ``DoesNotFit``."""
         kept = prune_state_dict(state_dict, model_cfg)
-        # sines are computed; fairseq's module for them, which older checkpoints have, held a number of no meaning
+        # sinusoidal positions are computed; older checkpoints hold a meaningless number of fairseq's module for them
         kept = {name: kept[name] for name in kept if not name.endswith(".embed_positions._float_tensor")}
         check_fit(kept, self.state_dict(), strict)
         return super().load_state_dict(kept, strict, model_cfg, args)
 
     def upgrade_state_dict(self, state_dict: dict[str, Tensor]) -> None:
-        """No checkpoint of this model is older than the base class's naming."""
+        """Do nothing: no checkpoint of this model has the old names that the base class replaces."""
 
     def without_fairseq(self) -> EncoderDecoder:
-        """The same model in pure PyTorch, with parameters of its own, in evaluation mode; this one is not folded."""
+        """Return a copy of this model, which must not be folded, in pure PyTorch and in evaluation mode."""
         result = EncoderDecoder(self.sizes).to(next(self.parameters()).dtype)
         known, state = result.state_dict(), {}
         for name, tensor in self.state_dict().items():
@@ -144,7 +144,7 @@ class ResMLPTransformerModel(TransformerModelBase):
         return result.eval()
 
     def make_generation_fast_(self, **kwargs: Any) -> None:
-        """fairseq's hook before inference: fold every Aff, then go to ``--inference-precision``."""
+        """fairseq's hook before inference: fold every Aff, then convert to ``--inference-precision``."""
         if self._is_generation_fast:
             return
         super().make_generation_fast_(**kwargs)
@@ -159,7 +159,7 @@ class ResMLPTransformerModel(TransformerModelBase):
             keep_freed_memory()
 
     def retain_dropout_(self, classes: list[str] | str | None) -> None:
-        """``--retain-dropout``: drop in inference too, in the whole model or within modules of these classes."""
+        """Use dropout in inference too (``--retain-dropout``), in the whole model or in modules of these classes."""
         classes = re.findall(r"\w+", classes) if isinstance(classes, str) else classes  # as the command line gives them
         if missing := sorted({*(classes or ())} - {type(each).__name__ for each in self.modules()}):
             raise UserError(f"--retain-dropout-modules: this model has no {missing[0]}: give EncoderLayer or another")

@@ -1,4 +1,4 @@
-"""fairseq's translation task: data checked, languages completed, raw text prepared, empty sentences kept empty."""
+"""fairseq's translation task; it also checks data, completes languages, prepares text, keeps empty sentences empty."""
 
 import logging
 from pathlib import Path
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 class Task(TranslationTask):
     """``--task translation``."""
 
-    mixed_on_cpu = False  # a training computes products in bfloat16, by --amp without a GPU
+    mixed_on_cpu = False  # training with --amp and without a GPU: matrix products in bfloat16
     needs_targets = False
 
     @classmethod
@@ -35,7 +35,7 @@ class Task(TranslationTask):
         return read_dictionary(Path(filename))
 
     def build_criterion(self, *args: Any, **kwargs: Any) -> Any:
-        self.needs_targets = True  # a training or a validation, which load their data after this
+        self.needs_targets = True  # training and validation call this before they load data
         return super().build_criterion(*args, **kwargs)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
@@ -74,7 +74,7 @@ class Task(TranslationTask):
                 f"{trained[0]}: give --source-lang and --target-lang as its training had them"
             )
         for name in ("max_source_positions", "max_target_positions") if from_checkpoint else ():
-            if getattr(self.cfg, name) == 1024:  # fairseq's default, by which longer models would take no more
+            if getattr(self.cfg, name) == 1024:  # fairseq's default, which would limit a longer model
                 setattr(self.cfg, name, max(1024, getattr(cfg, name, None) or 0))
         return super().build_model(cfg, from_checkpoint)
 
@@ -103,11 +103,11 @@ class Task(TranslationTask):
     ) -> list[list[dict[str, Tensor]]]:
         found = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if not isinstance(generator, SequenceGenerator) or prefix_tokens is not None:
-            return found  # a given target is scored, or continued
+            return found  # a target is given, to be scored or continued
         tokens = sample["net_input"]["src_tokens"]
         empty = tokens.ne(self.src_dict.pad()).sum(1) <= 1  # </s> alone
         if constraints is not None:
-            empty &= constraints[:, 0].to(empty.device) == 0  # numbers of words that must come
+            empty &= constraints[:, 0].to(empty.device) == 0  # how many constraints each sentence has
         for number in empty.nonzero().flatten().tolist():
             end, scores = tokens.new_tensor([self.tgt_dict.eos()]), torch.zeros(1, device=tokens.device)
             nothing = {"tokens": end, "score": scores[0], "positional_scores": scores}
@@ -121,7 +121,7 @@ class Task(TranslationTask):
         return super().build_bpe(self._with_data(args))
 
     def _with_data(self, choice: Any) -> Any:
-        """A choice of tokenizer or BPE with the data and languages of the task, as far as it has such options."""
+        """Return a choice of tokenizer or BPE; where it has options for data and languages, set the task's."""
         if isinstance(choice, DictConfig):
             with open_dict(choice):
                 for name in "data", "source_lang", "target_lang":
@@ -131,7 +131,7 @@ class Task(TranslationTask):
 
 
 def complete_languages(cfg: Any) -> None:
-    """Set the languages of a task's options, where they are missing, to those of its data, if it is a folder."""
+    """Set missing languages in a task's options to those of its data folder, if there is one; check given ones."""
     data, source, target = (getattr(cfg, name, None) for name in ("data", "source_lang", "target_lang"))
     folder = utils.split_paths(data)[0] if data else ""
     known = {path.name.split(".")[1] for path in Path(folder).glob("dict.*.txt")} if folder else set()

@@ -1,4 +1,4 @@
-"""A trained model: of a checkpoint, or of an average of several, as in table 5 (Vaswani et al. 2017)."""
+"""A trained model: loaded from a checkpoint, or from an average of several, as for table 5 (Vaswani et al. 2017)."""
 
 import os
 from argparse import Namespace
@@ -27,7 +27,7 @@ PATTERNS = {
     "update": r"checkpoint_\d+_(\d+)\.pt",
     "other": r"checkpoint(?:_last|_best|\.best_.*)\.pt",
 }
-"""Names that fairseq-train gives its checkpoints."""
+"""Patterns of the names that fairseq-train gives its checkpoints, by their kind."""
 
 PLAIN = {
     "inference_precision": "fp32",
@@ -35,14 +35,14 @@ PLAIN = {
     "checkpoint_activations": False,
     "offload_activations": False,
 }
-"""Options of a model that is looked at or exported, whatever it was trained with."""
+"""Options of a model that is analysed or exported; they replace those of its training."""
 
 NEVER_SET = ".conv.conv_bias"
-"""A parameter of fairseq's DynamicConv that it neither sets nor uses: whatever was in memory, NaN too."""
+"""The end of the name of a parameter that fairseq's DynamicConv never sets or uses: it may hold anything, also NaN."""
 
 
 def last_checkpoints(directory: PathLike, count: int, kind: str, upper_bound: int | None = None) -> list[Path]:
-    """The last ``count`` checkpoints of a kind in PATTERNS, up to an epoch or update, oldest first."""
+    """Return the last ``count`` checkpoints of a kind in PATTERNS, up to an epoch or update, oldest first."""
     found = checkpoint_paths(str(directory), PATTERNS[kind], keep_match=True)  # newest first
     paths = [Path(path) for path, number in found if upper_bound is None or number <= upper_bound]
     if not 1 <= count <= len(paths):
@@ -56,7 +56,7 @@ def last_checkpoints(directory: PathLike, count: int, kind: str, upper_bound: in
 def inputs_of(
     inputs: Sequence[Path], output: PathLike, epochs: int | None, updates: int | None, upper_bound: int | None
 ) -> list[Path]:
-    """What is averaged: files as they are, or the last so many of a directory, none of which ``output`` replaces."""
+    """Return the files to average: those given, or a directory's last ones; check that ``output`` replaces none."""
     count = updates if epochs is None else epochs
     is_directory = len(inputs) == 1 and inputs[0].is_dir()
     if count is not None and len(inputs) == 1 and not inputs[0].exists():
@@ -74,10 +74,10 @@ def inputs_of(
 
 
 def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
-    """Average the parameters of checkpoints of one model, oldest first, in float64; all else is the last one's.
+    """Average the parameters of checkpoints of one model, oldest first, in float64; all else is from the last one.
 
-    There is no optimizer state, and the optimizer's name says so: fairseq-train refuses to resume from the result
-    without ``--reset-optimizer``. In memory are one running sum and one checkpoint at a time.
+    The result has no optimizer state, and the optimizer's name says so: fairseq-train refuses to resume from it
+    without ``--reset-optimizer``. Memory holds one running sum and one checkpoint at a time.
     """
     if len({Path(path).resolve() for path in paths}) < len(paths):
         raise UserError(f"{', '.join(map(str, paths))}: a checkpoint comes twice: name each once")
@@ -100,18 +100,18 @@ def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
             if tensor.is_floating_point():
                 sums[name] = sums[name].add_(tensor) if name in sums else tensor.to(torch.float64, copy=True)
     for name, total in sums.items():
-        model[name].copy_(total.div_(len(paths)))  # in place: what shares memory still does
+        model[name].copy_(total.div_(len(paths)))  # in place: tensors that share memory still do
     return without_optimizer(checkpoint, "averaged")
 
 
 def without_optimizer(checkpoint: Mapping[str, Any], kind: str) -> Checkpoint:
-    """A checkpoint whose weights are not those of its training any more: no optimizer state goes with them."""
+    """Return a checkpoint without optimizer state, for weights that are not those of its training any more."""
     *history, last = checkpoint["optimizer_history"]
     extra = checkpoint.get("extra_state") or {}
     return {
         **checkpoint,
         "optimizer_history": [*history, {**last, "optimizer_name": f"none ({kind} checkpoint)"}],
-        "last_optimizer_state": {},  # not None, with which fairseq-train would go on silently with a new optimizer
+        "last_optimizer_state": {},  # with None, fairseq-train would silently go on with a new optimizer
         "extra_state": {key: value for key, value in extra.items() if not key.startswith("ema")},  # other weights
     }
 
@@ -127,7 +127,7 @@ def model_of(
 ) -> ResMLPTransformerModel:
     """Build the model of a checkpoint (``path`` is for messages): not folded, in fp32, in evaluation mode.
 
-    Without the dictionaries of source and target there are made up ones of the right size.
+    Without ``dictionaries`` (source, target), made-up ones of the right size are used.
     """
     architecture = architecture_of(checkpoint)
     if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
@@ -148,9 +148,9 @@ def model_of(
 
 @dataclass(frozen=True)
 class Trained:
-    """What a checkpoint holds."""
+    """A loaded model, and what its checkpoint and data say about it."""
 
-    path: Path  # of several checkpoints the last
+    path: Path  # the checkpoint, the last one of several
     architecture: str
     model: ResMLPTransformerModel  # not folded, in fp32 and for inference
     languages: tuple[str, str]
@@ -159,7 +159,7 @@ class Trained:
 
 
 def load(paths: Sequence[PathLike], data: PathLike) -> Trained:
-    """Load a checkpoint, or the average of several, with the dictionaries of the folder ``data`` and of no other."""
+    """Load a checkpoint, or the average of several, with the dictionaries of the folder ``data``."""
     path = paths[-1]
     state = load_checkpoint(path) if len(paths) == 1 else average_checkpoints(paths)
     saved = options_of(state, "task")

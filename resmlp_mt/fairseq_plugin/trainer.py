@@ -1,4 +1,4 @@
-"""fairseq's trainer: a training that diverges, or that cannot begin, ends in one line and leaves what was there."""
+"""fairseq's trainer; a training that diverges or cannot start ends with a one-line error and keeps existing files."""
 
 import logging
 import math
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 
 
 class Trainer(trainer.Trainer):
-    """The trainer of one process. What concerns a model's numbers holds for models of this plugin alone."""
+    """The trainer of one process. Checks for NaN and for the optimizer's state are for models of this plugin alone."""
 
     def __init__(self, cfg: Any, task: Any, *args: Any, **kwargs: Any):
         on_cpu = cfg.common.cpu or not torch.cuda.is_available()
         if cfg.common.amp and on_cpu and isinstance(task, Task):
-            # what fairseq does besides for --amp is to scale the loss, which bfloat16 with its range does not need
+            # fairseq's --amp would also scale the loss: bfloat16 does not need that, as its range is that of fp32
             cfg.common.amp, task.mixed_on_cpu = False, True
             logger.info("--amp on a CPU: products of matrices in bfloat16, all else in fp32")
             warn_without_bfloat16()
@@ -46,7 +46,7 @@ class Trainer(trainer.Trainer):
         last = os.path.join(self.cfg.checkpoint.save_dir, f"checkpoint_last{self.checkpoint_suffix}.pt")
         if filename != last and not PathManager.isfile(filename):
             raise UserError(f"--restore-file or --continue-once {filename}: no such file: name one, or none")
-        self.cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # PyTorch refuses what fairseq would send to others
+        self.cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # PyTorch refuses what one process would send
         try:
             extra_state = super().load_checkpoint(filename, reset_optimizer, *args, **kwargs)
         except Exception as error:
@@ -59,7 +59,7 @@ class Trainer(trainer.Trainer):
             raise UserError(f"{filename}: {problem}: give --reset-optimizer, or another --save-dir")
         if 0 < asked <= done:  # fairseq would do one update more, each time
             logger.info("nothing to train: %s updates are done, --max-update is %s", done, asked)
-            self.cfg.optimization.max_epoch = -1  # read after this: no epoch is left
+            self.cfg.optimization.max_epoch = -1  # is read after this: no epoch is left
         return extra_state
 
     def valid_step(self, *args: Any, **kwargs: Any) -> Any:
@@ -72,7 +72,7 @@ class Trainer(trainer.Trainer):
         if self.is_ours:
             error = sys.exc_info()[1] if os.path.basename(filename) == "crash.pt" else None
             if isinstance(error, UserError):
-                return None  # a mistake that is told needs no dump
+                return None  # a mistake that is reported needs no dump
             if isinstance(error, FloatingPointError):
                 raise self._diverged(str(error).split("\n")[0].rstrip(".")) from error
             for name, weight in self.get_model().named_parameters():
@@ -89,6 +89,6 @@ class Trainer(trainer.Trainer):
 
 
 def check_save_dir(save_dir: str) -> None:
-    """Refuse a folder that cannot be written."""
+    """Make the folder, if it is missing, and check that checkpoints can be written to it."""
     os.makedirs(save_dir, exist_ok=True)
     check_can_be_written(os.path.join(save_dir, "checkpoint_last.pt"))

@@ -1,4 +1,4 @@
-"""How fairseq's commands end: in one line where the user can do something about it."""
+"""How fairseq's commands end: with one line for errors that the user can fix."""
 
 import contextlib
 import logging
@@ -35,16 +35,16 @@ MISTAKES: list[tuple[type[Exception], str, str]] = [
     (KeyError, "^'model'$", "--store-ema: the checkpoint has no moving average: leave the option out"),
     (MissingMandatoryValue, "", "{text}: give that option too"),
     (ImportError, "install", "{text}"),
-    (Exception, r"(^|[\s`(])--[a-z]", "{text}"),  # what fairseq says of options names them
+    (Exception, r"(^|[\s`(])--[a-z]", "{text}"),  # fairseq's messages about options name them
 ]
-"""What a user's options, files and machine make fairseq raise: its type, what it says, and what is told instead.
+"""Errors of fairseq that a user can fix: the type, a pattern that the message contains, and what is printed instead.
 
-The first that fits is taken; all others keep their traceback.
+The first row that fits is used; an error that fits none keeps its traceback.
 """
 
 
 def explanation(error: BaseException) -> str | None:
-    """What to tell of an error that one of fairseq's commands ended with, or None if it is none of the user's."""
+    """Return what to print for an error that ended one of fairseq's commands, or None if the user cannot fix it."""
     if isinstance(error, UserError):
         return str(error)
     if type(error).__name__ == "ProcessRaisedException":  # of torch.multiprocessing: a traceback as text
@@ -58,22 +58,22 @@ def explanation(error: BaseException) -> str | None:
 
 
 def loaded(name: str) -> list[Any]:
-    """The modules of a command that are there: under its name, or as ``__main__``."""
+    """Return the loaded modules of a command: under its own name, or as ``__main__``."""
     specs = ((module, getattr(module, "__spec__", None)) for module in list(sys.modules.values()))
     return [module for module, spec in specs if getattr(spec, "name", None) == name]
 
 
 def install() -> None:
-    """Change what ends this process: errors, Ctrl-C and, in fairseq's commands, readers that are gone."""
+    """Change how this process ends: by errors, by Ctrl-C and, in fairseq's commands, by a closed output pipe."""
     sys.excepthook, sys.unraisablehook = _excepthook, _unraisablehook
     if _runs_fairseq:
-        os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # fairseq-hydra-train leaves errors to the hook
+        os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # so fairseq-hydra-train leaves errors to the hook
         logging.StreamHandler.handleError = _handle_error_of_log  # type: ignore[method-assign]
 
 
 _main: Any = sys.modules["__main__"]
 _module = getattr(_main.__spec__, "name", None) or getattr(getattr(_main, "cli_main", None), "__module__", "")
-_runs_fairseq = str(_module).startswith("fairseq_cli.")  # this process, which else is a program that uses fairseq
+_runs_fairseq = str(_module).startswith("fairseq_cli.")  # whether this process is one of fairseq's commands
 _hook, _unraisable, _handle_error = sys.excepthook, sys.unraisablehook, logging.StreamHandler.handleError
 
 
@@ -92,7 +92,7 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
 
 
 def _unraisablehook(unraisable: Any) -> None:
-    if unraisable.exc_type is KeyboardInterrupt:  # Ctrl-C while an object was deleted: Python would drop it
+    if unraisable.exc_type is KeyboardInterrupt:  # Ctrl-C while an object was deleted: Python would ignore it
         interrupted()
     _unraisable(unraisable)
 

@@ -1,6 +1,6 @@
-"""The layers in pure PyTorch, and an encoder-decoder of them.
+"""The layers in pure PyTorch, and an encoder-decoder built from them.
 
-Nothing here imports anything but torch and this room, by relative imports: the files train, are exported and translate.
+These files import only torch and each other (relatively): training, translation and exported folders all use them.
 """
 
 from .affine import Aff as Aff

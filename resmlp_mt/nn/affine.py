@@ -1,4 +1,4 @@
-"""Aff, what ResMLP has where a Transformer has LayerNorm; how both are folded into the layers beside them."""
+"""Aff, which replaces LayerNorm in ResMLP, and how both are folded into the layers next to them."""
 
 from collections.abc import Iterable
 
@@ -23,11 +23,11 @@ class Aff(nn.Module):
 
 
 NORMS: dict[str, type[nn.Module]] = {"affine": Aff, "layernorm": nn.LayerNorm}
-"""What may stand before every branch and at the end of each stack."""
+"""The choices, by name, for the layer before each branch and at the end of each stack."""
 
 
 def split(norm: nn.Module) -> tuple[nn.Module, Aff]:
-    """A norm as two steps: what cannot be folded, and an Aff, which of a LayerNorm is its scale and offset."""
+    """Split a norm into a part that cannot be folded and an Aff (of a LayerNorm, its scale and offset)."""
     if isinstance(norm, Aff):
         return nn.Identity(), norm
     assert isinstance(norm, nn.LayerNorm)
@@ -40,7 +40,7 @@ def split(norm: nn.Module) -> tuple[nn.Module, Aff]:
 def fold_around_(
     pre: nn.Module, first: Iterable[nn.Linear], last: nn.Linear | None, post: Aff
 ) -> tuple[nn.Module, nn.Module]:
-    """Fold a norm into the linear layers behind it, an Aff into the one before it, if any; returns what is left.
+    """Fold ``pre`` into the layers ``first`` and ``post`` into the layer ``last``, if any; return what is left of both.
 
     ``W Aff(x) + b = (W diag(alpha)) x + (W beta + b)``; ``Aff(W x + b) = (diag(alpha) W) x + (alpha b + beta)``.
     """

@@ -1,4 +1,4 @@
-"""The options of a model: a field each, with range and help, from which command lines and checks are made."""
+"""The options of a model: a field for each, with its range and help. Command lines and checks are made from them."""
 
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, get_origin
@@ -7,8 +7,8 @@ from .affine import NORMS
 from .elementwise import ACTIVATIONS
 from .mixing_kinds import TOKEN_MIXINGS
 
-LARGEST = 1 << 28  # no number of a configuration comes near
-WIDEST = 31  # of the kernels that DynamicConv's layers grow to (Wu et al. 2019, section 5)
+LARGEST = 1 << 28  # all numbers of a configuration must be smaller
+WIDEST = 31  # the kernel width at which DynamicConv's layers stop growing (Wu et al. 2019, section 5)
 OF_A = "linear", "gated"
 OF_HEADS = *OF_A, "ema", "dynamic", "synthesizer", "attention"
 BUILT_IN = frozenset(TOKEN_MIXINGS)
@@ -18,10 +18,10 @@ FROM_0: dict[str, Any] = {"fits": lambda value: value >= 0, "expected": "0 or mo
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field that a user sets, maybe with another ``name`` on the command line.
+    """Return a field that users can set; ``name`` is its name on the command line, if that differs.
 
-    It has ``choices``, or ``fits`` says whether a value is possible and ``expected``, in words, which ones are;
-    ``mixings`` are the kinds of mixing that it is for; a list with commas between has ``names`` to choose from.
+    Values come from ``choices``; or ``fits`` tests a value and ``expected`` describes the possible ones in words.
+    ``mixings`` are the kinds of mixing that use the option; ``names`` are the choices for a comma-separated list.
     """
     return field(default=default, metadata={"help": help, **more})
 
@@ -32,9 +32,9 @@ class LayerConfig:
 
     dim: int  # channels C
     hidden_dim: int  # channels between W1 and W2, 4 C in the paper
-    positions: int  # N, of the mixing's matrices
-    causal: bool = False  # no position reads a later one; for a decoder
-    source_dim: int = 0  # channels C' of the encoder, for a decoder; 0: no cross-attention
+    positions: int  # N, the size of the mixing's matrices
+    causal: bool = False  # for a decoder: no position reads a later one
+    source_dim: int = 0  # for a decoder: channels C' of the encoder; 0: no cross-attention
     attention_heads: int = 1  # of the cross-attention
     dropout: float = 0.0
     attention_dropout: float = 0.0
@@ -102,7 +102,7 @@ class LayerConfig:
     )
 
     def of_layer(self, number: int) -> "LayerConfig":
-        """Those of one layer of a stack, counted from 0: DynamicConv's kernels are 3, 7, 15, 31, 31, ... wide."""
+        """Return the config of a layer of the stack, from 0: DynamicConv's kernels are 3, 7, 15, 31, 31, ... wide."""
         kinds = (self.mixing_of_decoder_layers if self.causal else self.mixing_of_encoder_layers).split(",")
         kind = kinds[number % len(kinds)] or self.token_mixing
         widened = min((self.mixing_kernel + 1) * 2**number - 1, max(WIDEST, self.mixing_kernel))
@@ -116,11 +116,11 @@ OPTIONS: dict[str, Field] = {
 
 
 def expected(each: Field, value: Any) -> str | None:
-    """What a field may be, in words, where the value is something else."""
+    """Describe the possible values of a field, or return None if ``value`` is one of them."""
     about: Any = FROM_0 | each.metadata
     kind: Any = get_origin(each.type) or each.type
     kinds = (int, float) if kind is float else kind
-    if not isinstance(value, kinds) or isinstance(value, bool) != (kind is bool):  # no bool is a number
+    if not isinstance(value, kinds) or isinstance(value, bool) != (kind is bool):  # bool is a subclass of int
         return f"something like {each.default!r}"
     if "choices" in about and value not in about["choices"]:
         return f"one of {', '.join(about['choices'])}"
@@ -132,7 +132,7 @@ def expected(each: Field, value: Any) -> str | None:
 
 
 def problem(values: dict[str, Any], options: dict[str, Field]) -> str | None:
-    """What is wrong with options, by their names on the command line: one of them, its value and what to give."""
+    """Return a message about the first wrong option in ``values`` (by command-line name), or None if all are right."""
     for name, each in options.items():
         wanted = expected(each, values[name])
         if wanted:
@@ -155,7 +155,7 @@ def problem(values: dict[str, Any], options: dict[str, Field]) -> str | None:
 
 
 def spelled(name: str) -> str:
-    """An option as it is given."""
+    """Return an option as it is written on the command line."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -175,14 +175,14 @@ class ModelConfig:
     scale_embeddings: bool = True  # by the square root of the channels (Vaswani et al. 2017, section 3.4)
     share_all_embeddings: bool = False  # of source, target and output
     share_output_embeddings: bool = False  # of target and output
-    encoder_positions: str = "none"  # positional embeddings added to the tokens': none, sinusoidal or learned
+    encoder_positions: str = "none"  # positional embeddings, added to those of tokens: none, sinusoidal, learned
     decoder_positions: str = "none"
-    adaptive_cutoffs: tuple[int, ...] = ()  # of an adaptive softmax (Grave et al. 2017); (): one over all symbols
-    adaptive_factor: float = 4.0  # by how much each of its clusters has fewer channels than the one before
+    adaptive_cutoffs: tuple[int, ...] = ()  # of an adaptive softmax (Grave et al. 2017); (): an ordinary softmax
+    adaptive_factor: float = 4.0  # each of its clusters has this many times fewer channels than the one before
 
     @classmethod
     def of(cls, values: Any) -> "ModelConfig":
-        """What ``dataclasses.asdict`` made of a configuration, also after a way through JSON; or a ``ValueError``."""
+        """Rebuild a configuration from its ``dataclasses.asdict``, also after JSON; ``ValueError`` if it is none."""
         try:
             sides = {name: LayerConfig(**values[name]) for name in ("encoder", "decoder")}
             made = cls(**{**values, **sides, "adaptive_cutoffs": tuple(map(int, values.get("adaptive_cutoffs", ())))})
@@ -196,7 +196,7 @@ class ModelConfig:
 
     @property
     def shared(self) -> dict[str, str]:
-        """Names of parameters that are another one, and of that."""
+        """Map the name of each parameter that is the same as another one to the name of that one."""
         first, target = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
         owner = first if self.share_all_embeddings else target
         names = [target] if self.share_all_embeddings else []

@@ -1,4 +1,4 @@
-"""Mixings whose whole matrix comes from what stands at the positions: between two projections, for heads."""
+"""Mixings whose matrix is computed from the content of the positions, for each head, between two projections."""
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from .token_mixing import Mixing
 
 
 class ContentMixing(Mixing):
-    """``W_out M (W_in x)``: W_in gives a position so many times ``parts`` its channels, M is of a subclass."""
+    """``W_out M (W_in x)``: W_in makes ``parts`` times as many channels; a subclass defines the mixing M."""
 
     def __init__(self, dim: int, parts: int):
         super().__init__()
@@ -23,15 +23,15 @@ class ContentMixing(Mixing):
             nn.init.zeros_(linear.bias)
 
     def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        """Take in both Aff, in the projections."""
+        """Fold the norm before and the Aff after into the projections; return what is left of both."""
         return fold_around_(pre, [self.in_proj], self.out_proj, post)
 
 
 class DynamicConvolution(ContentMixing):
-    """DynamicConv (Wu et al. 2019, section 4): of values ``v = GLU(W_in x)`` a position reads those around it.
+    """DynamicConv (Wu et al. 2019, section 4): each position reads the values ``v = GLU(W_in x)`` around it.
 
-    The weights of each head are the softmax of a prediction from the position's own v. ``size`` positions are read, or,
-    if causal, the position itself and as many before as make so many.
+    For each head it predicts the weights from its own v, followed by a softmax. It reads ``size`` positions: itself in
+    the middle, or, if causal, itself and the ``size - 1`` positions before it.
     """
 
     def __init__(self, dim: int, heads: int, size: int, causal: bool, dropout: float = 0.0):
@@ -46,9 +46,9 @@ class DynamicConvolution(ContentMixing):
 
 
 class SoftmaxMixing(ContentMixing):
-    """A mixing by whole rows of weights for each head, the softmax of ``scores``, which a subclass gives.
+    """A mixing whose weights, for each head, are the softmax of ``scores`` over all positions; a subclass defines them.
 
-    ``parts`` are what W_in gives, of which the last ``remembered`` are kept of each position, the values at the end.
+    W_in makes ``parts`` vectors for each position. The last ``remembered`` of them go into memory, the values last.
     """
 
     remembered = 1
@@ -76,18 +76,18 @@ class SoftmaxMixing(ContentMixing):
 
     def by_head(self, x: Tensor) -> Tensor:
         """``T x B x C -> B x H x T x C/H``"""
-        return x.reshape(x.size(0), x.size(1), self.heads, -1).permute(1, 2, 0, 3)  # ONNX: unflatten keeps no size free
+        return x.reshape(x.size(0), x.size(1), self.heads, -1).permute(1, 2, 0, 3)  # ONNX: unflatten would fix sizes
 
     def scores(self, own: Tensor, memory: Memory) -> Tensor:
-        """Scores of what the new positions read, ``B x H x S x T``, by the part that is not kept, B x H x S x C/H."""
+        """Return scores (B x H x S x T) of the S new positions; ``own`` is what is not in memory, B x H x S x C/H."""
         raise NotImplementedError
 
 
 class Synthesizer(SoftmaxMixing):
     """Random and dense Synthesizer (Tay et al. 2020, section 3): ``softmax(a R + (1 - a) W_2 ReLU(W_1 x + b))``.
 
-    R is a learned matrix N x N for each head; W_2 gives from a head's part of the hidden channels a score for each of
-    the N positions. Its offset would be a part of R. How much each counts, a from 0 to 1, is learned for each head.
+    R is a learned N x N matrix for each head. W_2 maps a head's hidden channels to a score for each of the N positions;
+    it has no bias, as R can learn that. The weight a of R, from 0 to 1, is learned for each head.
     """
 
     def __init__(self, dim: int, max_positions: int, heads: int, causal: bool, dropout: float = 0.0):
@@ -107,7 +107,7 @@ class Synthesizer(SoftmaxMixing):
 
 
 class SelfAttention(SoftmaxMixing):
-    """Multi-head self-attention (Vaswani et al. 2017, section 3.2.2), to compare with; keys and values are kept."""
+    """Multi-head self-attention (Vaswani et al. 2017, section 3.2.2), for comparison; memory holds keys and values."""
 
     remembered = 2
 

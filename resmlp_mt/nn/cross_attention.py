@@ -9,19 +9,19 @@ from .elementwise import Dropout
 
 
 class Source(NamedTuple):
-    """What a layer's attention reads of B sentences, made once for all steps and beams."""
+    """The keys and values of B source sentences for one layer, computed once for all steps and beams."""
 
     keys: Tensor  # B x H x S x D, for H heads of D channels
-    values: Tensor  # the same
-    mask: Tensor | None  # B x H x 1 x S, added to scores: 0, at padding minus infinity; None without padding
+    values: Tensor  # the same shape
+    mask: Tensor | None  # B x H x 1 x S, added to scores: 0, or minus infinity at padding; None without padding
 
     def reorder(self, sentences: Tensor) -> "Source":
-        """The sentences of ``sentences`` (B')."""
+        """Return the source of the sentences with the indices ``sentences`` (B')."""
         return Source(*(None if each is None else each.index_select(0, sentences) for each in self))  # type: ignore
 
 
 class CrossAttention(nn.Module):
-    """Multi-head attention (Vaswani et al. 2017, section 3.2.2), with fairseq's names and starting values."""
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2), with fairseq's parameter names and initial values."""
 
     def __init__(self, dim: int, source_dim: int, heads: int, dropout: float = 0.0):
         super().__init__()
@@ -36,7 +36,7 @@ class CrossAttention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def source(self, memory: Tensor, padding: Tensor | None = None) -> Source:
-        """``S x B x C'`` of the encoder, with padding (B x S) true at padded positions."""
+        """Return keys and values of the encoding, S x B x C'; ``padding`` (B x S) is true at padded positions."""
         keys, values = (
             linear(memory).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
             for linear in (self.k_proj, self.v_proj)
@@ -44,12 +44,12 @@ class CrossAttention(nn.Module):
         return Source(keys, values, None if padding is None else self.mask(padding, keys))
 
     def mask(self, padding: Tensor, like: Tensor) -> Tensor:
-        """What is added to scores, ``B x S -> B x H x 1 x S``, of the type of ``like``."""
+        """Return the mask that is added to scores, ``B x S -> B x H x 1 x S``, in the dtype of ``like``."""
         mask = torch.zeros(padding.shape, dtype=like.dtype, device=like.device).masked_fill(padding, float("-inf"))
         return mask[:, None, None].repeat(1, self.num_heads, 1, 1)
 
     def forward(self, x: Tensor, source: Source, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
-        """``T x BK x C -> T x BK x C``, the K rows of a sentence in one product, and the weights, H x BK x T x S."""
+        """``T x BK x C -> T x BK x C``, one product for the K rows of a sentence; and the weights, H x BK x T x S."""
         steps, rows, _ = x.shape
         heads, width = self.num_heads, self.head_dim
         sentences = source.keys.size(0)

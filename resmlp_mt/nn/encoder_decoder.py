@@ -1,4 +1,4 @@
-"""The model: an encoder-decoder in pure PyTorch, which fairseq trains, which is exported and which translates."""
+"""The model: one encoder-decoder in pure PyTorch for fairseq's training, for exports and for translation."""
 
 import math
 from collections.abc import Collection
@@ -21,15 +21,15 @@ Attentions = list[Tensor | None]  # each layer's cross-attention, H x B x T x S;
 
 
 class CandidateScorer(NamedTuple):
-    """A few target tokens of each of B sentences, and what scores them.
+    """A few candidate target tokens for each of B sentences, and the weights that score them.
 
-    Weights are most of what a step reads: those of finished sentences go when they are a quarter of all, not each.
+    Weights are most of what a step reads. Those of finished sentences are removed when they are a quarter of all.
     """
 
-    numbers: Tensor  # B x L, with padding at the end
+    numbers: Tensor  # the tokens, B x L, with padding at the end
     weights: Tensor  # rows of the output projection, B' x L x C', B of them in use
-    mask: Tensor  # added to scores, B' x 1 x L: 0, at padding minus infinity
-    used: Tensor  # B, which of the B' are in use
+    mask: Tensor  # added to scores, B' x 1 x L: 0, or minus infinity at padding
+    used: Tensor  # B, the indices of those in use among the B'
 
     def scores(self, x: Tensor) -> Tensor:
         """``BK x T x C' -> BK x T x L``, the K rows of a sentence one after another."""
@@ -42,9 +42,9 @@ class CandidateScorer(NamedTuple):
         return (y if all_used else y[self.used]).view(x.size(0), x.size(1), -1)
 
     def reorder(self, sentences: Tensor) -> "CandidateScorer":
-        """The sentences of ``sentences`` (B''), each once, in any order."""
+        """Return the scorer of the sentences with the indices ``sentences`` (B''), each at most once, in any order."""
         numbers, used = self.numbers[sentences], self.used[sentences]
-        if 3 * len(self.weights) < 4 * len(used) < 4 * len(self.weights):  # if all are used, their order counts
+        if 3 * len(self.weights) < 4 * len(used) < 4 * len(self.weights):  # if all are used, they must be in order
             return CandidateScorer(numbers, self.weights, self.mask, used)
         kept = torch.arange(len(used), device=used.device)
         return CandidateScorer(numbers, self.weights[used], self.mask[used], kept)
@@ -52,15 +52,15 @@ class CandidateScorer(NamedTuple):
 
 @dataclass
 class State:
-    """What step-by-step decoding keeps between two steps, of B sentences with K beams each, one after another."""
+    """The state between two decoding steps, for B sentences with K beams each; the beams of a sentence are adjacent."""
 
     sources: list[Source | None]  # of each layer
-    memories: list[Any]  # of each layer, of BK rows
+    memories: list[Any]  # of each layer, with BK rows
     length: int = 0  # positions so far
     candidates: CandidateScorer | None = None  # the target tokens that are scored; None: all
 
     def reorder(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Give each beam the state of the one it continues; B'K ``rows`` of BK, B' ``sentences`` of B (None: all)."""
+        """Give each beam the state that it continues; indices are ``rows`` (B'K) and ``sentences`` (B'; None: all)."""
         for memory in self.memories:
             memory.reorder(rows)
         if sentences is not None:
@@ -69,30 +69,30 @@ class State:
 
 
 class Side:
-    """How long a side's sentences may be, and where they stand in a batch."""
+    """The length limit and the padding of one side, encoder or decoder."""
 
     def __init__(self, limit: int, pad: int):
         self.limit, self.pad = limit, pad
 
     def shift_left(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-        """``B x T -> B x T'``, every sentence from the first position on; and by how much it moved, B, or None."""
+        """Move each sentence to the first position, ``B x T -> B x T'``; also return the shifts, B (None: no shift)."""
         padding = tokens.eq(self.pad)
         wide = tokens.size(1) > self.limit
-        if wide:  # all right if the rest is padding, as in a bucketed batch
+        if wide:  # allowed if the rest is padding, as in a bucketed batch
             self.check_positions(int((~padding).sum(1).max()))
         shift = padding.long().cumprod(1).sum(1)
-        if not wide and shift.is_cpu and not shift.any():  # a GPU would be waited for
+        if not wide and shift.is_cpu and not shift.any():  # on a GPU, any() would wait for it
             return tokens, None
         return roll_rows(tokens, shift)[:, : self.limit], shift
 
     def check_positions(self, positions: int) -> None:
-        """Refuse, with a ``ValueError``, a sentence with more positions than the model has."""
+        """Raise a ``ValueError`` if a sentence has more positions than the model."""
         if positions > self.limit:
             raise ValueError(f"a sentence of {positions} positions, but the model has {self.limit}: split it")
 
 
 class Stack(nn.Module, Side):
-    """One side: embeddings, which may be another's too, layers, one last norm."""
+    """One side of the model: embeddings (which may be shared), layers, final norm."""
 
     def __init__(self, cfg: ModelConfig, layer: LayerConfig, symbols: int, positions: str, embed_tokens: Any = None):
         nn.Module.__init__(self)
@@ -109,11 +109,11 @@ class Stack(nn.Module, Side):
         self.layers: Any = nn.ModuleList()
 
     def look_up(self, tokens: Tensor) -> Tensor:
-        """The scaled embeddings of tokens of any shape, ``... -> ... x C``."""
+        """Return the scaled embeddings of tokens of any shape, ``... -> ... x C``."""
         return self.embed_scale * self.embed_tokens(tokens)
 
     def embed(self, tokens: Tensor, start: int = 0, embeddings: Tensor | None = None) -> Tensor:
-        """``B x T -> T x B x C``, of positions from ``start`` on; ``embeddings`` (B x T x C) instead of looking up."""
+        """Embed tokens from ``start`` on, ``B x T -> T x B x C``; ``embeddings`` (B x T x C) replace the lookup."""
         end = start + tokens.size(1)
         self.check_positions(end)
         x = self.look_up(tokens.t()) if embeddings is None else self.embed_scale * embeddings.transpose(0, 1)
@@ -123,7 +123,7 @@ class Stack(nn.Module, Side):
 
 
 class Encoder(Stack):
-    """Embeddings, encoder layers, one last norm."""
+    """Embeddings, encoder layers, final norm."""
 
     def __init__(self, cfg: ModelConfig, embed_tokens: nn.Embedding | None = None):
         layer = cfg.encoder
@@ -131,15 +131,15 @@ class Encoder(Stack):
         self.layers.extend(EncoderLayer(layer.of_layer(number)) for number in range(cfg.encoder_layers))
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """``B x S``, padded on either side, to the encoding, S' x B x C, and its padding, which is behind, B x S'."""
+        """Encode B x S tokens, padded on either side; return S' x B x C, and the padding, now at the end, B x S'."""
         tokens, _ = self.shift_left(tokens)
         padding = tokens.eq(self.pad)
         return self.encode(self.embed(tokens), padding)[-1], padding
 
     def encode(self, x: Tensor, padding: Tensor | None) -> list[Tensor]:
-        """Embeddings to the input of the first layer, the output of each, and last the encoding, S x B x C all.
+        """Return the first layer's input, the output of each layer and, last, the encoding; each is S x B x C.
 
-        ``padding`` (B x S) is true behind the end of each sentence.
+        ``x`` are embeddings (S x B x C); ``padding`` (B x S) is true after the end of each sentence.
         """
         padding = None if padding is None else padding.t()
         states = [zero_padding(x, padding)]
@@ -149,7 +149,7 @@ class Encoder(Stack):
 
 
 class Decoder(Stack):
-    """Embeddings, decoder layers, one last norm, output projection."""
+    """Embeddings, decoder layers, final norm, output projection."""
 
     def __init__(self, cfg: ModelConfig, embed_tokens: nn.Embedding | None = None):
         layer, symbols, out = cfg.decoder, cfg.target_symbols, cfg.decoder_output_dim
@@ -165,15 +165,15 @@ class Decoder(Stack):
             nn.init.normal_(self.output_projection.weight, std=out**-0.5)
 
     def start(self, encoded: Tensor | None, padding: Tensor | None, candidates: Tensor | None = None) -> State:
-        """The state before the first step, for what the encoder gave, S x B x C and B x S.
+        """Return the state before the first step, from the encoding (S x B x C) and its padding (B x S).
 
-        ``candidates`` (B x L, padded) are the target tokens that are scored; not with an adaptive softmax.
+        If ``candidates`` (B x L, padded) are given, only these target tokens are scored; not with an adaptive softmax.
         """
         sources = [layer.source(encoded, padding) for layer in self.layers]
         return State(sources, [PagedMemory() for _ in self.layers], 0, self.scorer(candidates))
 
     def scorer(self, candidates: Tensor | None) -> CandidateScorer | None:
-        """What scores these target tokens, B x L, padded; None: all."""
+        """Return the scorer of these target tokens (B x L, padded); None, if all tokens are scored."""
         if candidates is None:
             return None
         weights = F.embedding(candidates, self.output_projection.weight)
@@ -182,7 +182,7 @@ class Decoder(Stack):
         return CandidateScorer(candidates, weights, mask, torch.arange(len(candidates), device=weights.device))
 
     def forward(self, tokens: Tensor, encoded: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Scores of all positions at once, ``B x T -> B x T x V``; ``</s>`` comes first, padded on either side."""
+        """Score all positions in one pass, ``B x T -> B x T x V``; ``</s>`` comes first; padded on either side."""
         length = tokens.size(1)
         tokens, shift = self.shift_left(tokens)
         states, _ = self.decode(self.embed(tokens), encoded, padding)
@@ -191,9 +191,9 @@ class Decoder(Stack):
     def decode(
         self, x: Tensor, encoded: Tensor | None, padding: Tensor | None, attend: Collection[int] = ()
     ) -> tuple[list[Tensor], Attentions]:
-        """All positions at once, from embeddings, T x B x C, and the cross-attention of the layers of ``attend``.
+        """Decode embeddings (T x B x C), all positions in one pass; also return the attention of the layers ``attend``.
 
-        Returns the input of the first layer, the output of each, and last what ``project`` reads, B x T x C'.
+        The states are the first layer's input, each layer's output and, last, the input of ``project`` (B x T x C').
         """
         states, attentions = [x], []
         for number, layer in enumerate(self.layers):
@@ -203,7 +203,7 @@ class Decoder(Stack):
         return [*states, self.before_projection(x)], attentions
 
     def decode_step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
-        """``step`` up to the projection to the vocabulary: BK x T x C'."""
+        """Do a ``step`` without the projection to the vocabulary: BK x T x C', and the attention."""
         x, attentions = self.embed(tokens, state.length), []
         for number, (layer, source, memory) in enumerate(zip(self.layers, state.sources, state.memories, strict=True)):
             x, weights = layer.step(x, source, memory, number in attend)
@@ -212,17 +212,17 @@ class Decoder(Stack):
         return self.before_projection(x), attentions
 
     def step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
-        """Scores of the next positions, ``BK x T -> BK x T x V`` or x L of the candidates, and the attention."""
+        """Score the next positions, ``BK x T -> BK x T x V`` (or x L, the candidates); also return the attention."""
         x, attentions = self.decode_step(tokens, state, attend)
         return (self.project(x) if state.candidates is None else state.candidates.scores(x)), attentions
 
     def before_projection(self, x: Tensor) -> Tensor:
-        """``T x B x C -> B x T x C'``, what is projected to the vocabulary."""
+        """Return the input of the projection to the vocabulary, ``T x B x C -> B x T x C'``."""
         x = self.layer_norm(x).transpose(0, 1)
         return x if self.project_out_dim is None else self.project_out_dim(x)
 
     def project(self, x: Tensor) -> Tensor:
-        """``B x T x C' -> B x T x V``, scores."""
+        """Return scores, ``B x T x C' -> B x T x V``: logits, or log-probabilities with an adaptive softmax."""
         if self.adaptive_softmax is not None:
             return self.adaptive_softmax.log_prob(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         return self.output_projection(x)
@@ -238,12 +238,12 @@ class EncoderDecoder(nn.Module):
         share_(self, cfg)
 
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
-        """``B x S, B x T -> B x T x V``: scores of what follows; ``</s>`` ends sources and begins targets."""
+        """Score the next tokens, ``B x S, B x T -> B x T x V``; ``</s>`` ends each source and begins each target."""
         return self.decoder(previous, *self.encoder(source))
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A projection without an offset, with fairseq's starting values."""
+    """Return a linear layer without a bias, with fairseq's initial values."""
     made = nn.Linear(inputs, outputs, bias=False)
     nn.init.xavier_uniform_(made.weight)
     return made
@@ -257,6 +257,6 @@ def fold_(model: nn.Module) -> None:
 
 
 def share_(model: nn.Module, cfg: ModelConfig) -> None:
-    """Make one parameter of those that are shared."""
+    """Make parameters that are shared, as ``cfg.shared`` says, one and the same."""
     for name, owner in cfg.shared.items():
         model.get_submodule(name.rpartition(".")[0]).weight = model.get_parameter(owner)

@@ -1,4 +1,4 @@
-"""The encoder layer and the decoder layer, made of residual branches (Touvron et al. 2021, section 2). T x B x C."""
+"""The encoder and decoder layers, made of residual branches (Touvron et al. 2021, section 2). Inputs are T x B x C."""
 
 from torch import Tensor, nn
 
@@ -26,12 +26,12 @@ class ResidualBranch(nn.Module):
         return x + self.dropout(self.post_affine(y))
 
     def fold_(self) -> None:
-        """Let f take in what it can exactly of both Aff, in place and only once."""
+        """Fold both Aff into f where that is exact, in place. Call it only once."""
         if isinstance(self.post_affine, Aff):
             self.pre_affine, self.post_affine = self.folded(self.pre_affine, self.post_affine)
 
     def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        """What is left of both."""
+        """Fold both into f and return what is left of them."""
         raise NotImplementedError
 
 
@@ -43,7 +43,7 @@ class TokenMixingBranch(ResidualBranch):
         self.mixing = mixing
 
     def forward(self, x: Tensor, padding: Tensor | None = None, memory: Memory | None = None) -> Tensor:
-        """All positions, or those behind the ones in memory, ``T x B x C -> T x B x C``; ``padding`` is T x B."""
+        """Mix all positions, or those after the ones in memory, ``T x B x C -> T x B x C``; ``padding`` is T x B."""
         y = zero_padding(self.pre_affine(x), padding)
         return self.end(x, self.mixing(y, padding) if memory is None else self.mixing.mix(y, memory))
 
@@ -90,7 +90,7 @@ class ChannelMLPBranch(ResidualBranch):
 
 
 class Layer(nn.Module):
-    """The branches of a layer: token mixing, cross-attention, channel MLP; of the first two there may be none."""
+    """The branches of a layer: token mixing, cross-attention, channel MLP; the first two may be missing."""
 
     def __init__(self, cfg: LayerConfig):
         super().__init__()
@@ -114,7 +114,7 @@ class DecoderLayer(Layer):
     """Causal token mixing, cross-attention, channel MLP ("Sequence-to-sequence ResMLP")."""
 
     def source(self, encoded: Tensor | None, padding: Tensor | None = None) -> Source | None:
-        """What the cross-attention reads of the encoder's S x B x C', with padding (B x S) true at padded positions."""
+        """Return keys and values of the encoding, S x B x C'; ``padding`` (B x S) is true at padded positions."""
         if encoded is None or self.cross_attention is None:
             return None
         return self.cross_attention.attention.source(encoded, padding)
@@ -122,13 +122,13 @@ class DecoderLayer(Layer):
     def forward(
         self, x: Tensor, encoded: Tensor | None, padding: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """All positions at once; as ``source`` and ``step`` have it."""
+        """Compute all positions in one pass; arguments are those of ``source``, results those of ``step``."""
         return self.step(x, self.source(encoded, padding), None, need_weights)
 
     def step(
         self, x: Tensor, source: Source | None, memory: Memory | None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """All positions, or those behind the ones in memory, T x B x C; the attention of each head, H x B x T x S."""
+        """Compute all positions, or those after memory, T x B x C; also return each head's attention, H x B x T x S."""
         weights: Tensor | None = None
         if self.mixing is not None:
             x = self.mixing(x, memory=memory)

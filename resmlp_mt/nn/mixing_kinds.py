@@ -1,4 +1,4 @@
-"""What may stand where a Transformer has self-attention, by the name that ``--token-mixing`` gives it."""
+"""The layers that can replace a Transformer's self-attention, by their names for ``--token-mixing``."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,8 +18,8 @@ from .token_mixing import Mixing, TokenMixing
 class MLPTokenMixing(Mixing):
     """``V GELU(U x + c) + b`` over the positions of a sentence (Tolstikhin et al. 2021, equation 1).
 
-    The hidden units belong to positions, E to each. U and V are E matrices N x N each, of which a sentence of T
-    positions reads the first T x T. If causal they are lower-triangular.
+    Each position has E hidden units. U and V are E matrices each, N x N; a sentence of T positions uses their first T
+    rows and columns. If causal, they are lower-triangular.
     """
 
     def __init__(self, max_positions: int, expansion: int, causal: bool = False):
@@ -35,19 +35,19 @@ class MLPTokenMixing(Mixing):
                 weight.data.tril_()
 
     def rows(self, weight: Tensor, start: int, end: int) -> Tensor:
-        """Rows ``start`` to ``end`` of the first ``end`` columns, of the lower triangles if causal: E x S x T."""
+        """Return rows ``start`` to ``end`` of the first ``end`` columns, lower-triangular if causal: E x S x T."""
         rows = weight[:, start:end, :end]
         return rows.tril(start) if self.causal and start + 1 < end else rows
 
     def hidden(self, x: Tensor, start: int = 0) -> Tensor:
-        """``T x B x C -> E x S x B x C``: the hidden units of the positions from ``start`` on."""
+        """Return the hidden units of the positions from ``start`` on, ``T x B x C -> E x S x B x C``."""
         end, batch, channels = x.shape
         rows, bias = self.rows(self.weight_in, start, end), self.bias_in[:, start:end]
         y = torch.addmm(bias.reshape(-1, 1), rows.reshape(-1, end), x.reshape(end, -1))
         return F.gelu(y).view(self.expansion, -1, batch, channels)
 
     def outputs(self, hidden: Tensor, start: int = 0) -> Tensor:
-        """``E x T x B x C -> S x B x C``: positions from ``start`` on of the mixture of all hidden units."""
+        """Mix all hidden units into the outputs of the positions from ``start`` on, ``E x T x B x C -> S x B x C``."""
         _, end, batch, channels = hidden.shape
         rows = self.rows(self.weight_out, start, end).transpose(0, 1).reshape(end - start, -1)
         y = torch.addmm(self.bias_out[start:end, None], rows, hidden.reshape(-1, batch * channels))
@@ -70,8 +70,8 @@ class MLPTokenMixing(Mixing):
 class Convolution(Mixing):
     """``y_t = sum over k of x_{t+k-before} K_k + b`` (Touvron et al. 2021, table 3), zero beyond the sentence's ends.
 
-    Of the ``size`` positions that an output reads its own is the middle one, or the last if causal. ``depthwise``:
-    ``K_k`` scales each channel, instead of mixing them; ``separable``: then a linear layer over channels.
+    An output reads ``size`` positions; its own is the middle one, or the last one if causal. ``depthwise``: ``K_k``
+    scales each channel instead of mixing them; ``separable``: the same, followed by a linear layer over channels.
     """
 
     def __init__(self, dim: int, size: int, causal: bool, depthwise: bool = False, separable: bool = False):
@@ -96,7 +96,7 @@ class Convolution(Mixing):
 
 
 def of_heads(cfg: Any) -> dict[str, Any]:
-    """The arguments of a mixing that has heads."""
+    """Return the arguments that are common to all mixings with heads."""
     return {"heads": cfg.mixing_heads, "dropout": cfg.mixing_dropout, "causal": cfg.causal}
 
 
@@ -116,13 +116,13 @@ TOKEN_MIXINGS: dict[str, Callable[[Any], Mixing | None]] = {
     "depthwise": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal, depthwise=True),
     "separable": lambda cfg: Convolution(cfg.dim, cfg.mixing_kernel, cfg.causal, separable=True),
 }
-"""How each is made of a ``LayerConfig``; none at all where that is None."""
+"""Functions that build each mixing from a ``LayerConfig``; None means that the layer has no mixing."""
 
 Class = TypeVar("Class", bound=type[Mixing])
 
 
 def register_mixing(name: str) -> Callable[[Class], Class]:
-    """Make a class of one's own a choice of ``--token-mixing``; it is called with a ``LayerConfig``."""
+    """Add a class, called with a ``LayerConfig``, to ``--token-mixing``; ``ValueError`` if the name is in use."""
     if name in TOKEN_MIXINGS:
         raise ValueError(f"there is a token mixing of the name {name!r}: choose another one")
 

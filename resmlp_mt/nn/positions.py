@@ -1,4 +1,4 @@
-"""Where tokens stand: padding, sentences at the left edge of their batch, positional embeddings."""
+"""Positions of tokens: padding, moving sentences to the left edge of a batch, positional embeddings."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def zero_padding(x: Tensor, padding: Tensor | None) -> Tensor:
-    """``... x T x B x C``, zero where the padding (T x B) is true."""
+    """Return ``x``, ``... x T x B x C``, with zeros where ``padding`` (T x B) is true."""
     return x if padding is None else x.masked_fill(padding.unsqueeze(-1), 0.0)
 
 
@@ -20,7 +20,7 @@ def roll_rows(x: Tensor, shift: Tensor) -> Tensor:
 
 
 def restore_padding(x: Tensor, shift: Tensor | None, length: int) -> Tensor:
-    """``B x T' [x C] -> B x T [x C]``, back to where tokens came from by ``shift`` places (B); T is ``length``."""
+    """Undo a shift to the left by ``shift`` places (B), ``B x T' [x C] -> B x T [x C]``; T is ``length``."""
     if shift is None:
         return x
     missing = length - x.size(1)
@@ -29,7 +29,7 @@ def restore_padding(x: Tensor, shift: Tensor | None, length: int) -> Tensor:
 
 
 class LearnedPositions(nn.Embedding):
-    """A learned embedding a position; as in fairseq, position p has the number ``pad + 1 + p``."""
+    """A learned embedding for each position; as in fairseq, position p has the number ``pad + 1 + p``."""
 
     def __init__(self, positions: int, dim: int, pad: int):
         super().__init__(positions + pad + 1, dim, pad)
@@ -43,7 +43,7 @@ class LearnedPositions(nn.Embedding):
 
 
 class SinusoidalPositions(nn.Module):
-    """Sines and cosines (Vaswani et al. 2017, section 3.5), sines first, numbered as ``LearnedPositions`` are."""
+    """Sinusoidal embeddings (Vaswani et al. 2017, section 3.5), sines first, numbered as in ``LearnedPositions``."""
 
     table: Tensor
 
@@ -53,7 +53,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", self.made(), persistent=False)
 
     def made(self) -> Tensor:
-        """The table, N x C."""
+        """Return the table of embeddings, N x C."""
         positions, dim, pad = self.sizes
         half = dim // 2
         frequencies = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / max(half - 1, 1)))

@@ -1,4 +1,4 @@
-"""A recurrence without a product in its loop: what a position keeps of the state before depends on its input alone."""
+"""A recurrence without a matrix product in its loop: its forget gates depend on the inputs alone, not on states."""
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ class SimpleRecurrence(Mixing):
     """SSRU (Kim et al. 2019, section 3.1): ``ReLU(c_t)``, ``c_t = f_t c_{t-1} + (1 - f_t) v_t``, f_t a sigmoid.
 
     ``v_t = W x_t`` and ``f_t = sigmoid(W_f x_t + b_f)``. An encoder adds the state of a second recurrence, from the
-    end to the beginning, before the ReLU. W has an offset, too, for what folding puts there.
+    end to the beginning, before the ReLU. W has a bias, too: folding needs it.
     """
 
     def __init__(self, dim: int, max_positions: int, causal: bool):
@@ -25,7 +25,7 @@ class SimpleRecurrence(Mixing):
         nn.init.zeros_(self.value_forget.bias)
 
     def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
-        """``S x B x C -> S x B x C``; the states are remembered, and the last one read. ``padding`` is T x B."""
+        """``S x B x C -> S x B x C``; states are remembered, and a step reads the last one. ``padding`` is T x B."""
         values, forget = self.value_forget(x).unflatten(-1, (2, self.directions, -1)).unbind(2)
         forget = torch.sigmoid(forget)
         new = (1 - forget) * zero_padding(values, None if padding is None else padding.unsqueeze(-1))
@@ -36,11 +36,11 @@ class SimpleRecurrence(Mixing):
         return torch.relu(states)
 
     def scan(self, forget: Tensor, new: Tensor, state: Tensor) -> Tensor:
-        """The states ``c_t = forget_t c_{t-1} + new_t`` behind one, ``S x B x C``.
+        """Return the states ``c_t = forget_t c_{t-1} + new_t`` after ``state`` (1 x B x C), ``S x B x C``.
 
-        Each pass joins to what stands for the last 1, 2, 4, ... positions what stands for as many before them: factors
-        from 0 to 1 are multiplied, and nothing is divided. A graph, whose number of positions is free, has the passes
-        for as many as can be.
+        This is a parallel scan: each pass combines sums over the last 1, 2, 4, ... positions with sums over as many
+        positions before them. It multiplies factors from 0 to 1 and divides nothing. An exported graph, whose number of
+        positions is free, has enough passes for ``max_positions``.
         """
         states, length = torch.cat([state, new]), new.size(0)
         factors = F.pad(forget, [0, 0, 0, 0, 1, 0])
@@ -53,5 +53,5 @@ class SimpleRecurrence(Mixing):
         return states[1:]
 
     def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        """Take in the norm before; the Aff behind stands behind a ReLU."""
+        """Fold in the norm before; the Aff after cannot be folded, as there is a ReLU before it."""
         return fold_around_(pre, [self.value_forget], None, post)

@@ -1,4 +1,4 @@
-"""The linear layer over positions that stands where a Transformer has self-attention."""
+"""The linear layer over positions that replaces a Transformer's self-attention."""
 
 import torch
 import torch.nn.functional as F
@@ -10,22 +10,22 @@ from .memory import Memory
 
 
 class Mixing(nn.Module):
-    """What stands where a Transformer has self-attention. One of ``forward`` and ``mix`` is enough.
+    """The base class of layers that replace self-attention. A subclass defines ``forward`` or ``mix``.
 
-    A decoder asks for ``mix`` step after step; no position may then read a later one.
+    A decoder calls ``mix`` step after step; no position may then read a later one.
     """
 
     def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
-        """All positions at once, ``T x B x C -> T x B x C``; x is zero where ``padding`` (T x B) is true."""
+        """Mix all positions in one pass, ``T x B x C -> T x B x C``; x is zero where ``padding`` (T x B) is true."""
         return self.mix(x, Memory(), padding)
 
     def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
-        """The positions behind those in memory, ``S x B x C -> S x B x C``; what later steps need is remembered."""
+        """Mix the positions after those in memory, ``S x B x C -> S x B x C``; remember what later steps need."""
         memory.remember(x)
         return self.forward(memory.all(), padding)[-x.size(0) :]
 
     def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        """Take in what can be taken in exactly of the norm before and the Aff behind; returns what is left of them."""
+        """Fold in the norm before and the Aff after, where that is exact; return what is left of them."""
         return pre, post
 
 
@@ -36,7 +36,7 @@ class TokenMixing(Mixing):
     own A and b.
 
     A is N x N (with heads H x N x N) for ``max_positions`` N, lower-triangular if causal. ``relative`` adds a term that
-    depends on the distance alone, ``A[i,j] + r[j-i]``; ``dropout`` is of entries of A (Wu et al. 2019, section 3).
+    depends on the distance alone, ``A[i,j] + r[j-i]``; ``dropout`` drops entries of A (Wu et al. 2019, section 3).
     """
 
     scale: Tensor
@@ -58,11 +58,11 @@ class TokenMixing(Mixing):
         if causal:  # entries above the diagonal are never read and never get a gradient
             self.weight.data.tril_()
         self.folded = False
-        for name in "scale", "row_sum_scale", "offset":  # of a folded mixing
+        for name in "scale", "row_sum_scale", "offset":  # used after folding
             self.register_buffer(name, torch.zeros(0), persistent=False)
 
     def rows(self, start: int, end: int) -> Tensor:
-        """Rows ``start`` to ``end`` of ``A[:end,:end]``: S x T, with heads H x S x T; for another A, override this."""
+        """Return rows ``start`` to ``end`` of ``A[:end,:end]``: S x T, or H x S x T. Override this for another A."""
         rows = self.weight[..., start:end, :end]
         if self.relative is not None:
             rows = rows + by_distance(self.relative, self.max_positions, start, end)
@@ -76,7 +76,7 @@ class TokenMixing(Mixing):
         return self.add_bias(memory.mixed(rows), rows, padding)
 
     def add_bias(self, mixed: Tensor, rows: Tensor, padding: Tensor | None = None) -> Tensor:
-        """Add b to ``A x`` (S x B x C), or all that folding took in; ``rows`` are those of A (... x S x T)."""
+        """Add b to ``A x`` (S x B x C), or apply all that was folded in; ``rows`` (... x S x T) are those of A."""
         (steps, end), channels = rows.shape[-2:], mixed.size(2)
         if not self.folded:
             return mixed + self.by_channel(self.bias[..., end - steps : end, None], channels)
@@ -86,17 +86,17 @@ class TokenMixing(Mixing):
         return torch.addcmul(offset, mixed, self.scale)
 
     def by_channel(self, values: Tensor, channels: int) -> Tensor:
-        """Values of positions for all channels, ``S x B -> S x B x 1``; those of heads, ``H x S x B -> S x B x C``"""
+        """Add a dimension for channels, ``S x B -> S x B x 1``, or with heads ``H x S x B -> S x B x C``."""
         if self.heads == 1:
             return values.unsqueeze(-1)
         return values.permute(1, 2, 0).repeat_interleave(channels // self.heads, 2)
 
     @torch.no_grad()
     def fold_(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
-        """Take in both Aff, as scaling channels commutes with mixing positions, and the relative term.
+        """Fold in the norm, the Aff and the relative term: scaling channels commutes with mixing positions.
 
         ``Aff2(A Aff1(x) + b) = (alpha2 alpha1) (A x) + rowsum(A) (x) (alpha2 beta1) + b (x) alpha2 + beta2``, where
-        rowsum(A) runs over the real positions of each sentence.
+        (x) is the outer product and rowsum(A) runs over the real positions of each sentence.
         """
         left, first = split(pre)
         alpha1, beta1, alpha2, beta2 = (x.double() for x in (first.alpha, first.beta, post.alpha, post.beta))
@@ -109,16 +109,16 @@ class TokenMixing(Mixing):
 
     @torch.no_grad()
     def absorb_relative_(self) -> None:
-        """Add the relative term to A, once and for all."""
+        """Add the relative term to A and remove it."""
         if self.relative is not None:
             self.weight.add_(by_distance(self.relative, self.max_positions, 0, self.max_positions))
             self.relative = None
 
 
 def by_distance(relative: Tensor, positions: int, start: int, end: int) -> Tensor:
-    """Rows ``start`` to ``end`` of the matrix whose entry (i, j) is that of ``j - i``, ``... x S x T``.
+    """Return rows ``start`` to ``end`` of the matrix whose entry (i, j) is ``r[j - i]``, ``... x S x T``.
 
-    ``relative`` is ``... x 2N-1``, for distances from 1 - N to N - 1, or ``... x N``, up to 0, with zeros beyond.
+    ``relative`` holds r for 1 - N to N - 1 (``... x 2N-1``), or for 1 - N to 0 (``... x N``), with zeros beyond.
     """
     last = positions + end - start - 1
     values = F.pad(relative[..., positions - end : last], [0, max(last - relative.size(-1), 0)])

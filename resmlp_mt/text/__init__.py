@@ -1,4 +1,4 @@
-"""From text to subwords and back: the same files prepare a corpus, translate, and go into an exported folder.
+"""From text to subwords and back: used to prepare a corpus, to translate, and in exported folders.
 
-Nothing here imports anything but sacremoses, subword-nmt or sentencepiece, and this room, by relative imports.
+These files import only sacremoses, subword-nmt or sentencepiece, and each other, by relative imports.
 """

@@ -1,4 +1,4 @@
-"""sacremoses' normalizer and tokenizer, made quick: the same rules in the same order, but those that cannot match."""
+"""sacremoses' normalizer and tokenizer, made faster: the same rules in order, skipping those that cannot match."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -7,7 +7,7 @@ from typing import Any
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-# For patterns that are not plain characters: what every text that they change must contain.
+# For patterns that are not plain characters: a string that every text changed by them contains.
 _HOLDS = {r" +": "  "}
 _AMOUNT = re.compile(r"(\d [$£¥€])(?=[^\W\d]|\()")
 _GROUP = re.compile(r"(?<!\\)\([^()]*\)")
@@ -15,21 +15,21 @@ _PLAIN = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\\W)*")
 
 
 def has_abbreviations(lang: str) -> bool:
-    """Whether sacremoses has a language's own list of words whose period ends no sentence; else it takes English's."""
+    """Return whether sacremoses has a language's own list of abbreviations; if not, it uses the English one."""
     return lang in NonbreakingPrefixes().available_langs.values()
 
 
 def spelled_out(pattern: str) -> str:
-    """A text that every text changed by sacremoses' rule for ``pattern`` holds; empty where it is not plain to see."""
+    """Return a string that every text changed by the rule ``pattern`` contains; empty if none is easy to find."""
     runs = [run for run in _GROUP.split(pattern) if _PLAIN.fullmatch(run)]
     return _HOLDS.get(pattern) or re.sub(r"\\(.)", r"\1", max(runs, key=len, default=""))
 
 
 def detokenizer(lang: str, escaped: bool = True) -> Callable[[str], str]:
-    """A function from Moses' tokens, with spaces between, to running text.
+    """Return a function that turns Moses tokens, separated by spaces, into running text.
 
-    Where XML special characters are not escaped, ``escaped`` does harm only to text that itself holds ``&apos;``.
-    But in English, the space behind an amount stays (``100 € pro Jahr``), which Moses takes for one before a number.
+    ``escaped`` unescapes XML special characters; if they are not escaped, it harms only text that holds ``&apos;``.
+    Except in English, the space after an amount is kept (``100 € pro Jahr``): Moses removes it, as before a number.
     """
     moses = MosesDetokenizer(lang)
 
@@ -41,7 +41,7 @@ def detokenizer(lang: str, escaped: bool = True) -> Callable[[str], str]:
 
 
 class PunctuationNormalizer(MosesPunctNormalizer):
-    """``normalize-punctuation.perl`` as sacremoses has it."""
+    """sacremoses' port of ``normalize-punctuation.perl``; rules that cannot match are skipped."""
 
     def __init__(self, lang: str):
         super().__init__(lang)
@@ -55,7 +55,7 @@ class PunctuationNormalizer(MosesPunctNormalizer):
 
 
 class Tokenizer(MosesTokenizer):
-    """``tokenizer.perl`` as sacremoses has it."""
+    """sacremoses' port of ``tokenizer.perl``; rules that cannot match are skipped."""
 
     def __init__(self, lang: str):
         super().__init__(lang)
@@ -82,7 +82,7 @@ class Tokenizer(MosesTokenizer):
     def handles_nonbreaking_prefixes(self, text: str) -> str:
         tokens = text.split()
         for number, token in enumerate(tokens):
-            # What becomes of a final period depends on its token and on the next one.
+            # Whether a final period is split off depends on its token and on the next one.
             if token[-1] == "." and len(token) > 1:
                 both = super().handles_nonbreaking_prefixes(" ".join(tokens[number : number + 2]))
                 if not both.startswith(token):
@@ -95,11 +95,11 @@ def _lacks(character: str) -> Callable[[str], bool]:
 
 
 def _is_single_spaced(text: str) -> bool:
-    # All white space but the space itself counts as not printable.
+    # isprintable() is false for all white space except the space itself.
     return "  " not in text and text.isprintable()
 
 
-# Which texts a rule cannot change.
+# For each rule, a function that finds texts which the rule cannot change.
 _LEFT_ALONE: dict[str, Callable[[str], bool]] = {
     "DEDUPLICATE_SPACE": _is_single_spaced,
     "ASCII_JUNK": str.isprintable,
@@ -111,7 +111,7 @@ _LEFT_ALONE: dict[str, Callable[[str], bool]] = {
 
 
 class _Rule:
-    """The one method of a pattern that sacremoses' tokenizer uses."""
+    """Replaces a compiled pattern, with the only method of it that sacremoses' tokenizer uses."""
 
     def __init__(self, is_left_alone: Callable[[str], bool], pattern: re.Pattern[str]):
         self._is_left_alone = is_left_alone

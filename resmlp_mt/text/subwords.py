@@ -4,17 +4,17 @@ import os
 import sys
 from collections.abc import Callable
 
-REMEMBERED = 128 << 20  # bytes, about, of words and their subwords that a process keeps in memory
-ENTRY = 110  # bytes that one of them takes in a dict
+REMEMBERED = 128 << 20  # about how many bytes of words and their subwords a process keeps in memory
+ENTRY = 110  # bytes that one entry takes in a dict, without its strings
 WORD_START = "\u2581"  # sentencepiece's mark
 
 
 class BPESubwords:
-    """BPE codes as ``subword-nmt apply-bpe`` applies them, each word once.
+    """BPE codes, applied as ``subword-nmt apply-bpe`` does; the subwords of each word are cached.
 
     Attributes:
-        symbols: the only subwords for a dictionary; None: all that occur in training text, every character among them
-        longest: most characters of words that a subword stands for; None: any number
+        symbols: the only subwords that a dictionary may hold; None: all that occur in training text, and all characters
+        longest: the largest number of a word's characters that one subword stands for; None: no limit
     """
 
     symbols: frozenset[str] | None = None
@@ -38,12 +38,12 @@ class BPESubwords:
 
     def _split(self, word: str) -> str:
         pieces = self._bpe.segment(word)
-        self._bpe.cache.clear()  # or it would hold every word again, without a limit
+        self._bpe.cache.clear()  # else it would hold every word a second time, without a limit
         return pieces
 
 
 class _Words(dict[str, str]):
-    """Words and their subwords, forgotten where they take too much memory."""
+    """A cache of words and their subwords, cleared when it takes too much memory."""
 
     def __init__(self, split: Callable[[str], str]):
         super().__init__()
@@ -64,8 +64,8 @@ class _Words(dict[str, str]):
 class SentencePieces:
     """A sentencepiece model as fairseq's ``--bpe sentencepiece`` applies it.
 
-    What the model does not know comes out as it stands in the text, run by run, which is why a dictionary has to be
-    told what the pieces are. Attributes as those of ``BPESubwords``.
+    A run of unknown characters comes out unchanged, as one piece. So the pieces that a dictionary may hold are listed
+    in ``symbols``. The attributes are those of ``BPESubwords``.
     """
 
     symbols: frozenset[str] | None
@@ -91,7 +91,7 @@ SUBWORDS: dict[str, type[BPESubwords] | type[SentencePieces]] = {"bpe": BPESubwo
 
 
 def joined(subwords: str, kind: str) -> str:
-    """Words of subwords, both with single spaces between; what is joined already stays as it is."""
+    """Join subwords into words, both separated by single spaces; words that are already joined stay as they are."""
     if kind == "bpe":
         return f"{subwords} ".replace("@@ ", "").rstrip()
     if WORD_START not in subwords:

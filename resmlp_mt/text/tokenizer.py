@@ -1,4 +1,4 @@
-"""Text to the numbers of a model's dictionaries, as preparing its data did it, and numbers to text."""
+"""Turns text into the numbers of a model's dictionaries, as its data was prepared, and numbers into text."""
 
 import contextlib
 import io
@@ -16,29 +16,29 @@ START, PAD, END, UNKNOWN = range(4)
 
 @dataclass(frozen=True)
 class TextSettings:
-    """How text is treated: what ``text.json`` of prepared data says."""
+    """How text is treated, as the ``text.json`` of prepared data records it."""
 
     source_language: str  # two-letter codes
     target_language: str
     tokenizer: str = "moses"  # or "none"
-    dash_splits: bool = False  # as in Words, and the next
+    dash_splits: bool = False  # this one and the next: as in Words
     normalize: bool = True
     subwords: str = "bpe"  # or "sentencepiece"
 
     @property
     def words(self) -> Words:
-        """How text becomes words."""
+        """The settings of how text becomes words."""
         return Words(self.tokenizer, self.dash_splits, self.normalize)
 
 
 class Tokenizer:
-    """Source text to numbers and numbers to target text.
+    """Turns text into numbers, and numbers into target text.
 
     Args:
         learned: file of the learned subwords
         source, target: symbols of the dictionaries, ``SPECIAL`` first
 
-    A wrong setting, symbol or file is a ValueError.
+    Raises ``ValueError`` for a wrong setting, symbol or file.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Tokenizer:
                 raise ValueError(f"the first symbols of a dictionary are not {' '.join(SPECIAL)}")
         self.settings, self.source, self.target = settings, tuple(source), tuple(target)
         try:
-            with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt says there what is wrong, and exits
+            with contextlib.redirect_stderr(io.StringIO()):  # subword-nmt prints its errors there, and exits
                 self._split = SUBWORDS[settings.subwords](learned)
         except (RuntimeError, UnicodeDecodeError, SystemExit) as error:
             raise ValueError(f"{os.fspath(learned)}: not the learned subwords of {settings.subwords}") from error
@@ -63,24 +63,24 @@ class Tokenizer:
         self._running_text = running_text(settings.target_language, settings.words)
 
     def pieces(self, text: str, target: bool = False) -> list[str]:
-        """The subwords of one line of text; none if it has no word. A word that is too long is a ValueError."""
+        """Return the subwords of a line of text, none if it has no word; ``ValueError`` if a word is too long."""
         words = self._words[target](text.strip())
         check_words(words)
         return self._split(words).split()
 
     def encode(self, text: str, target: bool = False) -> list[int]:
-        """The numbers of one line of text, ``</s>`` last; ValueError as of ``pieces``."""
+        """Return the numbers of a line of text, ``</s>`` last; ``ValueError`` if a word is too long."""
         return self.numbers(self.pieces(text, target), target)
 
     def numbers(self, pieces: Iterable[str], target: bool = False) -> list[int]:
-        """The numbers of subwords, ``</s>`` last."""
+        """Return the numbers of subwords, ``</s>`` last."""
         numbers = self.vocabularies[target]
         return [*(numbers.get(piece, UNKNOWN) for piece in pieces), END]
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """The running text of a translation, without ``<s>``, ``<pad>`` and ``</s>``."""
+        """Return the running text of a translation's numbers, without ``<s>``, ``<pad>`` and ``</s>``."""
         return self.running_text(self.target[number] for number in numbers if number not in (START, PAD, END))
 
     def running_text(self, pieces: Iterable[str]) -> str:
-        """The running text of target subwords."""
+        """Return the running text of target subwords."""
         return self._running_text(joined(" ".join(pieces), self.settings.subwords))

@@ -1,4 +1,4 @@
-"""From a raw line to words and back: cleaned characters, then Moses' tokenization rules by sacremoses."""
+"""From a raw line to words and back: characters are cleaned, then sacremoses applies Moses' tokenization rules."""
 
 import re
 from collections.abc import Callable
@@ -28,18 +28,18 @@ an error; a training pair with one is too long.
 """
 
 # fairseq-preprocess reads in Python's text mode, which ends a line at a lone CR; `str.splitlines` and `codecs` also end
-# one at the others. The tab is a control character too, but one that stands between words, as does an LF in a text that
-# is not from a file of lines.
+# lines at the other characters. A tab is a control character that separates words, and so is an LF in a text that is
+# not from a file of lines.
 _SPACES = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-# Old characters that are in neither of the two sets: most lines hold nothing else.
+# Common characters that are neither replaced nor removed: most lines hold no others.
 _SETTLED = re.compile("[ -~\xa0-\xac\xae-\u024f\u2010-\u2027\u2030-\u205e\u20ac]*")
 
 
 class CharacterCleaner:
-    """Makes any line safe for line- and word-based tools (see ``CHARACTER_RULES``), and its punctuation plain.
+    """Makes any line safe for line- and word-based tools (see ``CHARACTER_RULES``) and normalizes its punctuation.
 
     Args:
-        lang: two-letter language code; decides about quotes beside commas, and spaces in numbers
+        lang: two-letter language code; the rules for quotes next to commas and for spaces in numbers depend on it
         punctuation: normalize it by sacremoses' port of Moses' ``normalize-punctuation.perl``; if false, quotes, dashes
             and so on stay as they are
     """
@@ -52,12 +52,12 @@ class CharacterCleaner:
         if not _SETTLED.fullmatch(line):
             line = self._normalizer.remove_control_chars(_SPACES.sub(" ", line)).replace("\u2581", "_")
         if self._punctuation:
-            # Moses' scripts and sacremoses' command keep the line end, before which a rule moves `."` to `".`
+            # Moses' scripts and sacremoses' command keep the line end; before it, a rule changes `."` to `".`
             line = self._normalizer.normalize(f"{line}\n")
         return " ".join(line.split())
 
 
-LONGEST_WORD = 10_000  # letters, where no line is dropped: more would take minutes to be split into subwords
+LONGEST_WORD = 10_000  # letters, where no line may be dropped: a longer word takes minutes to split into subwords
 TOKENIZERS = "moses", "none"
 
 
@@ -67,7 +67,7 @@ def _option(default: Any, help: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Words:
-    """How raw text becomes words, for both languages: options, with what they are called on a command line."""
+    """Options of how raw text becomes words, for both languages, with their names on a command line."""
 
     tokenizer: str = _option(
         "moses", "what makes words of text: Moses' rules, or the spaces alone", name="tokenize", choices=TOKENIZERS
@@ -90,12 +90,12 @@ class LineTokenizer:
 
 
 def running_text(lang: str, words: Words) -> Callable[[str], str]:
-    """A function from words with single spaces between to running text; told what ``LineTokenizer`` was."""
+    """Return a function from words, separated by single spaces, to running text; arguments as for ``LineTokenizer``."""
     return detokenizer(lang, escaped=False) if words.tokenizer == "moses" else lambda line: line
 
 
 def check_words(line: str) -> None:
-    """See that a line's words can be split into subwords; a ValueError if one has no end."""
+    """Raise a ``ValueError`` if a word of a line is too long to be split into subwords."""
     longest = max(map(len, line.split()), default=0)
     if longest > LONGEST_WORD:
         raise ValueError(f"a word of {longest:,} letters: at most {LONGEST_WORD:,} can be split into subwords")
